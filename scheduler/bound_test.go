@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// mix gives every query a character: cheap, dear, dearer than the budget,
-// hanging, failing or moody. Where it is calm the dear ones are few.
+// mix makes each query cheap, expensive, more expensive than the budget, hanging,
+// failing or of varying cost. A calm mix has few expensive queries.
 func mix(t testing.TB, seed uint64, budget time.Duration, calm bool) func(*registry.Query, int) reply {
 	still := schedulertest.Rows(t, "still")
 	other := schedulertest.Rows(t, "other")
@@ -38,9 +38,9 @@ func mix(t testing.TB, seed uint64, budget time.Duration, calm bool) func(*regis
 			return reply{short, registry.Rejected, nil}
 		case kind < 92:
 			return reply{short, registry.Partial, nil}
-		case kind < 95: // moody: from nothing to nearly the budget
+		case kind < 95: // varying from nothing to nearly the budget
 			return reply{time.Duration(r.Float64() * float64(budget)), registry.Changed, still}
-		case kind < 97: // dearer than the share of new queries
+		case kind < 97: // more expensive than the share of new queries
 			return reply{budget*6/10 + short, registry.Changed, still}
 		case kind < 98:
 			return reply{2 * budget, registry.Changed, still}
@@ -58,7 +58,7 @@ func character(id string) (n uint32) {
 	return n
 }
 
-// completes says whether a query of the mix can complete within a budget.
+// completes reports whether a query of the mix can complete within a budget.
 func completes(r func(*registry.Query, int) reply, q registry.Query, budget time.Duration) bool {
 	for n := range 4 {
 		if x := r(&q, n); !x.outcome.Complete() || x.takes > budget {
@@ -68,7 +68,7 @@ func completes(r func(*registry.Query, int) reply, q registry.Query, budget time
 	return true
 }
 
-// checkBound compares what the service saw with what the slots were allowed.
+// checkBound compares the executions that the service saw with the limits of the slots.
 func checkBound(t *testing.T, w *world, budget time.Duration, width int) {
 	t.Helper()
 	if w.service.most > width {
@@ -101,9 +101,8 @@ func checkBound(t *testing.T, w *world, budget time.Duration, width int) {
 	}
 }
 
-// TestBound: whatever the mix of slow, failing and cheap queries, no slot
-// exceeds its budget or the endpoint's concurrency, on the grid and under a
-// storm of ticks.
+// TestBound: no slot exceeds its budget or the endpoint's concurrency, for any mix of
+// slow, failing and cheap queries, on the grid and with many concurrent ticks.
 func TestBound(t *testing.T) {
 	const queries = 10_000
 	for i, c := range []struct {
@@ -150,7 +149,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// storm ticks from many sides at random moments for a while.
+// storm ticks from several goroutines at random times for a while.
 func storm(w *world, seed uint64) {
 	done := make(chan struct{})
 	const sides = 5
@@ -169,9 +168,9 @@ func storm(w *world, seed uint64) {
 	}
 }
 
-// TestLongNobodyStarves: under rr every query that can complete within the budget,
-// or on credit within the timeout, does so repeatedly, also beside queries
-// that cannot, and beside a flood of new ones and refresh requests.
+// TestLongNobodyStarves: under rr, every query that can complete within the budget, or
+// on credit within the timeout, does so repeatedly, even beside queries that cannot,
+// many new queries and many refresh requests.
 func TestLongNobodyStarves(t *testing.T) {
 	const budget, timeout = 10 * time.Second, 30 * time.Second
 	for _, c := range []struct {
@@ -246,8 +245,8 @@ func TestLongNobodyStarves(t *testing.T) {
 	}
 }
 
-// A query dearer than the budget cannot wedge the endpoint: it is left out of
-// more and more slots.
+// A query that costs more than the budget cannot block the endpoint: it skips more and
+// more slots.
 func TestDearQueryDoesNotWedge(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const budget = 10 * time.Second
@@ -269,9 +268,10 @@ func TestDearQueryDoesNotWedge(t *testing.T) {
 			}
 		}
 		w.stop()
-		// Slot 1: a and, in what its tier has left, 4 s, the hanging one: cut. Since
-		// then it is ranked and, never executed, first: slot 2, all of it. Left out
-		// of 2^1−1 = 1 slot, so 4; of 3, so 8; of 7, so 16; of 15, so 32.
+		// Slot 1: a runs, and the hanging query gets the rest of its tier's share, 4 s:
+		// cut. After that it is ranked first, because it was never completed. Slot 2:
+		// it gets the whole budget. It skips 2^1−1 = 1 slot and runs in slot 4; then it
+		// skips 3 (slot 8), 7 (slot 16) and 15 (slot 32).
 		if got := fmt.Sprint(whole); got != "[2 4 8 16 32]" {
 			t.Errorf("it had the slots %s to itself", got)
 		}
@@ -281,8 +281,8 @@ func TestDearQueryDoesNotWedge(t *testing.T) {
 	})
 }
 
-// A run that is dear, yet within the budget, completes although it does not
-// fit the share of new queries.
+// An expensive execution within the budget completes although it exceeds the share of
+// new queries.
 func TestDearBaselineCompletes(t *testing.T) {
 	for _, width := range []int{1, 2, 4} {
 		bubble.Test(t, func(t *testing.T) {
@@ -308,8 +308,8 @@ func TestDearBaselineCompletes(t *testing.T) {
 	}
 }
 
-// An executor that takes its time to obey is waited for, and the loop sleeps
-// meanwhile: if it did not, time would stand still in here.
+// The loop waits for an executor that ends late, and sleeps meanwhile. Otherwise time
+// would not advance in this bubble.
 func TestStubbornExecutor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
@@ -319,7 +319,7 @@ func TestStubbornExecutor(t *testing.T) {
 		w.register("a")
 		w.register("b")
 		w.run()
-		// Two new ones at a time use up the share of 5 s in 2.5 s.
+		// Two new queries at a time use up the share of 5 s in 2.5 s.
 		if s := w.tick(); s.Cut != 2 || s.Finished.Sub(s.Started) != 5500*time.Millisecond || s.Used > s.Budget {
 			t.Errorf("the slot: %+v", s)
 		}
@@ -327,8 +327,8 @@ func TestStubbornExecutor(t *testing.T) {
 	})
 }
 
-// The endpoint's own time limit for one execution is a failure, the budget's is
-// not.
+// The endpoint's timeout for one execution counts as a failure; the end of the budget
+// does not.
 func TestTimeoutIsNoCut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")

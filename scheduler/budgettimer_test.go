@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A slow ledger takes its time to record, to bring results and to prepare them.
+// A slow ledger takes time to record, to return results and to prepare them.
 type slow struct {
 	*schedulertest.Memory
 	record, result, prepare time.Duration
@@ -22,7 +22,7 @@ type slow struct {
 	prepared                atomic.Int64 // results prepared to the end
 }
 
-// Prepare takes its time in pieces of a hundredth.
+// Prepare sleeps in 100 pieces.
 func (s *slow) Prepare(stop func() error, r *diff.Result, d *diff.Delta) (scheduler.Prepared, error) {
 	if s.preparing != nil {
 		s.begun.Do(func() { close(s.preparing) })
@@ -47,8 +47,8 @@ func (s *slow) Result(id string) (*diff.Result, error) {
 	return s.Memory.Result(id)
 }
 
-// TestBoundWhileCommitting: the budget is kept also while the loop is busy with
-// the ledger, and what ended meanwhile counts with what it took only.
+// TestBoundWhileCommitting: the budget holds while the loop waits for the ledger, and
+// an execution that ends meanwhile is charged only for its own time.
 func TestBoundWhileCommitting(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -10,10 +10,9 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// What it takes to compare an answer, and to prepare what the ledger will write,
-// is charged like what it takes to get it, is part of what the query is known to
-// cost, and ends with the budget. Nothing of an answer that is not ready then is
-// recorded.
+// The time to compare an answer and to prepare it for the ledger is charged like the
+// time to fetch it. It is part of the query's known cost and ends with the budget.
+// Nothing is recorded of an answer that is not ready by then.
 func TestProcessingIsPartOfTheExecution(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -54,8 +53,8 @@ func TestProcessingIsPartOfTheExecution(t *testing.T) {
 	}
 }
 
-// A loop that ends while an answer is being prepared does not wait for that: the
-// execution is cut, and nothing of the answer is recorded.
+// A loop that ends does not wait while an answer is being prepared: the execution is
+// cut, and nothing of the answer is recorded.
 func TestPreparingEndsWithTheLoop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, ledger := slowWorld(t)
@@ -84,8 +83,8 @@ func TestPreparingEndsWithTheLoop(t *testing.T) {
 	})
 }
 
-// slowWorld runs a loop over a slow ledger with one query, whose answers take
-// 100 ms and differ from the second on.
+// slowWorld runs a loop over a slow ledger with one query. Its answers take 100 ms and
+// change from the second one on.
 func slowWorld(t *testing.T) (*world, *slow) {
 	t.Helper()
 	e := endpoint("never", time.Second, "rr")

@@ -23,7 +23,7 @@ func indebted(slot string, budget, timeout time.Duration, width int) registry.En
 	return e
 }
 
-// longish takes 4 s, the n-th time (from 0) of one query longer.
+// longish takes 4 s, except that the n-th execution (from 0) of one query takes longer.
 func longish(t testing.TB, id string, nth int, longer time.Duration) func(*registry.Query, int) reply {
 	r := schedulertest.Rows(t, "same")
 	return func(q *registry.Query, n int) reply {
@@ -43,8 +43,8 @@ func accounts(slots []scheduler.Slot) (list []account) {
 	return list
 }
 
-// An execution goes beyond the budget and finishes; the slots that follow repay
-// it, at most half a budget each, and are strict until the last of it.
+// An execution exceeds the budget and finishes. The following slots repay the excess,
+// at most half a budget each, and are strict until the debt is repaid.
 func TestDebtIsRepaid(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 2, 24*time.Second))
@@ -79,9 +79,9 @@ func TestDebtIsRepaid(t *testing.T) {
 	})
 }
 
-// A restart goes on repaying, and so does the rule strict. What runs beyond its
-// slot's budget is owed in full from before it does, should nothing more be
-// heard of it.
+// Repayment continues after a restart and under the rule strict. An execution beyond
+// its slot's budget is recorded as owed in full before it exceeds the budget, in case
+// the process ends.
 func TestDebtIsKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := indebted("never", 10*time.Second, 30*time.Second, 1)
@@ -116,7 +116,7 @@ func TestDebtIsKept(t *testing.T) {
 
 		w.open(e)
 		w.run()
-		// Its median is 14 s now: it waits until nothing is owed.
+		// Its median is 14 s now: it waits until the debt is repaid.
 		if s := w.tick(); s.Repaid != 5 || s.Debt != 9 || s.Run != 0 || s.Skipped != 1 {
 			t.Errorf("after a restart: %+v", s)
 		}
@@ -137,8 +137,8 @@ func TestDebtIsKept(t *testing.T) {
 	})
 }
 
-// Of several that run beyond the budget the one that began first may finish
-// within its timeout. The others are cut when they use up the budget without it.
+// Of several executions that exceed the budget, the first to start may finish within
+// its timeout. The others are cut when they use up the budget without it.
 func TestDebtOfSeveral(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
@@ -151,7 +151,7 @@ func TestDebtOfSeveral(t *testing.T) {
 		w.run()
 		w.tick()
 		s := w.tick()
-		// b and c: 5 s each, which is the budget; a: its 30 s.
+		// b and c take 5 s each, which is the budget; a takes its 30 s.
 		if !near(s.Used, 40) || !near(s.Debt, 30) || s.Cut != 2 || s.Failed != 1 {
 			t.Errorf("three that hang: %+v", s)
 		}
@@ -167,11 +167,10 @@ func TestDebtOfSeveral(t *testing.T) {
 	})
 }
 
-// near allows for the nanoseconds that dividing time leaves.
+// near tolerates the nanoseconds that are lost when times are divided.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// A flood of new queries that all take longer than their share leaves ranked ones
-// their half of each slot.
+// Many new queries that all exceed their share leave ranked queries half of each slot.
 func TestDebtOfNewQueries(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
@@ -203,8 +202,8 @@ func TestDebtOfNewQueries(t *testing.T) {
 	})
 }
 
-// Two new queries at a time take all of the slot and more; the ranked ones then
-// have their half, two at a time, and none is cut.
+// Two new queries at a time use more than the slot. After that ranked queries have
+// their half, two at a time, and none is cut.
 func TestDebtOfNewQueriesAtATime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
@@ -229,8 +228,8 @@ func TestDebtOfNewQueriesAtATime(t *testing.T) {
 	})
 }
 
-// TestDebtBound: whatever the mix, what the endpoint saw in any number of slots
-// in a row is at most their budgets and one timeout.
+// TestDebtBound: in any sequence of slots, the endpoint is used for at most the sum of
+// the budgets and one timeout, for any mix of queries.
 func TestDebtBound(t *testing.T) {
 	const budget = 10 * time.Second
 	for i, c := range []struct {
@@ -263,8 +262,8 @@ func TestDebtBound(t *testing.T) {
 	}
 }
 
-// checkKilledNow: what the ledger knows at any moment is at least what is owed
-// should the process end in it.
+// checkKilledNow checks that the debt in the ledger is at any time at least the debt
+// that a killed process would leave.
 func checkKilledNow(t *testing.T, w *world, budget time.Duration) {
 	t.Helper()
 	var before, now scheduler.Slot // the last one that is over, and what is known of the one that runs
@@ -326,7 +325,7 @@ func checkDebt(t *testing.T, w *world, budget, timeout time.Duration) {
 	t.Logf("%d slots, %d beyond their budget, at most %.1f s more than the budgets in a row", len(slots), over, most)
 }
 
-// Who waits for the end of a debt is told so, and when that is.
+// Explain says when a query waits for the end of a debt, and when that is.
 func TestDebtIsExplained(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, indebted("@every 1m", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 1, 24*time.Second))
@@ -350,7 +349,7 @@ func TestDebtIsExplained(t *testing.T) {
 		if s := w.stats("q_a"); s.Last != 5 {
 			t.Errorf("predicted for minute 4, it ran last in slot %d", s.Last)
 		}
-		// Its 4 s fit half a budget, but not half of what a slot may have left.
+		// Its 4 s fit in half a budget, but not in half of what a slot may have left.
 		b := w.register("b", func(q *registry.Query) { q.Refreshes = 1 })
 		if x = w.explain(b.ID); !strings.Contains(x.Why, "first among the ranked") {
 			t.Errorf("a refresh under debt: %+v", x)
@@ -367,7 +366,7 @@ func TestDebtIsExplained(t *testing.T) {
 	})
 }
 
-// A profile's own budget is not the endpoint's to lend.
+// A profile's own budget cannot lend: only the endpoint's can.
 func TestDebtOfProfile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")

@@ -21,7 +21,7 @@ func (c *countedRanker) Rank(m policy.Moment, all []*policy.Candidate) []policy.
 	return c.Ranker.Rank(m, all)
 }
 
-// quietLedger has what it is given, once.
+// quietLedger returns its news once.
 type quietLedger struct {
 	Ledger
 	news News
@@ -37,8 +37,8 @@ type fit struct{ Executor }
 
 func (fit) Health() registry.Health { return registry.Health{State: registry.Healthy} }
 
-// A client that asks about one query after the other does not make the loop rank
-// all queries each time. Followers do so when all of their queries change.
+// A client that asks for one query after the other does not make the loop rank all
+// queries each time, as followers do when all of their queries change.
 func TestDueRanksOnce(t *testing.T) {
 	const spelling = "wic:urgency=uniform:life=overwrite"
 	p, err := ParsePolicy(spelling)
@@ -77,7 +77,7 @@ func TestDueRanksOnce(t *testing.T) {
 	if ask(); counted.times != 1 {
 		t.Errorf("%d queries were ranked %d times to tell when each is due, want once", n, counted.times)
 	}
-	// A change of a query's place makes the loop rank all queries again.
+	// A change of a query's rank makes the loop rank all queries again.
 	ledger.news = News{Revision: 2, Entries: []policy.Entry{entry(n)}}
 	if ask(); counted.times != 2 {
 		t.Errorf("ranked %d times after one more query came, want 2", counted.times)

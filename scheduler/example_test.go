@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A policy is written as its name and parameters; what is left out has its
-// default.
+// A policy is written as its name and parameters. Omitted parameters have their
+// defaults.
 func ExampleParsePolicy() {
 	p, err := scheduler.ParsePolicy("ttl:max=64")
 	fmt.Println(p, err)
@@ -20,7 +20,7 @@ func ExampleParsePolicy() {
 	// bad policy "rr:max=64": "max=64" is no parameter of it; it is written rr
 }
 
-// Gap is the usual distance of an endpoint's slots.
+// Gap returns the time between two slots of an endpoint.
 func ExampleGap() {
 	fmt.Println(scheduler.Gap(registry.Endpoint{Slot: "@every 90s"}))
 	fmt.Println(scheduler.Gap(registry.Endpoint{Slot: "never"}) == time.Duration(0))

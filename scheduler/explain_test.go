@@ -45,14 +45,14 @@ func TestExplain(t *testing.T) {
 		}
 		until(30 * time.Second)
 		w.register("b")
-		// Registered a moment ago; q_b and q_late were created at the same time.
+		// The queries are newly registered; q_b and q_late at the same time.
 		if x := w.explain("q_b"); x.Tier != plan.TierNew || x.Rank != 1 || x.Of != 2 || !x.Eligible || x.Slot != 2 ||
 			!x.NextDue.Equal(epoch().Add(time.Minute)) || x.PassedOver != nil {
 			t.Errorf("new: %+v", x)
 		}
 		until(90 * time.Second)
-		// In slot 2 q_b used 4 of the 5 s that new queries have, q_late was cut after
-		// 1 s and is ranked now. q_a, which is first, fitted the 5 s that were left.
+		// In slot 2, q_b used 4 of the 5 s for new queries. q_late was cut after 1 s
+		// and is ranked now. q_a, the first in rank, fitted in the remaining 5 s.
 		x := w.explain("q_late")
 		if x.Tier != plan.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut || x.Estimate != registry.Duration(time.Second) {
 			t.Errorf("cut in its tier: %+v", x)
@@ -61,13 +61,13 @@ func TestExplain(t *testing.T) {
 			t.Errorf("ranked: %+v", x)
 		}
 		until(150 * time.Second)
-		// Slot 3: q_late 4 s, then q_a 4 s; q_b does not fit 2 s.
+		// Slot 3: q_late takes 4 s and q_a 4 s; q_b does not fit in 2 s.
 		x = w.explain("q_b")
 		if x.PassedOver == nil || x.PassedOver.Slot != 3 || !strings.Contains(x.PassedOver.Reason, "4s") || x.Rank != 1 ||
 			!x.NextDue.Equal(epoch().Add(3*time.Minute)) {
 			t.Errorf("passed over: %+v, %+v", x, x.PassedOver)
 		}
-		// With rank 3 of 4 s each, 8 s come before: that is still this slot.
+		// At rank 3, with 4 s each, 8 s come before it: it still runs in this slot.
 		if x = w.explain("q_late"); x.Rank != 3 || x.Code != scheduler.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
 			t.Errorf("last in the order: %+v", x)
 		}
@@ -91,8 +91,7 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// A reason is never the budget when it was something else that kept a query from
-// running.
+// The reason is not the budget if something else kept a query from running.
 func TestReasons(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
@@ -119,7 +118,7 @@ func TestReasons(t *testing.T) {
 	})
 }
 
-// A slot that an edit ends says so, where queries were left.
+// A slot that an edit ended says so if queries were left.
 func TestSlotEndedByAnEdit(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := &schedulertest.Memory{}
@@ -150,8 +149,8 @@ func TestSlotEndedByAnEdit(t *testing.T) {
 	})
 }
 
-// What failed in the slot that is running has its next run known already: those
-// who follow it are told then.
+// The next run of a query that failed in the current slot is already known, and
+// followers are told.
 func TestDueAfterFailure(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
@@ -183,8 +182,8 @@ func TestExplainDue(t *testing.T) {
 		w.register("a")
 		w.run()
 		until(3*time.Minute + 30*time.Second)
-		// Baseline in slot 1 (minute 0), due in 2 (minute 1), ttl 2: due in 4 (minute
-		// 3), ttl 4: due in 8, which is minute 7.
+		// Baseline in slot 1 (minute 0), due in slot 2 (minute 1); ttl 2: due in slot 4
+		// (minute 3); ttl 4: due in slot 8 (minute 7).
 		x := w.explain("q_a")
 		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != scheduler.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
@@ -201,8 +200,7 @@ func TestExplainDue(t *testing.T) {
 	})
 }
 
-// What keeps the endpoint's slots from asking it anything keeps every query of
-// it from running next.
+// If slots send no requests to the endpoint, none of its queries runs next.
 func TestExplainEndpoint(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
@@ -211,7 +209,8 @@ func TestExplainEndpoint(t *testing.T) {
 		until(90 * time.Second)
 		w.register("b")
 		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(150 * time.Second), Error: "429"})
-		// q_b is the first of slot 3, minute 2, but that asks nothing; q_a is due in slot 4.
+		// q_b is first in slot 3 (minute 2), but that slot sends no requests; q_a is
+		// due in slot 4.
 		x := w.explain("q_b")
 		if x.Eligible || x.Tier != plan.TierNew || !strings.Contains(x.Why, "asked us to wait until") || !strings.Contains(x.Why, "429") ||
 			!strings.Contains(x.Why, "number 1 of 1") || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {

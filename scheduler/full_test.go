@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A forgetful ledger no longer knows which queries were removed: each answer
-// is full, and names none.
+// A forgetful ledger no longer knows the removed queries: each answer is full and lists
+// none of them.
 type forgetful struct{ *schedulertest.Memory }
 
 func (f forgetful) Since(endpoint string, rev uint64) (scheduler.News, error) {
@@ -20,7 +20,7 @@ func (f forgetful) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return n, err
 }
 
-// What is missing from a full answer is gone.
+// Queries that are missing from a full answer are removed.
 func TestFullNewsDropsWhatIsMissing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := forgetful{&schedulertest.Memory{}}

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// polite answers as a client does that keeps the gap itself: who comes too
+// polite answers like a client that keeps the gap itself: a request that comes too
 // early waits inside the execution, which then takes longer.
 func polite(t testing.TB, takes, gap time.Duration) func(*registry.Query, int) reply {
 	r := schedulertest.Rows(t, "polite")
@@ -25,8 +25,8 @@ func polite(t testing.TB, takes, gap time.Duration) func(*registry.Query, int) r
 	}
 }
 
-// TestGapBetweenSlots: the gap is kept from one slot to the next and after a
-// trial run, without a charge to any budget.
+// TestGapBetweenSlots: the gap is kept between slots and after a trial run, and no
+// budget pays for it.
 func TestGapBetweenSlots(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const gap = 900 * time.Millisecond

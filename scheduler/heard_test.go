@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// What an endpoint asks for is recorded when it is heard: the process may be
-// killed before the slot is over.
+// A back-off that an endpoint asks for is recorded at once, because the process may be
+// killed before the slot ends.
 func TestWaitIsRecordedAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
@@ -37,7 +37,7 @@ func TestWaitIsRecordedAtOnce(t *testing.T) {
 	})
 }
 
-// Also when a trial run heard it, between two slots or while one runs.
+// The same holds if a trial run received it, between two slots or during one.
 func TestTrialsWaitIsRecorded(t *testing.T) {
 	for _, inSlot := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestTrialsWaitIsRecorded(t *testing.T) {
 	}
 }
 
-// The end of the last request before a restart is unknown and may be very recent,
-// so the gap begins with the start.
+// The end of the last request before a restart is unknown and may be very recent, so
+// the gap starts with the process.
 func TestGapOverRestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
@@ -96,7 +96,7 @@ func TestGapOverRestart(t *testing.T) {
 	})
 }
 
-// health is what the ledger knows.
+// health returns the health in the ledger.
 func (w *world) health() registry.Health {
 	w.t.Helper()
 	n, err := w.ledger.Since(city, 0)

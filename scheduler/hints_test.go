@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// about makes a query whose patterns name these IRIs.
+// about returns a query whose patterns contain these IRIs.
 func about(iris ...string) func(*registry.Query) {
 	return func(q *registry.Query) {
 		q.Constants = iris
@@ -33,7 +33,7 @@ func (w *world) hint(h registry.Hint) plan.Hinted {
 	return done
 }
 
-// since lists what ran after the n-th execution.
+// since returns the queries that ran after the n-th execution.
 func (w *world) since(n int) (ids []string) {
 	for _, a := range w.service.executions()[n:] {
 		ids = append(ids, a.query)
@@ -57,7 +57,8 @@ func (w *world) settled(n int) {
 	w.t.Fatal("the queries do not all get a first execution")
 }
 
-// What a hint may concern runs first in the next slot; the rest by its order.
+// Queries that a hint may affect run first in the next slot; the rest run in the usual
+// order.
 func TestHintGoesFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 8*time.Second, "rr"), same(t, time.Second))
@@ -101,8 +102,8 @@ func TestHintGoesFirst(t *testing.T) {
 	})
 }
 
-// A hint brings a query into a slot that its policy does not have due, but
-// not one that is paused or waits for its min_interval; and only once.
+// A hint makes a query run in a slot although its policy does not have it due, but not
+// if it is paused or waits for its min_interval; and only once.
 func TestHintBeforeDue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 100*time.Second, "ttl:max=32:reset"), same(t, time.Second))
@@ -133,8 +134,8 @@ func TestHintBeforeDue(t *testing.T) {
 	})
 }
 
-// A hint that comes while the query runs may be about what it has not seen: it
-// counts for the next slot.
+// A hint that arrives while a query runs may be about data that the query has not read:
+// it counts for the next slot.
 func TestHintWhileRunning(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
@@ -163,8 +164,8 @@ func TestHintWhileRunning(t *testing.T) {
 	})
 }
 
-// However hints are sent, the bound holds, and the others keep three quarters
-// of what they would have had.
+// With any sequence of hints the bound holds, and the other queries keep three quarters
+// of their usual time.
 func TestHostileHints(t *testing.T) {
 	for _, policy := range []string{"rr", "ttl:max=4:reset", "sjf"} {
 		for _, width := range []int{1, 3} {
@@ -227,7 +228,7 @@ func hostile(t *testing.T, policy string, width int) {
 	}
 }
 
-// The memory of hints is bounded, and too many marks mean everything.
+// The memory of hints is bounded. Too many marked terms affect every query.
 func TestHintsAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const many = 10_050

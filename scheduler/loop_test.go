@@ -40,9 +40,8 @@ func TestGrid(t *testing.T) {
 	})
 }
 
-// A slot that takes longer than the grid is skipped over, never caught up. The
-// executions of one slot are spread by min_gap here, since the budget itself
-// cannot exceed the grid.
+// Grid times during a long slot are skipped and not made up for. Here min_gap makes the
+// slot long, because the budget cannot exceed the grid.
 func TestOverrunSkipsGridTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 10s", 10*time.Second, "rr")
@@ -83,7 +82,8 @@ func TestFullSlotsFollowEachOther(t *testing.T) {
 		w.run()
 		until(59 * time.Second)
 		w.stop()
-		// 0 s: a, the share of new queries is used up; 10 s: b; from 20 s on both, 10 s each time.
+		// 0 s: a uses up the share of new queries; 10 s: b; from 20 s on both run,
+		// every 10 s.
 		for i, s := range w.slots() {
 			if s.Started.Sub(epoch()) != time.Duration(i)*10*time.Second {
 				t.Errorf("slot %d started at %s", s.Number, s.Started.Sub(epoch()))
@@ -156,7 +156,7 @@ func TestTicks(t *testing.T) {
 				t.Fatalf("ticks were served out of order: %v", seen)
 			}
 		}
-		// Who asked and went away has asked all the same.
+		// A caller that stops waiting does not cancel the slot.
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() { _, err := w.loop.Tick(ctx); gone <- err }()
@@ -178,7 +178,7 @@ func TestTicks(t *testing.T) {
 	})
 }
 
-// The summary is returned when everything of it is committed.
+// Tick returns the summary after everything in it is committed.
 func TestTickIsCommitted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 10*time.Millisecond))
@@ -261,7 +261,7 @@ func TestChangesCommitAtOnce(t *testing.T) {
 	})
 }
 
-// Unchanged outcomes wait a second at most, also while a long one runs.
+// Unchanged outcomes wait at most a second, even while a long execution runs.
 func TestUnchangedWaitsASecond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
@@ -314,7 +314,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 		if w.service.ran("q_c") != 0 {
 			t.Error("an execution was started after the end")
 		}
-		// A new loop goes on with the next number and what is not done yet.
+		// A new loop continues with the next number and with what has not run yet.
 		w.open(endpoint("@every 1m", time.Minute, "rr"))
 		w.run()
 		until(2 * time.Minute)
@@ -367,8 +367,8 @@ func TestUnhealthyEndpoint(t *testing.T) {
 	})
 }
 
-// An endpoint that falls ill in the middle of a slot is left alone at once, and
-// with one probe at a time once its time has come.
+// An endpoint that fails in the middle of a slot receives no more requests at once.
+// When its back-off ends it receives one probe at a time.
 func TestFallsIll(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
@@ -473,7 +473,7 @@ func findQuery(w *world, id string) (policy.Entry, bool) {
 	return policy.Entry{}, false
 }
 
-// A refresh request is answered once, in the next slot, whatever the policy.
+// A refresh request is served once, in the next slot, under any policy.
 func TestRefresh(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
@@ -496,7 +496,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// Queries come, change and go while slots run.
+// Queries are added, edited and removed while slots run.
 func TestRegistrationsMeanwhile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 2*time.Second))
@@ -524,7 +524,7 @@ func TestRegistrationsMeanwhile(t *testing.T) {
 		if q := w.loop.State().Queries; q != 1 {
 			t.Errorf("%d queries are left", q)
 		}
-		// Registered again it is new: its old statistics are gone.
+		// After it is registered again, the query is new: its old statistics are gone.
 		w.register("a")
 		if s := w.tick(); s.Run != 2 || w.stats("q_a").Executions != 1 || w.stats("q_a").LastRun.Why != plan.TierNew {
 			t.Errorf("registered again: %+v %+v", s, w.stats("q_a"))
@@ -533,8 +533,7 @@ func TestRegistrationsMeanwhile(t *testing.T) {
 	})
 }
 
-// The plan of a slot holds all tiers, also where new queries go before the
-// ranked ones.
+// The plan of a slot holds all tiers, also if new queries come before ranked ones.
 func TestPlannedCountsAllTiers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, time.Second))
@@ -545,7 +544,8 @@ func TestPlannedCountsAllTiers(t *testing.T) {
 		w.register("c")
 		b.Refreshes++
 		w.put(b)
-		// b was asked for, c is new (counted as 0.1 s), a is ranked: 1 s + 0.1 s + 1 s
+		// b has a refresh request, c is new (counted as 0.1 s), a is ranked: 1 s + 0.1
+		// s + 1 s
 		if s := w.tick(); s.Planned != 3 || s.Run != 3 || s.PlannedSeconds != 2.1 {
 			t.Errorf("planned %d of %.1f s, ran %d; want 3 of 2.1 s", s.Planned, s.PlannedSeconds, s.Run)
 		}

@@ -70,7 +70,7 @@ func TestManager(t *testing.T) {
 		if a, err := m.Trial(ctx, &qb); err != nil || a.Outcome != registry.Changed {
 			t.Errorf("trial: %+v, %v", a, err)
 		}
-		// Another executor, another budget.
+		// The executor and the budget change.
 		other := &service{reply: same(t, time.Second)}
 		e := named("alpha")
 		e.Budget = registry.Duration(2 * time.Second)
@@ -120,7 +120,7 @@ func unknown(t *testing.T, m *scheduler.Manager, ctx context.Context) {
 	}
 }
 
-// One endpoint's ledger error ends all, since the disk is one.
+// A ledger error at one endpoint ends all loops, because they share the disk.
 func TestManagerEndsOnLedgerError(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := &schedulertest.Memory{}
@@ -144,7 +144,7 @@ func TestManagerEndsOnLedgerError(t *testing.T) {
 	})
 }
 
-// Trial runs take their turn among the executions of the slot.
+// Trial runs wait for a place among the executions of the slot.
 func TestTrialKeepsConcurrency(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, 2*time.Second))
@@ -177,7 +177,7 @@ func TestTrialKeepsConcurrency(t *testing.T) {
 	})
 }
 
-// A deaf executor obeys nothing until it is released.
+// A deaf executor ignores its context until it is released.
 type deaf struct{ release chan struct{} }
 
 func (d deaf) Execute(context.Context, *registry.Query, scheduler.Memory, time.Duration) scheduler.Answer {
@@ -187,8 +187,8 @@ func (d deaf) Execute(context.Context, *registry.Query, scheduler.Memory, time.D
 
 func (d deaf) Health() registry.Health { return registry.Health{} }
 
-// A loop that does not end is waited for no longer than the grace, when its
-// endpoint is removed and when everything ends. What it does later has no effect.
+// The Manager waits for a loop that does not end no longer than the grace period, both
+// when its endpoint is removed and when everything ends. The loop has no effect later.
 func TestLoopsAreLeftBehind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const grace = 3 * time.Second
@@ -224,7 +224,7 @@ func TestLoopsAreLeftBehind(t *testing.T) {
 	})
 }
 
-// An unread ledger answers when it is released.
+// An unread ledger blocks until it is released.
 type unread struct {
 	*schedulertest.Memory
 	release chan struct{}
@@ -235,8 +235,8 @@ func (u unread) Since(endpoint string, revision uint64) (scheduler.News, error) 
 	return u.Memory.Since(endpoint, revision)
 }
 
-// A loop that has not read its queries, health and debt yet has no state, rather
-// than one without any of them.
+// A loop that has not read its queries, health and debt yet reports no state rather
+// than an empty one.
 func TestNoStateBeforeTheLedgerIsRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := unread{&schedulertest.Memory{}, make(chan struct{})}

@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// attentive is an endpoint whose policy looks at intervals, with round robin
-// for the rest.
+// attentive is an endpoint whose policy serves intervals, with rr as its fallback
+// policy.
 func attentive(slot, policy string) registry.Endpoint {
 	e := endpoint(slot, 10*time.Second, policy)
 	e.FallbackPolicy = "rr"
@@ -51,8 +51,8 @@ func (w *world) ends(id string) []registry.Round {
 	return list
 }
 
-// told writes rounds short: state, opening and last slot, and for each interval
-// the slot of its capture or why there was none.
+// told formats rounds: state, opening and last slot, and for each interval the slot of
+// its capture or the reason why there was none.
 func told(list []registry.Round) (out []string) {
 	for _, r := range list {
 		s := fmt.Sprintf("%d %s %d-%d", r.Number, r.State, r.Slot, r.EndedSlot)
@@ -78,8 +78,8 @@ func (w *world) expectEnds(id string, want ...string) {
 	}
 }
 
-// script answers a query with the texts given to it, one execution after the
-// other, the last one for ever. What has no script never changes.
+// script answers a query with its texts in sequence and repeats the last one. Queries
+// without a script never change.
 func script(t *testing.T, takes time.Duration, texts map[string][]string) func(*registry.Query, int) reply {
 	return func(q *registry.Query, n int) reply {
 		text := []string{"still"}
@@ -90,8 +90,8 @@ func script(t *testing.T, takes time.Duration, texts map[string][]string) func(*
 	}
 }
 
-// A change that adds a matching row opens a round, and its intervals go before
-// the order of the second policy.
+// A change that adds a matching row opens a round. Its intervals come before the order
+// of the fallback policy.
 func TestRoundOnChange(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "mrsf:p"), script(t, time.Second, map[string][]string{"q_rates": {"x", "x oil", "x oil gas", "x oilfield gas"}}))
@@ -134,8 +134,8 @@ func TestRoundOnChange(t *testing.T) {
 	})
 }
 
-// run1 runs one slot in a loop of its own, so that every slot begins with what
-// the ledger knows.
+// run1 runs one slot in a new loop, so that every slot starts from the state of the
+// ledger.
 func (w *world) run1() scheduler.Slot {
 	w.t.Helper()
 	w.open(w.as)
@@ -145,7 +145,7 @@ func (w *world) run1() scheduler.Slot {
 	return s
 }
 
-// What cannot be captured any more expires, with the reason.
+// A round that can no longer be captured expires with its reason.
 func TestRoundsExpire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "medf:np"), script(t, time.Second, map[string][]string{"q_a": {"1", "2"}}))
@@ -162,14 +162,14 @@ func TestRoundsExpire(t *testing.T) {
 		for range 5 {
 			w.run1()
 		}
-		// Slot 2: a changes. Its own item is captured by that change, c runs after a.
+		// Slot 2: a changes. That change captures its own interval; c runs after a.
 		w.expectEnds("p_paused", "1 expired 2-5 (it was paused) 2")
 		w.expectEnds("p_never", "1 expired 2-5 2 (what it waits for did not happen within the window)")
 		w.expectEnds("p_gone", "1 expired 2-4 2 (it is no longer registered)")
 	})
 }
 
-// Intervals by time: from each multiple on, also those that no slot ran in.
+// Intervals by time start at each multiple of the period, even if no slot ran in them.
 func TestRoundsByTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("@every 10s", "sedf:p"), same(t, time.Second))
@@ -201,8 +201,9 @@ func TestRoundsByTime(t *testing.T) {
 				}
 			}
 		}
-		// 1 min: a in [1:00, 1:20], b in its next one, [2:00, 2:30]. 2 min: both. 3 min: a, and b in [4:00, 4:30], which
-		// the pause lasts through; so it does through 4 and 5 min. 6 min: slots from 6:10 on. 7 min: b in [8:00, 8:30].
+		// 1 min: a in [1:00, 1:20], b in the next one, [2:00, 2:30]. 2 min: both. 3
+		// min: a, and b in [4:00, 4:30], all of it during the pause; the same holds for
+		// 4 and 5 min. 6 min: slots from 6:10 on. 7 min: b in [8:00, 8:30].
 		want := "[1m0s captured 2m0s captured 3m0s expired 4m0s expired 5m0s expired 6m0s captured 7m0s captured 8m0s captured]"
 		if fmt.Sprint(got) != want {
 			t.Errorf("rounds %v, want %s", got, want)
@@ -218,7 +219,8 @@ func TestRoundsByTime(t *testing.T) {
 	})
 }
 
-// By slots: each multiple of the slot numbers, and what a restart finds open.
+// Intervals by slots start at each multiple of the slot number. A restart keeps the
+// open ones.
 func TestRoundsBySlotSurviveRestarts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "mrsf"), same(t, time.Second))
@@ -240,7 +242,7 @@ func TestRoundsBySlotSurviveRestarts(t *testing.T) {
 	})
 }
 
-// A query's own history says when its next change is to be expected.
+// A query's own history predicts its next change.
 func TestRoundsPredicted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		texts := []string{}
@@ -270,8 +272,8 @@ func TestRoundsPredicted(t *testing.T) {
 	})
 }
 
-// A change that was expected once is not expected again when another profile is
-// registered or the process restarts.
+// A predicted change is not predicted again when another profile is registered or the
+// process restarts.
 func TestPredictionsOutliveNews(t *testing.T) {
 	rounds := func(slot func(w *world, i int)) (got []string) {
 		bubble.Test(t, func(t *testing.T) {
@@ -319,8 +321,8 @@ func TestPredictionsOutliveNews(t *testing.T) {
 	}
 }
 
-// Whatever profiles ask for, other queries keep the rest of the share, and the
-// budget holds. Intervals may also use what other queries leave.
+// Other queries keep the rest of the share, and the budget holds, for any set of
+// profiles. Intervals may also use what other queries leave.
 func TestShareOfIntervals(t *testing.T) {
 	for _, width := range []int{1, 3} {
 		for _, share := range []float64{0.2, 0.5} {
@@ -384,7 +386,7 @@ func sharing(t *testing.T, width int, share float64) {
 	}
 }
 
-// Without other waiting queries, intervals have the whole budget.
+// Without other waiting queries, intervals may use the whole budget.
 func TestIntervalsTakeWhatNobodyWants(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "sedf")
@@ -438,7 +440,7 @@ func TestBudgetOfProfile(t *testing.T) {
 	})
 }
 
-// The bound holds with intervals over whatever mix.
+// The bound holds with intervals for any mix of queries.
 func TestBoundWithIntervals(t *testing.T) {
 	for i, width := range []int{1, 3} {
 		t.Run(fmt.Sprint("concurrency=", width), func(t *testing.T) {
@@ -485,8 +487,8 @@ func TestBoundWithIntervals(t *testing.T) {
 	}
 }
 
-// Under a budget too small for all, a policy that looks at intervals completes
-// more of them than one that does not.
+// Under a budget that is too small for all rounds, a policy that serves intervals
+// completes more of them than one that ignores them.
 func TestCompletenessAboveRoundRobin(t *testing.T) {
 	run := func(policy string) (complete float64) {
 		bubble.Test(t, func(t *testing.T) {
@@ -558,8 +560,8 @@ func TestExplainInterval(t *testing.T) {
 	})
 }
 
-// On a grid it is the hours that count: what changes around noon is expected
-// around noon.
+// On a grid, predictions depend on the hour: a query that changes around noon is
+// predicted to change around noon.
 func TestRoundsPredictedByHour(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		noon := func(*registry.Query, int) reply {
@@ -595,7 +597,7 @@ func TestRoundsPredictedByHour(t *testing.T) {
 	})
 }
 
-// Rounds end when their time is over, also where no slot comes to say so.
+// Rounds end when their time is over, even if no slot runs.
 func TestRoundsExpireWithoutASlot(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("@every 1m", "mrsf"), script(t, time.Second, map[string][]string{"q_a": {"1", "2"}}))
@@ -619,7 +621,7 @@ func TestRoundsExpireWithoutASlot(t *testing.T) {
 	})
 }
 
-// A counted ledger counts how often it is asked for what is new.
+// A counted ledger counts calls of Since.
 type counted struct {
 	scheduler.Ledger
 	asked atomic.Int64

@@ -70,13 +70,13 @@ func TestObserveCompletes(t *testing.T) {
 		t.Errorf("a baseline is an execution and no change, and ends back-off and cuts (-want +got):\n%s", d)
 	}
 
-	// First tier: the executor has seen that the bytes are the same.
+	// First tier: the executor has found the bytes equal.
 	same, err := observe(p, s, seen(4, Answer{Outcome: registry.Unchanged, Memory: memory, Elapsed: 3 * time.Second}), mustNotRead(t))
 	if err != nil || same.Delta != nil || same.Result != nil || same.Stats.Executions != 2 || same.Stats.Changes != 0 || same.Stats.State[0] != 2 ||
 		same.Stats.ChangedAt != s.ChangedAt || !same.Stats.CheckedAt.Equal(ended) || same.Stats.Median() != 2*time.Second {
 		t.Errorf("unchanged: %+v, %v", same, err)
 	}
-	// Second tier: other bytes, the same canonical form.
+	// Second tier: the bytes differ, the canonical form is equal.
 	other := Memory{Body: [2]uint64{3, 4}}
 	hashed, err := observe(p, same.Stats, seen(5, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a"), Memory: other}), mustNotRead(t))
 	if err != nil || hashed.Delta != nil || hashed.Stats.LastRun.Outcome != registry.Unchanged || !reflect.DeepEqual(hashed.Stats.Memory, other) || hashed.Stats.State[0] != 4 {
@@ -97,10 +97,8 @@ func TestObserveCompletes(t *testing.T) {
 	}
 }
 
-// An answer out of a cache that is older than the last one brings back what was
-// the result before: it is no change, no sample, and no check.
-// The same rows in another order are recognised by the fingerprint, or by the hash
-// where the fingerprint is not known, as after a restart.
+// The fingerprint recognises the same rows in another order. If the fingerprint is not
+// known, as after a restart, the hash does.
 func TestObserveSameRows(t *testing.T) {
 	p := named("ttl:max=32")
 	first, err := observe(p, policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a", "b")}), mustNotRead(t))
@@ -127,6 +125,8 @@ func TestObserveSameRows(t *testing.T) {
 	}
 }
 
+// A cached answer that is older than the last one contains the previous result: it
+// counts as no change, no sample and no check.
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
 	first, err := observe(named("ttl:max=32"), policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
@@ -167,7 +167,7 @@ func TestObserveOldAnswers(t *testing.T) {
 	}
 }
 
-// A query that the budget always cuts says so.
+// A query that the budget always cuts reports that.
 func TestObserveCutHasWords(t *testing.T) {
 	for _, why := range []string{"", "the time given for it ended first"} {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
@@ -179,7 +179,7 @@ func TestObserveCutHasWords(t *testing.T) {
 	}
 }
 
-// Nothing but a complete answer touches the result, Last or the policy's state.
+// Only a complete answer changes the result, Last and the policy's state.
 func TestObserveIncomplete(t *testing.T) {
 	p := named("ttl:max=32")
 	base, err := observe(p, policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Elapsed: 4 * time.Second}), nil)
@@ -205,11 +205,11 @@ func TestObserveIncomplete(t *testing.T) {
 		{"rejected", registry.Rejected, nil, false, 0, 1, 0, 108, 0},
 		{"rejected for long", registry.Rejected, func(s *policy.Stats) { s.Failures = 20 }, false, 0, 21, 0, 612, 0},
 		{"throttled", registry.Throttled, nil, false, 0, 1, 0, 0, 0},
-		// A cut one costs at least the larger of its estimate and what it used.
+		// A cut execution costs at least the larger of its estimate and its time.
 		{"cut early", registry.Cut, nil, false, time.Second, 0, 0, 0, 4 * time.Second},
 		{"cut late", registry.Cut, nil, false, 6 * time.Second, 0, 0, 0, 6 * time.Second},
 		{"cut again", registry.Cut, func(s *policy.Stats) { s.Floor = 9 * time.Second }, false, 6 * time.Second, 0, 0, 0, 9 * time.Second},
-		// The n-th time with the whole budget: left out of the next 2^n − 1 slots.
+		// The n-th cut with the whole budget: the query skips the next 2^n − 1 slots.
 		{"whole budget", registry.Cut, nil, true, 10 * time.Second, 0, 1, 102, 10 * time.Second},
 		{"whole budget, third", registry.Cut, func(s *policy.Stats) { s.Cuts = 2 }, true, 10 * time.Second, 0, 3, 108, 10 * time.Second},
 		{"whole budget, twentieth", registry.Cut, func(s *policy.Stats) { s.Cuts = 19 }, true, 10 * time.Second, 0, 20, 356, 10 * time.Second},
@@ -263,8 +263,8 @@ func TestRefreshIsServed(t *testing.T) {
 }
 
 func TestRefoldAfterTheRing(t *testing.T) {
-	// The ring has dropped the baseline: all 63 samples are folded. Without a
-	// change among them the ttl is at its maximum.
+	// The ring has dropped the baseline, so all 63 samples are folded. Without a change
+	// among them the ttl is at its maximum.
 	s := policy.Stats{Executions: 200}
 	for i := range uint64(policy.Ring) {
 		s.Samples = append(s.Samples, policy.Sample{Slot: 100 + i})
@@ -273,7 +273,7 @@ func TestRefoldAfterTheRing(t *testing.T) {
 	if s.State[0] != 1<<20 {
 		t.Errorf("ttl %v", s.State)
 	}
-	// One sample that is the baseline leaves the start.
+	// One sample that is the baseline leaves the initial state.
 	s = policy.Stats{Executions: 1, Samples: []policy.Sample{{Slot: 9}}}
 	s.Refold(named("ttl:max=32"))
 	if s.State != nil || s.Policy != "ttl:max=32:reset" {

@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// registered are queries of eight constants each, of which all share one.
+// registered returns queries of eight constants each, one of which all share.
 func registered(n int) []policy.Entry {
 	list := make([]policy.Entry, n)
 	for i := range list {
@@ -33,7 +33,7 @@ func registered(n int) []policy.Entry {
 	return list
 }
 
-// rarely are such queries that may run an hour after now at the earliest.
+// rarely returns such queries that may run in an hour at the earliest.
 func rarely(now time.Time, n int) []policy.Entry {
 	list := registered(n)
 	for i := range list {
@@ -43,8 +43,8 @@ func rarely(now time.Time, n int) []policy.Entry {
 	return list
 }
 
-// TestLoopYieldsThePlan puts many queries in order while another goroutine waits for
-// the loop's lock.
+// TestLoopYieldsThePlan: another goroutine acquires the loop's lock while many queries
+// are put in order.
 func TestLoopYieldsThePlan(t *testing.T) {
 	l := shelved(t, "rr", &shelf{entries: registered(9)})
 	var turns atomic.Int64
@@ -64,7 +64,7 @@ func TestLoopYieldsThePlan(t *testing.T) {
 	}
 }
 
-// A shelf is a ledger of queries.
+// A shelf is a ledger that holds queries.
 type shelf struct {
 	Ledger
 	entries []policy.Entry
@@ -85,7 +85,7 @@ func (s *shelf) Since(_ string, revision uint64) (News, error) {
 	return n, nil
 }
 
-// shelved makes a loop of which no slot runs.
+// shelved returns a loop that runs no slot.
 func shelved(t *testing.T, policy string, s *shelf) *Loop {
 	t.Helper()
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: policy}.WithDefaults()
@@ -96,8 +96,8 @@ func shelved(t *testing.T, policy string, s *shelf) *Loop {
 	return l
 }
 
-// TestOthersHaveTurnsWhileThePlanIsWorkedOn calls all that pages and the API call,
-// in each of the breaks of long work on the plan.
+// TestOthersHaveTurnsWhileThePlanIsWorkedOn calls everything that pages and the API
+// call in each break of long work on the plan.
 func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 	const n = 800 // several pieces
 	everything := []string{"http://example.org/some/1"}
@@ -200,7 +200,8 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 	}
 }
 
-// callAll calls what may come at any time, while the plan is half done.
+// callAll calls the methods that may be called at any time, while the plan is
+// incomplete.
 func callAll(t *testing.T, l *Loop) {
 	if s := l.State(); s.Endpoint != "city" {
 		t.Errorf("the state is %+v", s)
@@ -224,8 +225,8 @@ func callAll(t *testing.T, l *Loop) {
 	l.NextRound(registry.Profile{ID: "p", Endpoint: "city"})
 }
 
-// TestOthersHaveTurnsWhileTheLedgerIsRead calls them while the ledger does not
-// answer.
+// TestOthersHaveTurnsWhileTheLedgerIsRead calls the same methods while the ledger does
+// not answer.
 func TestOthersHaveTurnsWhileTheLedgerIsRead(t *testing.T) {
 	s := &shelf{entries: registered(9)}
 	l := shelved(t, "rr", s)
@@ -244,7 +245,7 @@ func TestOthersHaveTurnsWhileTheLedgerIsRead(t *testing.T) {
 	}
 }
 
-// weary is an endpoint that asks to be left alone once it has been asked.
+// weary is an endpoint that asks for a back-off after its first request.
 type weary struct{ health registry.Health }
 
 func (w *weary) Health() registry.Health { return w.health }
@@ -254,8 +255,8 @@ func (w *weary) Execute(context.Context, *registry.Query, Memory, time.Duration)
 	return Answer{Outcome: registry.Throttled, Elapsed: 1}
 }
 
-// TestOthersHaveTurnsWhileHealthIsRecorded looks at a loop while the ledger writes
-// the health of its endpoint: what a trial run has found, or that of a new client.
+// TestOthersHaveTurnsWhileHealthIsRecorded reads the state of a loop while the ledger
+// writes the health of its endpoint, after a trial run or for a new client.
 func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, *Loop){
 		"a trial run": func(t *testing.T, l *Loop) {
@@ -298,7 +299,7 @@ func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 	}
 }
 
-// TestLockIsFair lets the lock go for a moment while another waits for it.
+// TestLockIsFair releases the lock for a moment while another goroutine waits for it.
 func TestLockIsFair(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLock()

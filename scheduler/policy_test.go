@@ -19,10 +19,9 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// known makes a ranked query with a history: its baseline in the first of the
-// slots, then executions. "7+" is one in slot 7 that found a change, "7+.5" one
-// of Jaccard distance 0.5 (otherwise 1), "7/20" one that took 20 ms (otherwise a
-// second).
+// known returns a ranked query with a history: its baseline in the first of the slots,
+// then executions. "7+" is an execution in slot 7 that found a change, "7+.5" one with
+// Jaccard distance 0.5 (otherwise 1), "7/20" one that took 20 ms (otherwise a second).
 func known(p policy.Policy, id string, history ...string) (registry.Query, policy.Stats) {
 	var s policy.Stats
 	for _, h := range history {
@@ -49,7 +48,7 @@ func known(p policy.Policy, id string, history ...string) (registry.Query, polic
 	return query(id), s
 }
 
-// named is a policy of the table.
+// named returns a policy of the table.
 func named(spelling string) policy.Policy {
 	p, err := ParsePolicy(spelling)
 	if err != nil {
@@ -68,8 +67,8 @@ func query(id string) registry.Query {
 	return registry.Query{ID: id, Endpoint: "city", Form: diff.Select, Holders: []registry.Holder{{Caller: registry.Anonymous}}}
 }
 
-// TestPolicies has one entry per policy: the order of named candidates in a
-// slot, with the arithmetic.
+// TestPolicies has one entry per policy: the order of named candidates in a slot, with
+// the calculation.
 func TestPolicies(t *testing.T) {
 	type named struct {
 		id      string
@@ -372,8 +371,8 @@ func TestPolicyTable(t *testing.T) {
 	}
 }
 
-// A policy keeps nothing of what it is given, and a state that was folded step
-// by step is the one refolded from the samples.
+// A policy does not modify its arguments, and a state that was folded step by step
+// equals the one that is refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid", "sqrt", "wic", "wic:life=changes,3", "sup", "fbsup:x=2"}).Draw(t, "policy"))

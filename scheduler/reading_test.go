@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// While the loop's lock is held, as by taking in very many queries, readers get
-// the state as it was and no prediction, instead of waiting for the lock.
+// While the loop's lock is held, for example to merge very many queries, readers get
+// the last state and no prediction instead of waiting for the lock.
 func TestReadersDoNotWaitForTheLock(t *testing.T) {
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: "rr"}.WithDefaults()
 	l, err := NewLoop(Config{Endpoint: e, Ledger: &reading{}, Executor: healthy{}})
@@ -72,7 +72,7 @@ func (*reading) Since(_ string, revision uint64) (News, error) {
 	return n, nil
 }
 
-// healthy is an executor that is never asked.
+// healthy is an executor that must not be called.
 type healthy struct{ Executor }
 
 func (healthy) Health() registry.Health { return registry.Health{State: registry.Healthy} }

@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// While the ledger takes no writes no slot runs, nothing is announced that was
-// not recorded, and afterwards the loop goes on from what is recorded.
+// While the ledger is read-only, no slot runs and nothing is announced that was not
+// recorded. Afterwards the loop continues from the recorded state.
 func TestReadOnlyLedger(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		full := fmt.Errorf("%w: the disk is full", registry.ErrReadOnly)

@@ -102,8 +102,8 @@ func TestBlackouts(t *testing.T) {
 	}
 }
 
-// Where summer time ends an hour comes twice, and so does a blackout that begins
-// in it. That makes it no longer than on other days, and it ends.
+// At the end of summer time an hour repeats, and so does a blackout that starts in it.
+// The blackout still ends and is no longer than on other days.
 func TestBlackoutsAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start string
@@ -157,7 +157,8 @@ func TestValidate(t *testing.T) {
 			e.Slot, e.Budget, e.Concurrency = "@every 10s", registry.Duration(20*time.Second), 2
 		}, ""},
 		{func(e *registry.Endpoint) { e.Slot, e.Concurrency = "@every 2000000h", 1<<40 }, ""}, // no overflow
-		// The shortest gap counts: 00:00 and 00:05, though the next one is a day away.
+		// The shortest gap counts: from 00:00 to 00:05, although the next one is a day
+		// later.
 		{func(e *registry.Endpoint) { e.Slot, e.Budget = "0,5 0 * * *", registry.Duration(6*time.Minute) }, "5m"},
 		{func(e *registry.Endpoint) { e.Slot, e.Budget = "never", registry.Duration(24*time.Hour) }, ""},
 		{func(e *registry.Endpoint) { e.Blackout = []registry.Blackout{{Start: "0 2 * * *"}} }, "blackout 1"},

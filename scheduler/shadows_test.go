@@ -21,7 +21,7 @@ func shadowed(policy string, shadows ...string) registry.Endpoint {
 	return e
 }
 
-// Different policies that can run live may be in the shadow, many of them.
+// The setting shadows may hold many different policies that can run live.
 func TestShadowChoice(t *testing.T) {
 	most := []string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid", "sqrt"}
 	for n := 2; len(most) < scheduler.MaxShadows; n++ {

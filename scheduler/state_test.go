@@ -51,9 +51,9 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// The answers of an endpoint whose Age is wrong from the third on, however wrong,
-// are either taken or said not to be; nothing is silent for longer than a day, and
-// nothing is counted as unchanged that was not taken.
+// The Age of an endpoint's answers is wrong from the third answer on. Each answer is
+// either accepted or reported as outdated; no query is silent for longer than a day,
+// and no rejected answer counts as unchanged.
 func TestWrongAges(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -109,8 +109,8 @@ func TestWrongAges(t *testing.T) {
 	}
 }
 
-// Copies in several caches, some of them days old, bring no old rows back as long
-// as other caches answer in between.
+// Copies in several caches, some of them days old, do not bring old rows back while
+// other caches answer in between.
 func TestOldCopiesMakeNoChange(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A wall clock that can be set. As with the system's clock, a wait takes as long as
-// computed when it began.
+// A wall clock that can be set. As with the system's clock, the length of a wait is
+// computed when it starts.
 type wall struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -40,8 +40,8 @@ func (w *wall) set(by time.Duration) {
 	w.off += by
 }
 
-// Whatever the clock is set to, slots start when it shows a grid time, each time
-// once, none in a blackout, and none that were missed are made up for.
+// Slots start when the clock shows a grid time, once each time, however it is set. None
+// starts in a blackout, and missed ones are not made up for.
 func TestSlotsFollowTheClock(t *testing.T) {
 	for _, tc := range []struct {
 		name, slot string
@@ -89,8 +89,8 @@ func TestSlotsFollowTheClock(t *testing.T) {
 	}
 }
 
-// With the clock set back, the last execution seems to be in the future, after a
-// restart as well: neither min_interval nor max_staleness counts from there.
+// When the clock is set back, the last execution appears to be in the future, also
+// after a restart. Neither min_interval nor max_staleness counts from it.
 func TestQueriesFollowTheClock(t *testing.T) {
 	t.Run("running on", func(t *testing.T) { setBack(t, false) })
 	t.Run("restarted", func(t *testing.T) { setBack(t, true) })
@@ -136,7 +136,7 @@ func setBack(t *testing.T, restart bool) {
 	}
 }
 
-// Settings may name times that no count of nanoseconds holds. Slots go on.
+// Slots continue although settings contain times that do not fit in nanoseconds.
 func TestTimesBeyondNanoseconds(t *testing.T) {
 	const ages = registry.Duration(1<<63 - 1)
 	never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -166,8 +166,8 @@ func TestTimesBeyondNanoseconds(t *testing.T) {
 	}
 }
 
-// A hasty clock runs a nanosecond behind its waiters, and advances by a nanosecond
-// with each reading.
+// A hasty clock is a nanosecond behind its timers and advances by a nanosecond with
+// each reading.
 type hasty struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -197,7 +197,7 @@ func (h *hasty) Sleep(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// A timer that is early by less than it takes to look twice costs no slot.
+// A timer that fires slightly early does not skip a slot.
 func TestEarlyTimers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 10s", 5*time.Second, "rr")

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// An endpoint is left alone in a blackout time, by trial runs too.
+// Neither slots nor trial runs send requests in a blackout.
 func TestTrialInBlackout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
@@ -38,7 +38,7 @@ func TestTrialInBlackout(t *testing.T) {
 	})
 }
 
-// A tick whose slot never was, since the end came before anything ran, says so.
+// A tick reports an error if the loop ended before anything in its slot ran.
 func TestTickThatNeverRan(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 5*time.Second))
@@ -72,8 +72,8 @@ func TestTickThatNeverRan(t *testing.T) {
 	})
 }
 
-// A trial run ends with its loop: a process that is stopping sends no request, nor
-// does the loop of a removed endpoint, and its replacement finds none in progress.
+// A trial run ends with its loop. A stopping process and the loop of a removed endpoint
+// send no request, and the endpoint's new loop finds none in progress.
 func TestTrialEndsWithItsLoop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &service{reply: same(t, time.Minute), stubborn: time.Second}

@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// An endpoint none of whose last executions was complete is failing, whatever
-// kind they were; one with a bad query among good ones is not.
+// An endpoint is failing if none of its last executions was complete, for any reason.
+// An endpoint with one bad query among good ones is not.
 func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 	bad := map[string]registry.Outcome{"html": registry.Partial, "refused": registry.Rejected, "cut": registry.Cut, "slow": registry.Timeout, "broken": registry.Failed}
 	answer := func(t *testing.T, kind string) reply {
@@ -78,8 +78,8 @@ func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 	run("healthy", 3, "", map[string]string{"q_a": "good", "q_b": "good"})
 }
 
-// One that answered so far and begins to send pages of HTML is failing after the
-// first executions, not when all of its queries were tried.
+// An endpoint that starts to answer with HTML pages is failing after the first
+// executions, before all of its queries were tried.
 func TestEndpointBeginsToFail(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		broken := false
@@ -110,8 +110,8 @@ func TestEndpointBeginsToFail(t *testing.T) {
 	})
 }
 
-// What a client brings after another took its place is not taken, changed or not,
-// and nothing else is asked of it. The queries run again in the next slot.
+// Answers of a replaced client are not accepted, changed or not, and it receives no
+// further requests. The queries run again in the next slot.
 func TestAnswersOfAReplacedClientAreDropped(t *testing.T) {
 	for _, outcome := range []registry.Outcome{registry.Changed, registry.Failed, registry.Rejected, registry.Throttled} {
 		for _, known := range []bool{false, true} {
@@ -215,8 +215,8 @@ func statsOf(t *testing.T, l *schedulertest.Memory) map[string]policy.Stats {
 	return out
 }
 
-// A back-off from before the endpoint's settings were edited is over: for the loop
-// that runs, for a query that was edited besides, and after a restart.
+// A back-off from before an edit of the endpoint's settings is over: for the running
+// loop, for a query that was edited too, and after a restart.
 func TestEditEndsTheBackOff(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {

@@ -12,10 +12,9 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// TestAllAtOnce registers, edits and removes queries, edits the endpoint and its
-// executor, hints, explains and runs slots, all at the same moments, of more
-// queries than are worked on in one piece. Afterwards the plan is as if one had come
-// after the other.
+// TestAllAtOnce concurrently registers, edits and removes queries, edits the endpoint
+// and its executor, sends hints, explains and runs slots, with more queries than one
+// piece of work holds. The plan afterwards equals that of the same calls in sequence.
 func TestAllAtOnce(t *testing.T) {
 	const many = 300
 	for seed := range uint64(2) {

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// shortWindow and longWindow are how long a change waits for others at most: alone,
-// and while many changes come.
+// shortWindow and longWindow are the longest waits of a change for others: alone, and
+// while many changes come.
 const shortWindow, longWindow = 10 * time.Millisecond, 80 * time.Millisecond
 
 // A change is committed at once unless another execution is in progress. If one is, the
@@ -114,8 +114,8 @@ func TestManyChangesShareCommits(t *testing.T) {
 	}
 }
 
-// A new client of an endpoint takes over when the answers that were accepted from the
-// old one are committed. Nothing of the old client is accepted later.
+// A new client of an endpoint takes over after the accepted answers of the old one are
+// committed. No later answer of the old client is accepted.
 func TestNewClientWaitsForTheWindow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", time.Hour, "rr")
@@ -169,7 +169,7 @@ func TestNewClientWaitsForTheWindow(t *testing.T) {
 	})
 }
 
-// When the ledger refuses a window, nothing of it is announced, and its queries run
+// If the ledger refuses a window, nothing of it is announced, and its queries run
 // again.
 func TestRefusedWindow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A service is an endpoint in virtual time. What it answers is decided by
-// reply; how long that takes passes in the time of the synctest bubble.
+// A service is an endpoint in virtual time. reply decides its answers; their durations
+// pass in the time of the synctest bubble.
 type service struct {
 	mu       sync.Mutex
 	reply    func(q *registry.Query, n int) reply
@@ -34,7 +34,7 @@ type service struct {
 	stubborn time.Duration // takes that long to obey a cancellation
 }
 
-// A reply is what one execution would bring if nothing stopped it.
+// A reply is the result of one execution that nothing stops.
 type reply struct {
 	takes   time.Duration
 	outcome registry.Outcome
@@ -106,15 +106,15 @@ func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Me
 	return a
 }
 
-// ran counts the executions of a query so far.
+// ran returns how often a query has run.
 func (s *service) ran(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[id]
 }
 
-// since is what the endpoint has seen of executions that began at t or later, up
-// to now.
+// since returns the endpoint's time on executions that started at t or later, up to
+// now.
 func (s *service) since(t time.Time) (seen time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *service) since(t time.Time) (seen time.Duration) {
 	return seen
 }
 
-// executions is a copy of the log, in order of their ends.
+// executions returns a copy of the log, ordered by end.
 func (s *service) executions() []asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +251,8 @@ func (w *world) stats(id string) policy.Stats {
 
 func (w *world) slots() []scheduler.Slot { return w.ledger.Slots(city) }
 
-// until sleeps to a moment after the bubble's start, which is midnight of
-// 2000-01-01 UTC.
+// until sleeps until a time relative to the bubble's start, which is 2000-01-01 00:00
+// UTC.
 func until(d time.Duration) {
 	time.Sleep(time.Until(epoch().Add(d)))
 	synctest.Wait()
