@@ -22,9 +22,9 @@ import (
 type bench struct {
 	d       *DB
 	ids     []string
-	results [2]*diff.Result // the states between which queries change
+	results [2]*diff.Result // results [2]*diff.Result // the two results between which queries alternate
 	stats   []policy.Stats
-	at      []int // which state each query is in
+	at      []int // at      []int // index of each query's current result
 	slot    uint64
 }
 
@@ -65,9 +65,9 @@ func (s *bench) outcome(i int, changed bool) scheduler.Outcome {
 	return o
 }
 
-// A syncer times one fdatasync of one page in a file beside the store's, what a
-// commit costs at least twice. It is asked once per slot, so that other work on
-// the same disk slows both alike.
+// A syncer measures one fdatasync of one page in a file beside the store's. A commit
+// costs at least two of them. It runs once per slot, so that other work on the same disk
+// slows both equally.
 type syncer struct {
 	f     *os.File
 	n     int
@@ -95,8 +95,8 @@ func (s *syncer) sync(b *testing.B) {
 	s.spent += time.Since(began)
 }
 
-// BenchmarkSlot commits the outcomes of one slot as the loop does: a change at
-// once together with the unchanged outcomes before it, the rest with the slot.
+// BenchmarkSlot commits the outcomes of one slot like the loop does: a change at once,
+// together with the unchanged outcomes before it, and the rest with the slot.
 func BenchmarkSlot(b *testing.B) {
 	for _, size := range []struct{ queries, executions, changes int }{
 		{1000, 1000, 10}, {1000, 1000, 0}, {20000, 1000, 10},
@@ -138,8 +138,8 @@ func BenchmarkSlot(b *testing.B) {
 	}
 }
 
-// BenchmarkChanges finds 1,000 changes of 100 rows: the last result is read, the new one
-// and the delta are prepared, and all are committed, so many together. bare is the same
+// BenchmarkChanges commits 1,000 changes of 100 rows, several per transaction. It reads
+// the last result, prepares the new one and the delta, and commits them. bare is the same
 // number of bytes written to as many keys of a plain bbolt file.
 func BenchmarkChanges(b *testing.B) {
 	const n = 1000
@@ -223,7 +223,7 @@ func (f *bareFile) write(b *testing.B, batch []scheduler.Outcome) {
 	}
 }
 
-// BenchmarkRegister registers queries from one client and from 16 at a time.
+// BenchmarkRegister registers queries from one client and from 16 concurrent ones.
 func BenchmarkRegister(b *testing.B) {
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -257,7 +257,7 @@ func BenchmarkRegister(b *testing.B) {
 	}
 }
 
-// txID is the number of the last commit.
+// txID returns the number of the last commit.
 func txID(t testing.TB, d *DB) int {
 	t.Helper()
 	tx, err := d.bolt.Begin(false)
@@ -268,8 +268,8 @@ func txID(t testing.TB, d *DB) int {
 	return tx.ID()
 }
 
-// BenchmarkSince asks for ten edited queries among few and many: the cost must
-// grow with what is returned only.
+// BenchmarkSince asks for ten edited queries among few and among many. The cost must grow
+// only with what is returned.
 func BenchmarkSince(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("queries=%d/edited=10", n), func(b *testing.B) {
@@ -291,9 +291,8 @@ func BenchmarkSince(b *testing.B) {
 	}
 }
 
-// BenchmarkList reads pages of a hundred: the first, one in the middle, through
-// filters that many queries pass, and through one that none does, which has to
-// look at all of them.
+// BenchmarkList reads pages of a hundred: the first one, one in the middle, through filters
+// that match many queries, and through one that matches none and examines all queries.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		d := open(b, b.TempDir(), Options{})
@@ -326,7 +325,7 @@ func BenchmarkList(b *testing.B) {
 }
 
 // BenchmarkSearch searches 100,000 queries of usual length for a text: one that none
-// contains, one that few contain, one of which JSON escapes a part, and one that is a
+// contains, one that few contain, one with characters that JSON escapes, and one that is a
 // key of the stored form.
 func BenchmarkSearch(b *testing.B) {
 	const n = 100_000
@@ -367,8 +366,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkDigests reads what lists are ordered by when a few queries, or all,
-// were executed since the last time.
+// BenchmarkDigests reads the fields by which lists are ordered, after few or all queries
+// were executed since the last read.
 func BenchmarkDigests(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		s := newBench(b, n)

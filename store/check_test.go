@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Whatever is missing, of another or too much is found.
+// Check finds missing, wrong and superfluous entries.
 func TestCheckFinds(t *testing.T) {
 	deleteFirst := func(bucket []byte) func(tx *bbolt.Tx) error {
 		return func(tx *bbolt.Tx) error {

@@ -21,8 +21,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// The test binary runs itself again as a process that can be killed, or that
-// may not write beyond a limit.
+// The test binary runs itself as a child process that can be killed or whose files are
+// limited in size.
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
 var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever, "window": runKillLoop}
@@ -53,7 +53,7 @@ func child(t *testing.T, task, dir string) *exec.Cmd {
 
 var childQueries = []string{"q_a", "q_b", "q_c"}
 
-// valuesAt is the result of each query in a slot.
+// valuesAt returns the result of a query in a slot.
 func valuesAt(id string, slot uint64) []string {
 	return []string{"always", fmt.Sprintf("%s in slot %d", id, slot), strings.Repeat("x", int(slot%7)*900)}
 }
@@ -107,8 +107,8 @@ func writeForever(d *DB) error {
 	return err
 }
 
-// TestKill ends a writing process at random moments, Open included: what it
-// acknowledged is there, and nothing is there by half.
+// TestKill kills a writing process at random moments, also during Open. What it has
+// acknowledged is there, and no batch is there in part.
 func TestKill(t *testing.T) {
 	const seed, kills = 20261120, 20
 	t.Logf("seed %d", seed)
@@ -129,8 +129,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killOnce kills the writer a while after its nth word, which is soon after its
-// start for 0, and returns the last slot that it acknowledged.
+// killOnce kills the writer some time after its nth word, or soon after its start if n is
+// 0. It returns the last slot that was acknowledged.
 func killOnce(t *testing.T, task, dir string, words int, wait time.Duration) (acknowledged uint64) {
 	t.Helper()
 	c := child(t, task, dir)
@@ -160,7 +160,7 @@ func killOnce(t *testing.T, task, dir string, words int, wait time.Duration) (ac
 	}
 	for read() {
 	}
-	c.Wait() // says that it was killed
+	c.Wait() // c.Wait() // returns the error of the kill
 	return acknowledged
 }
 
@@ -187,8 +187,8 @@ func expectSlot(t *testing.T, d *DB, acknowledged uint64) {
 	}
 }
 
-// writeUntilFull lets the file grow by a little only, and then expects that an
-// error means that nothing of the batch is in effect.
+// writeUntilFull lets the file grow only a little. It then expects that a batch with an
+// error has no effect.
 func writeUntilFull(d *DB) error {
 	if err := errors.Join(registerChild(d), recordSlot(d, 1)); err != nil {
 		return err
@@ -197,7 +197,7 @@ func writeUntilFull(d *DB) error {
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGXFSZ) // EFBIG instead
+	signal.Ignore(syscall.SIGXFSZ) // signal.Ignore(syscall.SIGXFSZ) // writes then return EFBIG
 	limit := syscall.Rlimit{Cur: uint64(i.Size()) + 64<<10, Max: uint64(i.Size()) + 64<<10}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err

@@ -18,9 +18,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A town is a whole slot as it is in the running program: the loop, an endpoint
-// over loopback and a store on disk. The endpoint answers every query with the
-// same body, except the queries named in other.
+// A town runs a whole slot like the program does: the loop, an endpoint over loopback and a
+// store on disk. The endpoint answers every query with the same body, except the queries in
+// other.
 type town struct {
 	d       *DB
 	loop    *scheduler.Loop
@@ -28,8 +28,8 @@ type town struct {
 	ids     []string
 	body    []byte
 	other   atomic.Pointer[map[string][]byte] // bodies by query text
-	forget  atomic.Bool                       // ask as if nothing were remembered
-	decoded atomic.Int64                      // answers that had to be read
+	forget  atomic.Bool                       // forget  atomic.Bool                       // send queries without a memory of the last answer
+	decoded atomic.Int64                      // decoded atomic.Int64                      // answers that were decoded
 	commits []scheduler.Batch
 	history int // commits that wrote results or history
 	stats   int // commits that wrote statistics
@@ -45,7 +45,7 @@ func newTown(b testing.TB, queries, rows int) *town {
 	return w
 }
 
-// startTown is newTown before the first slot.
+// startTown is newTown without the first slot.
 func startTown(b testing.TB, queries, rows int) *town {
 	w := &town{d: open(b, b.TempDir(), Options{}), body: rowsBody(rows, 0)}
 	ep := httptest.NewServer(w)
@@ -84,8 +84,7 @@ func startTown(b testing.TB, queries, rows int) *town {
 	return w
 }
 
-// rowsBody is a SELECT result that has another number in one row for each
-// version.
+// rowsBody returns a SELECT result. Each version has another number in one row.
 func rowsBody(rows, version int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"head":{"vars":["s","label","n"]},"results":{"bindings":[`)
@@ -114,7 +113,7 @@ func (w *town) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	rw.Write(body)
 }
 
-// change gives some queries another result from now on, evenly spread.
+// change changes the results of n queries, evenly distributed.
 func (w *town) change(n, version int) {
 	other := map[string][]byte{}
 	for i := range n {
@@ -123,7 +122,7 @@ func (w *town) change(n, version int) {
 	w.other.Store(&other)
 }
 
-// Execute is scheduler.Executor's.
+// Execute implements scheduler.Executor.
 func (w *town) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
 	if w.forget.Load() {
 		m = scheduler.Memory{}
@@ -137,7 +136,7 @@ func (w *town) Execute(ctx context.Context, q *registry.Query, m scheduler.Memor
 
 func (w *town) Health() registry.Health { return w.client.Health() }
 
-// Since, Prepare, Record and Result are scheduler.Ledger's; commits are remembered.
+// Since, Prepare, Record and Result implement scheduler.Ledger and remember commits.
 func (w *town) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return w.d.Since(endpoint, rev)
 }
@@ -185,8 +184,8 @@ func (w *town) tick(b testing.TB) scheduler.Slot {
 	return s
 }
 
-// roots are the pages at which buckets begin. A commit that writes to a bucket,
-// wherever in it, moves its root to another page; a later one may move it back.
+// roots returns the root pages of buckets. A commit that writes to a bucket moves its root
+// to another page; a later commit may move it back.
 func (w *town) roots(names ...[]byte) (at []uint64, err error) {
 	err = w.d.bolt.View(func(tx *bbolt.Tx) error {
 		for _, n := range names {
@@ -197,14 +196,14 @@ func (w *town) roots(names ...[]byte) (at []uint64, err error) {
 	return at, err
 }
 
-// allocated is the bytes of all pages written so far.
+// allocated returns the number of bytes of all pages written so far.
 func (w *town) allocated() int64 {
 	stats := w.d.bolt.Stats().TxStats
 	return stats.GetPageAlloc()
 }
 
-// An answer with the bytes of the last one is not read, and nothing of results
-// and history is written for it. A change is written once.
+// An answer with the same bytes as the last one is not decoded, and no result or history is
+// written for it. A change is written once.
 func TestCostOfASlot(t *testing.T) {
 	w := newTown(t, 300, 40)
 	if w.decoded.Load() != 300 {
@@ -226,7 +225,7 @@ func TestCostOfASlot(t *testing.T) {
 	if n := w.allocated() - allocated; n > 300*2048 {
 		t.Errorf("%d bytes of pages written for 300 unchanged executions", n)
 	}
-	// The loop commits what waits after 256 outcomes or a second, and at the end.
+	// The loop commits after 256 outcomes or a second, and at the end.
 	if n := len(w.commits); n < 2 || n > 10 {
 		t.Errorf("%d commits for a slot without changes", n)
 	}
@@ -252,10 +251,9 @@ func TestCostOfASlot(t *testing.T) {
 	}
 }
 
-// BenchmarkUnchanged is a slot of 1,000 executions that bring the bytes of the
-// last time, with loop, loopback and commits. decode_ratio is how many times
-// longer the same slot takes when every answer has to be read and hashed to
-// find that out.
+// BenchmarkUnchanged measures a slot of 1,000 executions with the same bytes as last time,
+// including loop, loopback and commits. decode_ratio is how many times longer the same slot
+// takes if every answer has to be decoded and hashed.
 func BenchmarkUnchanged(b *testing.B) {
 	for _, rows := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("executions=1000/rows=%d", rows), func(b *testing.B) {
@@ -283,8 +281,8 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop is a slot of 1,000 executions of which none, 10 or all bring a change,
-// with loop, loopback and commits, beside one bare fdatasync per slot.
+// BenchmarkLoop measures a slot of 1,000 executions with 0, 10 or 1,000 changes, including
+// loop, loopback and commits, and one bare fdatasync per slot for comparison.
 func BenchmarkLoop(b *testing.B) {
 	for _, changes := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprintf("executions=1000/changes=%d", changes), func(b *testing.B) {
@@ -315,8 +313,8 @@ func BenchmarkLoop(b *testing.B) {
 	}
 }
 
-// BenchmarkBaselines is the first slot of an endpoint: every query has its first result
-// of 10 rows.
+// BenchmarkBaselines measures the first slot of an endpoint, in which every query gets its
+// first result of 10 rows.
 func BenchmarkBaselines(b *testing.B) {
 	const n = 10_000
 	for b.Loop() {

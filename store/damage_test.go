@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A damaged file is told as such: no panic, no fault, and an end.
+// A damaged file causes an error that says so, without a panic, a fault or an endless loop.
 func TestDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
@@ -42,7 +42,7 @@ func TestDamagedFiles(t *testing.T) {
 	if err != nil || m == nil {
 		t.Fatal(err)
 	}
-	good = good[:m.pages*m.pageSize] // what follows was never used
+	good = good[:m.pages*m.pageSize] // good = good[:m.pages*m.pageSize] // pages after these were never used
 	seed := uint64(20261122)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -53,7 +53,7 @@ func TestDamagedFiles(t *testing.T) {
 		case i%10 == 9: // a page of zeros
 			p := 2 + r.IntN(len(b)/4096-2)
 			clear(b[p*4096 : (p+1)*4096])
-		case i%3 == 0: // in the head of a page and its first elements, where it hurts most
+		case i%3 == 0: // case i%3 == 0: // in the header of a page and its first elements, which does the most harm
 			b[(2+r.IntN(len(b)/4096-2))*4096+r.IntN(64)] ^= byte(1 + r.IntN(255))
 		default:
 			b[8192+r.IntN(len(b)-8192)] ^= byte(1 + r.IntN(255))
@@ -69,8 +69,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// A list of free pages that names a page outside the file, or none in order, is
-// damage: bbolt would write there.
+// A free list that is not sorted or names a page outside the file is damage, because bbolt
+// would write to such pages.
 func TestDamagedFreeList(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
@@ -152,8 +152,8 @@ func examine(t *testing.T, file []byte) error {
 	}
 }
 
-// use reads and writes as a server does, which does not check the file first.
-// What it meets is told by errors, of which the check tells more.
+// use reads and writes like a server, which does not check the file first. It must get
+// errors for damage; the check describes it in more detail.
 func use(d *DB) {
 	_, _ = d.Digests("")
 	_, _ = d.Since("city", 0)
@@ -176,12 +176,12 @@ func use(d *DB) {
 	})
 }
 
-// A write that meets a damaged page ends the use of the store; a mistake of code
-// that the store calls is not taken for damage.
+// A write to a damaged page ends the use of the store. A panic in code that the store calls
+// does not count as damage.
 func TestWritingMeetsDamage(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
-	func() { // the store is let go of as by an error
+	func() { // func() { // the panic ends the transaction like an error
 		defer func() {
 			if recover() == nil {
 				t.Error("the mistake is an error")

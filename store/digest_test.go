@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// digestsFromList is what Digests has to say, put together the dear way.
+// digestsFromList computes what Digests returns from a full list.
 func digestsFromList(t *testing.T, d *DB, text string) (out []registry.QueryDigest) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -46,8 +46,8 @@ func digestsFromList(t *testing.T, d *DB, text string) (out []registry.QueryDige
 	}
 }
 
-// What Digests remembers from the last time never shows: after any edits and
-// executions it says what the queries themselves say.
+// The cache of Digests is never visible: after any edits and executions it returns the same
+// as the queries themselves.
 func TestDigestsFollowTheQueries(t *testing.T) {
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -104,8 +104,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 	}
 }
 
-// Recent reports each change after an offset and a moment once, without
-// baselines.
+// Recent reports each change after an offset and a time once, without baselines.
 func TestRecent(t *testing.T) {
 	now := start
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})

@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// smallDisk mounts a file system of its own, which only root can.
+// smallDisk mounts a separate file system, which requires root.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fillDisk leaves nothing free. The returned function makes room again.
+// fillDisk uses up all free space. The returned function frees it.
 func fillDisk(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -55,7 +55,7 @@ func fillDisk(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// recordRandom changes q_a to something that cannot be compressed.
+// recordRandom gives q_a a result that cannot be compressed.
 func recordRandom(d *DB, slot uint64, size int) error {
 	stats, err := d.Stats("q_a")
 	if err != nil {
@@ -75,7 +75,7 @@ func recordRandom(d *DB, slot uint64, size int) error {
 	return err
 }
 
-// exhaust records until the disk is full, and returns how many slots were acknowledged.
+// exhaust records until the disk is full and returns the number of acknowledged slots.
 func exhaust(t *testing.T, d *DB) (slots uint64) {
 	t.Helper()
 	for slot := uint64(1); slot < 1000; slot++ {
@@ -104,8 +104,8 @@ func waitWritable(t *testing.T, d *DB) {
 	}
 }
 
-// A full disk undoes what did not fit, and only that; reading goes on, what
-// deletes is tried, and writing goes on by itself once there is room.
+// A full disk undoes only what did not fit. Reads continue, deletions are tried, and writes
+// resume by themselves once there is room.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, "8m")
 	d := open(t, dir, Options{Retry: time.Millisecond})
@@ -146,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%s on a full disk: %v", name, err)
 			}
 		}
-		time.Sleep(20 * time.Millisecond) // for some attempts that must fail
+		time.Sleep(20 * time.Millisecond) // time.Sleep(20 * time.Millisecond) // time for some attempts that must fail
 		if d.Writable() == nil {
 			t.Error("it writes without room")
 		}
@@ -174,7 +174,7 @@ func putNew(d *DB, id string) (registry.Query, error) {
 	})
 }
 
-// Removing is tried on a full disk, since it is what makes room in the file.
+// Removals are tried on a full disk, because they free space in the file.
 func TestFullDiskTakesRemovals(t *testing.T) {
 	dir := smallDisk(t, "8m")
 	d := open(t, dir, Options{Retry: time.Millisecond})
@@ -186,15 +186,15 @@ func TestFullDiskTakesRemovals(t *testing.T) {
 	if _, err := d.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); err != nil {
 		t.Fatalf("a removal on a full disk: %v", err)
 	}
-	waitWritable(t, d) // by the pages that the purge gave back
+	waitWritable(t, d) // waitWritable(t, d) // because of the pages that the purge freed
 	if _, err := putNew(d, "q_new"); err != nil && !errors.As(err, new(*registry.Problem)) {
 		t.Error(err)
 	}
 	check(t, d)
 }
 
-// A process that is killed while its disk is full leaves a store that opens, is
-// read under the same epoch, and is written to when there is room.
+// A process that is killed while its disk is full leaves a store that opens and can be read
+// under the same epoch. It can be written once there is room.
 func TestKilledOnFullDisk(t *testing.T) {
 	dir := smallDisk(t, "8m")
 	ballast := filepath.Join(dir, "first")
@@ -242,7 +242,7 @@ func TestKilledOnFullDisk(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = open(t, dir, Options{Retry: time.Millisecond}) // once more, as a supervisor would
+	d = open(t, dir, Options{Retry: time.Millisecond}) // d = open(t, dir, Options{Retry: time.Millisecond}) // again, as a supervisor would
 	free()
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestKilledOnFullDisk(t *testing.T) {
 	}
 }
 
-// fillUp is the child's task: it writes until its disk is full, and stays.
+// fillUp is the task of the child: it writes until its disk is full, and keeps running.
 func fillUp(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
@@ -278,7 +278,7 @@ func fillUp(d *DB) error {
 
 func init() { childTasks["disk"] = fillUp }
 
-// Below the reserve nothing new is taken in, while what is there goes on.
+// Below the reserve, new registrations are refused and existing queries continue.
 func TestReserve(t *testing.T) {
 	d := open(t, t.TempDir(), Options{Reserve: 100})
 	if err := registerChild(d); err != nil {

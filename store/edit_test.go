@@ -11,11 +11,11 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// queued runs edits at the same time, after all of them wait for one transaction. It
-// returns their errors and the number of transactions.
+// queued runs edits concurrently after all of them wait for one transaction. It returns
+// their errors and the number of transactions.
 func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits int) {
 	t.Helper()
-	tx, err := d.bolt.Begin(true) // nothing else can begin
+	tx, err := d.bolt.Begin(true) // tx, err := d.bolt.Begin(true) // no other transaction can begin
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits i
 	return errs, txID(t, d) - before
 }
 
-// register stores a query with one holder, or returns an error of its own.
+// register returns an edit that stores a query with one holder, or fails with an error.
 func register(d *DB, id string, fails error) func() error {
 	return func() error {
 		_, err := d.EditQuery(id, func(q *registry.Query, _ bool) error {
@@ -48,8 +48,8 @@ func register(d *DB, id string, fails error) func() error {
 	}
 }
 
-// Edits that wait share a transaction. The error of one does not affect the others, and
-// each gets its own revision and serial number.
+// Waiting edits share a transaction. The error of one does not affect the others, and each
+// gets its own revision and serial number.
 func TestEditsShareATransaction(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	refused, long := errors.New("refused"), strings.Repeat("q", 501)
@@ -119,7 +119,7 @@ func TestEditsOfOneQueryFollowEachOther(t *testing.T) {
 	}
 }
 
-// A panic in an edit reaches its own caller and leaves the others alone.
+// A panic in an edit reaches only the caller of that edit.
 func TestEditPanics(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	panics := func() (err error) {

@@ -25,7 +25,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// overwrite puts older bytes in place without giving the file another inode.
+// overwrite restores older bytes in place, without changing the inode of the file.
 func overwrite(t *testing.T, path string, b []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -38,7 +38,7 @@ func overwrite(t *testing.T, path string, b []byte) {
 	}
 }
 
-// lived is a store in dir with a query at change 2, closed.
+// lived creates and closes a store in dir with a query at change 2.
 func lived(t *testing.T, dir string) (epoch string) {
 	t.Helper()
 	d := open(t, dir, Options{})
@@ -51,8 +51,8 @@ func lived(t *testing.T, dir string) (epoch string) {
 	return d.Epoch()
 }
 
-// expectContinues says whether the store in dir goes on under epoch, and that
-// it does so, or starts again, in every respect.
+// expectContinues checks whether the store in dir continues under epoch, and that it
+// continues or restarts in all respects.
 func expectContinues(t *testing.T, dir, epoch string, want bool) {
 	t.Helper()
 	d := open(t, dir, Options{})
@@ -130,7 +130,7 @@ func TestEpochOfRolledBackStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			expectContinues(t, dir, epoch, true) // goes on, beyond what before holds
+			expectContinues(t, dir, epoch, true) // expectContinues(t, dir, epoch, true) // has changes that the older copy lacks
 			spoil(t, path, before)
 			expectContinues(t, dir, epoch, false)
 		})
@@ -144,7 +144,7 @@ func overwriteNew(t *testing.T, path string, b []byte) {
 	}
 }
 
-// A directory copied as a whole has both files agreeing; the inode tells.
+// In a copied directory both files agree; only the inode differs.
 func TestEpochOfCopiedDirectory(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	epoch := lived(t, dir)
@@ -155,8 +155,8 @@ func TestEpochOfCopiedDirectory(t *testing.T) {
 	expectContinues(t, dir, epoch, true)
 }
 
-// A crash during Open leaves the file beside naming both tokens, or, when
-// numbering was to start again, only the new one.
+// After a crash during Open the file beside the store names both tokens or, if numbering had
+// to restart, only the new one.
 func TestEpochAfterCrashDuringOpen(t *testing.T) {
 	inode := func(t *testing.T, path string) string {
 		i, err := inodeOf(path)
@@ -237,7 +237,7 @@ func TestBackupComesUpWithNewEpoch(t *testing.T) {
 	}
 	expectContinues(t, restored, epoch, false)
 
-	// Restored in place, even at once and with the file beside still agreeing.
+	// Restored in place at once, while the file beside the store still agrees.
 	var buf strings.Builder
 	if _, err := d.Backup(&buf); err != nil {
 		t.Fatal(err)
@@ -312,8 +312,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// A copy that exists is complete: a crash before the end leaves nothing under
-// its name.
+// A copy that exists is complete: a crash before the end leaves no file with its name.
 func TestCompactIsWholeOrNotThere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	lived(t, dir)
@@ -326,7 +325,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- d.Compact(dst) }()
 	for _, err = os.Stat(dst); err != nil && len(done) == 0; _, err = os.Stat(dst) {
-		runtime.Gosched() // no longer than it takes, should it fail
+		runtime.Gosched() // runtime.Gosched() // until the copy exists or Compact fails
 	}
 	found := t.TempDir()
 	copyFile(t, dst, filepath.Join(found, File))

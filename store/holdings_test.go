@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A file of schema 5 does not count what callers hold, and one of schema 6 counts
-// neither graphs nor conditions; opening it does.
+// A file of schema 5 has no counts of what callers hold, and one of schema 6 counts neither
+// graphs nor conditions. Opening the file computes them.
 func TestHoldingsOfAnOlderFile(t *testing.T) {
 	for schema, old := range map[uint64]func(tx *bbolt.Tx) error{
 		5: func(tx *bbolt.Tx) error { return tx.DeleteBucket(bHoldings) },

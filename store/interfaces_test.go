@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// The store is what each consumer asks of its own.
+// The store implements the interfaces of its consumers.
 var (
 	_ web.Queries     = (*DB)(nil)
 	_ web.History     = (*DB)(nil)

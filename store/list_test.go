@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// many registers n queries in one transaction, every tenth at the port.
+// many registers n queries in one transaction, every tenth at the endpoint port.
 func many(t testing.TB, d *DB, n int) {
 	t.Helper()
 	registerAll(t, d, n, func(i int) registry.Query {
@@ -97,7 +97,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%+v in pages of %d: %d queries, want %d, each once and in order", c.filter, c.limit, len(got), c.want)
 		}
 	}
-	// What is removed between two pages, the one at the cursor too, is no harm.
+	// Removals between two pages do no harm, even that of the query at the cursor.
 	items, cursor, err := d.List(registry.QueryFilter{Endpoint: "city"}, "", 3)
 	if err != nil || len(items) != 3 {
 		t.Fatalf("%d items, %v", len(items), err)
@@ -158,7 +158,7 @@ func TestItemOfNobody(t *testing.T) {
 	}
 }
 
-// A page of queries with long texts ends early, and the next goes on.
+// A page of queries with long texts ends early, and the next page continues.
 func TestListLongTexts(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	want := []string{}

@@ -13,8 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A subject is a store that can be replaced by its own backup while the suite
-// keeps hold of it.
+// A subject is a store that the suite can replace by its own backup.
 type subject struct{ *DB }
 
 func TestLog(t *testing.T) {
@@ -46,8 +45,8 @@ func (s *subject) add(t *testing.T, name string, form diff.Form, ordered bool) s
 	return id
 }
 
-// execute records a complete answer as the loop does. The suite calls it from
-// one goroutine while others read.
+// execute records a complete answer like the loop does. The suite calls it from one
+// goroutine while others read.
 func (s *subject) execute(t *testing.T, id string, r *diff.Result, at time.Time) {
 	t.Helper()
 	stats, err := s.Stats(id)
@@ -64,7 +63,7 @@ func (s *subject) execute(t *testing.T, id string, r *diff.Result, at time.Time)
 	}
 }
 
-// trim does at once what retention does a few changes at a time.
+// trim does at once what retention does in small steps.
 func (s *subject) trim(t *testing.T, id string, keep int) {
 	t.Helper()
 	s.retention.Changes = keep
@@ -83,7 +82,7 @@ func (s *subject) trim(t *testing.T, id string, keep int) {
 	}
 }
 
-// restore brings the store back from a backup, which begins a new epoch.
+// restore replaces the store by a backup, which starts a new epoch.
 func (s *subject) restore(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A model is what the store must look like, kept the simple way: everything in
-// memory, nothing shared, retention by looking at all of it.
+// A model is the expected content of the store, in simple form: everything in memory, no
+// sharing, and retention by examining all changes.
 type model struct {
 	t       *rapid.T
 	tb      testing.TB
@@ -33,11 +33,11 @@ type model struct {
 	revs    map[string]rev // by endpoint, what a loop knows
 }
 
-// A life is a query between registration and removal.
+// A life is a query from registration to removal.
 type life struct {
 	endpoint string
 	epoch    string
-	values   []string // the result, nil before the first
+	values   []string // values   []string // the result, nil before the first one
 	seq      uint64
 	log      []happened
 	stats    policy.Stats
@@ -49,7 +49,7 @@ type happened struct {
 	values      []string
 }
 
-// A rev is a loop's view of an endpoint's queries.
+// A rev is a loop's knowledge of an endpoint's queries.
 type rev struct {
 	n     uint64
 	known map[string]bool
@@ -61,7 +61,7 @@ var (
 )
 
 const (
-	modelKeep = 2 // so few that a run meets it
+	modelKeep = 2 // modelKeep = 2 // small, so that a run reaches it
 	modelAge  = 10 * time.Minute
 )
 
@@ -142,8 +142,8 @@ func (m *model) removeEndpoint(rt *rapid.T) {
 	}
 }
 
-// record runs one batch of outcomes for the city, some for queries without a
-// holder, and some that failed.
+// record records a batch of outcomes for the city, including queries without a holder and
+// failures.
 func (m *model) record(rt *rapid.T) {
 	m.slot++
 	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: m.slot}}
@@ -203,7 +203,7 @@ func (m *model) changed(l *life, values []string) {
 	l.log = append(l.log, happened{l.seq, m.offset, m.now, values})
 }
 
-// retain drops what is beyond the count and then what is too old, but never the
+// retain drops the changes beyond the count and then those that are too old, but never the
 // newest.
 func (m *model) retain() {
 	for _, l := range m.lives {
@@ -244,7 +244,7 @@ func (m *model) since(rt *rapid.T) {
 	m.revs[name] = rev{n.Revision, known}
 }
 
-// agree compares all that can be asked.
+// agree compares the store with the model by all read methods.
 func (m *model) agree(rt *rapid.T) {
 	for _, id := range modelIDs {
 		l := m.lives[id]
@@ -294,8 +294,7 @@ func (m *model) current(id string, l *life) {
 	}
 }
 
-// follow asks for the changes from every position there is, and from some that
-// there are not.
+// follow reads the changes from every valid position and from some invalid ones.
 func (m *model) follow(rt *rapid.T, id string, l *life, epoch string) {
 	if l.epoch != "" && l.epoch != epoch {
 		rt.Fatalf("the epoch of %s went from %s to %s", id, l.epoch, epoch)
@@ -344,7 +343,7 @@ func (m *model) same(got []registry.Change, want []happened) {
 	}
 }
 
-// all follows the whole log in pages, from the beginning and from each offset.
+// all reads the whole log in pages, from the beginning and from each offset.
 func (m *model) all() {
 	var want []happened
 	for _, l := range m.lives {

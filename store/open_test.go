@@ -95,7 +95,7 @@ func TestOpenRefuses(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), path) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
-			// The refused file is left alone, and unlocked.
+			// The refused file is unchanged and not locked.
 			if _, err := Open(dir, Options{}); errors.Is(err, ErrLocked) {
 				t.Fatal("a refused store stays locked")
 			}
@@ -128,8 +128,8 @@ func TestSeedStays(t *testing.T) {
 	}
 }
 
-// A commit is on the disk when it returns: kills show nothing of that, since what
-// a killed process wrote is not lost.
+// A commit is on disk when it returns. Kill tests do not show this, because what a killed
+// process has written is not lost.
 func TestCommitsAreSynced(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	if d.bolt.NoSync || d.bolt.NoGrowSync {

@@ -32,7 +32,7 @@ func putEndpointURL(t *testing.T, d *DB, name, url string) {
 	}
 }
 
-// drained waits for the purge and says how much history is left.
+// drained waits for the purge and returns the number of remaining history entries.
 func drained(t *testing.T, d *DB) (left int) {
 	t.Helper()
 	for pending := true; pending; {
@@ -129,7 +129,7 @@ func TestFindName(t *testing.T) {
 	}
 	expect("a", "sensors", "q_a")
 	expect("b", "sensors", "q_z", "q_a")
-	expect("", "sensors", "q_z", "q_a") // the oldest first, each once
+	expect("", "sensors", "q_z", "q_a") // expect("", "sensors", "q_z", "q_a") // oldest first, each once
 	expect("c", "sensors")
 	expect("c", "")
 	expect("", "")
@@ -151,7 +151,7 @@ func TestFindName(t *testing.T) {
 	check(t, d)
 }
 
-// An edit of several queries is one transaction: all of it, or nothing.
+// An edit of several queries is one transaction: all of it has an effect, or nothing.
 func TestEditQueries(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
@@ -212,7 +212,7 @@ func TestLiveHolds(t *testing.T) {
 	if got, err := d.LiveHolds(); err != nil || cmp.Diff(want, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff(want, got))
 	}
-	putEndpointURL(t, d, "port", "") // removes it
+	putEndpointURL(t, d, "port", "") // putEndpointURL(t, d, "port", "") // removes the endpoint
 	put(t, d, "q_a", "city", registry.Holder{Caller: "a"}, registry.Holder{Caller: "b"})
 	if got, err := d.LiveHolds(); err != nil || len(got) != 0 {
 		t.Fatalf("still held: %+v, %v", got, err)
@@ -260,8 +260,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// The cap that an endpoint reported is no longer good when its URL or the cap
-// of its settings is another, and nothing is when its server is.
+// Editing the URL or max_rows of an endpoint drops its reported cap. Moving to another server
+// drops the whole health.
 func TestEditingForgetsTheCap(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	edits := map[string]func(*registry.Endpoint){
@@ -293,14 +293,14 @@ func TestEditingForgetsTheCap(t *testing.T) {
 	}
 }
 
-// Removing an endpoint takes everything away at once, and leaves nothing
-// behind in the end; one of the same name made meanwhile is another.
+// Removing an endpoint hides everything at once and finally deletes all of it. A new endpoint
+// of the same name is independent.
 func TestRemoveEndpoint(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	empty := drained(t, d)
 	fill := func() {
-		for i := range 700 { // more than one transaction purges
+		for i := range 700 { // for i := range 700 { // too many for one transaction of the purge
 			put(t, d, fmt.Sprintf("q_%d", i), "city", registry.Holder{Caller: "a", Name: fmt.Sprint(i), Live: true})
 		}
 		for i := range uint64(5) {
@@ -346,7 +346,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	}
 	check(t, d)
 	putEndpointURL(t, d, "city", "")
-	if left := drained(t, d); left != empty-3 { // the endpoint itself has three entries
+	if left := drained(t, d); left != empty-3 { // if left := drained(t, d); left != empty-3 { // the endpoint itself had three entries
 		t.Errorf("%d entries are left, before the endpoint there were %d", left, empty-3)
 	}
 	check(t, d)
@@ -354,8 +354,8 @@ func TestRemoveEndpoint(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An answer to a query that was removed and registered again meanwhile belongs
-// to the query before.
+// An answer to a query that was removed and registered again meanwhile belongs to the old
+// query.
 func TestLateOutcome(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
@@ -372,15 +372,15 @@ func TestLateOutcome(t *testing.T) {
 	if c := step(t, d, "city", "q_a", 3, "y"); len(c) != 1 || !c[0].Baseline || !c[0].Delta.Baseline {
 		t.Fatalf("%+v", c)
 	}
-	// Nor may a change be laid upon a result that it does not follow from.
+	// A change is not applied to a result that it does not follow from.
 	if c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{changed}}); err != nil || len(c) != 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	check(t, d)
 }
 
-// So does one to a query that had no result yet: the new one would count the
-// refreshes that the old one had served as its own.
+// The same holds for a query without a result: the new query would otherwise count refreshes
+// that the old one served.
 func TestLateBaseline(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
@@ -402,7 +402,7 @@ func TestLateBaseline(t *testing.T) {
 	check(t, d)
 }
 
-// Removals that are forgotten are told by Full.
+// Full reports that removals were forgotten.
 func TestSinceForgets(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_stays", "city")
@@ -465,8 +465,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A file of schema 3 has pauses that stop a query for all and holders that
-// publish alone. Opening it keeps both, as things of each holder.
+// In a file of schema 3 a pause stops a query for all, and a holder can publish alone. Opening
+// the file converts both to settings of each holder.
 func TestHoldersOfAnOlderFile(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})

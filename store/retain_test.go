@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// first is the seq of the oldest change kept of a query.
+// first returns the seq of the oldest kept change of a query.
 func first(t *testing.T, d *DB, id string) uint64 {
 	t.Helper()
 	s, err := d.Stats(id)
@@ -40,7 +40,7 @@ func TestRetentionByCount(t *testing.T) {
 	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 8 || b != 1 {
 		t.Fatalf("kept from change %d and %d on, want 8 and 1", a, b)
 	}
-	// A lower bound melts the backlog away, a bounded number at a time.
+	// A lower bound removes the backlog in steps of bounded size.
 	d = reopen(t, d, dir, Options{Retention: Retention{Changes: 1}})
 	step(t, d, "city", "q_a", 11, "11")
 	if a := first(t, d, "q_a"); a != 11 {
@@ -59,7 +59,7 @@ func TestRetentionByAge(t *testing.T) {
 		step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
 		now = now.Add(20 * time.Minute)
 	}
-	// It is 09:100: what was committed before 09:40 goes with the next Record.
+	// The time is 10:40: the next Record drops what was committed before 09:40.
 	step(t, d, "city", "q_b", 6, "still")
 	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 3 || b != 1 {
 		t.Fatalf("kept from change %d and %d on, want 3 and 1", a, b)
@@ -87,7 +87,7 @@ func TestRetentionByBytes(t *testing.T) {
 	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a < 10 || a > 45 || b != 1 {
 		t.Fatalf("kept from change %d and %d on", a, b)
 	}
-	// One change larger than the bound stays all the same: it is the newest.
+	// One change above the bound stays, because it is the newest.
 	huge := make([]string, 2000)
 	for i := range huge {
 		huge[i] = fmt.Sprint("row ", i*i*7919)
@@ -99,8 +99,8 @@ func TestRetentionByBytes(t *testing.T) {
 	check(t, d)
 }
 
-// Followers of everything receive a gap where any change is missing, and only
-// there, whatever bound it fell to.
+// Followers of all queries get a gap where a change is missing, whatever bound removed it, and
+// nowhere else.
 func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
 	now := start
 	for name, x := range map[string]struct {
@@ -120,7 +120,7 @@ func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
 				now = now.Add(x.wait)
 				step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
 			}
-			oldest := first(t, d, "q_a") + 1 // its offset: one for q_b comes before
+			oldest := first(t, d, "q_a") + 1 // oldest := first(t, d, "q_a") + 1 // its offset, because one change of q_b comes before
 			if oldest < 4 || oldest > 10 {
 				t.Fatalf("kept from offset %d on", oldest)
 			}
@@ -150,7 +150,7 @@ func logBytes(t *testing.T, d *DB) (n uint64) {
 	return n
 }
 
-// A page of the log is bounded in bytes as it unpacks, not as it is stored.
+// The size of a page of the log is bounded after decompression.
 func TestAfterIsBounded(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")

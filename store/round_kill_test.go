@@ -12,9 +12,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// captureForever records in each slot, in one batch, a change of two queries,
-// the round that the change of the first opens, and the end of the round before,
-// which the second one completes. Every third round expires instead.
+// captureForever records one batch in each slot: a change of two queries, the round that the
+// change of the first one opens, and the end of the previous round, which the second one
+// completes. Every third round expires instead.
 func captureForever(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
@@ -73,9 +73,8 @@ func captureSlot(d *DB, slot uint64) error {
 	return err
 }
 
-// TestKillRounds ends a capturing process at random moments: a round exists
-// exactly if the executions exist that open and end it, and no capture is lost
-// or numbered twice.
+// TestKillRounds kills a capturing process at random moments. A round exists exactly if the
+// executions exist that open and end it, and no capture is lost or numbered twice.
 func TestKillRounds(t *testing.T) {
 	const seed, kills = 20261122, 20
 	t.Logf("seed %d", seed)
@@ -135,7 +134,7 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range ends { // the newest ones, which retention keeps
+	for i, r := range ends { // for i, r := range ends { // the newest ones, which retention keeps
 		if r.Position.Seq != captured-uint64(i) || r.Intervals[0].Done.Position.Seq != r.Number || r.Intervals[1].Done.Position.Seq != r.Number+1 {
 			t.Fatalf("round %d is capture %d of results %v and %v", r.Number, r.Position.Seq, r.Intervals[0].Done.Position, r.Intervals[1].Done.Position)
 		}

@@ -36,8 +36,8 @@ func endRound(t *testing.T, d *DB, id string, number uint64, state registry.Roun
 	}
 }
 
-// Ended rounds are kept by the bounds of the change log, and a log that does not
-// reach back says so.
+// The bounds of the change log apply to ended rounds. A log that does not reach back far
+// enough says so.
 func TestRoundRetention(t *testing.T) {
 	now := start
 	d := open(t, t.TempDir(), Options{Retention: Retention{Changes: 5, Age: 100 * time.Hour}, Now: func() time.Time { return now }})
@@ -67,7 +67,7 @@ func TestRoundRetention(t *testing.T) {
 	if _, err := d.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) || gap.Reason != registry.OtherEpoch {
 		t.Errorf("%v", err)
 	}
-	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 is forgotten, and nothing after it is
+	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 was dropped, and all later ones are kept
 		if list, err := d.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); err != nil || len(list) != want {
 			t.Errorf("after capture %d: %d, %v", seq, len(list), err)
 		}
@@ -80,7 +80,7 @@ func TestRoundRetention(t *testing.T) {
 	check(t, d)
 }
 
-// Profiles are found by what people know them by, and go with their endpoint.
+// Profiles can be found by name and owner, and are deleted with their endpoint.
 func TestProfilesOfEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
@@ -139,8 +139,8 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	}
 }
 
-// Whatever the order in which rounds open and end, and however often the store is
-// opened again, it agrees with a list.
+// For any order in which rounds open and end, and however often it is reopened, the store
+// agrees with a list.
 func TestRoundModel(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// mentions is what a text search finds, said plainly.
+// mentions implements a text search in the simplest way.
 func mentions(q *registry.Query, text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
 	return in(q.ID) || in(q.Text) || slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return in(h.Name) })
 }
 
-// A search of the stored bytes finds what a search of the decoded fields finds, in
-// texts with escapes, with JSON in them and with letters outside ASCII.
+// A search of the stored bytes finds the same as a search of the decoded fields, in texts with
+// escapes, with JSON and with letters outside ASCII.
 func TestTextSearch(t *testing.T) {
 	const seed = 3
 	rnd := rand.New(rand.NewPCG(seed, 0))

@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A query is in the list of its state and in no other, in its digest, and where it
-// is shown; also after a holder's time begins or ends, which writes nothing.
+// A query is in the list of its state and in no other list, also in its digest and wherever it
+// is shown. This includes the begin and end of a holder's time, which writes nothing.
 func TestStatesAgree(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
@@ -76,7 +76,7 @@ func TestStatesAgree(t *testing.T) {
 	}
 }
 
-// Records from before there was more to tell are read.
+// Records without the fields that were added later can be read.
 func TestFirstRecordsAreRead(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -110,7 +110,7 @@ func TestFirstRecordsAreRead(t *testing.T) {
 	}
 }
 
-// A store of schema 3 calls an endpoint that does not answer open.
+// In a store of schema 3 the state of an endpoint that does not answer is open.
 func TestHealthOfSchema3(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
@@ -138,7 +138,7 @@ func TestHealthOfSchema3(t *testing.T) {
 	}
 }
 
-// An edit after which executions may end otherwise is noted, any other is not.
+// Only edits after which executions may end differently are recorded.
 func TestEditsOfExecutionsAreNoted(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})

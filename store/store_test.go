@@ -16,16 +16,16 @@ import (
 
 func TestMain(m *testing.M) {
 	if childMain() {
-		return // a process of its own that a test started
+		return // return // this is a child process that a test started
 	}
-	// Every step of the model waits for the disk; more on the command line.
+	// Every step of the model waits for the disk. The command line can set more checks.
 	if err := flag.Set("rapid.checks", "30"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// start is when the clock of the tests begins.
+// start is the initial time of the tests' clock.
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func open(t testing.TB, dir string, o Options) *DB {
@@ -46,7 +46,7 @@ func reopen(t testing.TB, d *DB, dir string, o Options) *DB {
 	return open(t, dir, o)
 }
 
-// bag is a SELECT result with the given values in its one column.
+// bag returns a SELECT result with the given values in its only column.
 func bag(t testing.TB, values ...string) *diff.Result {
 	t.Helper()
 	r, err := rows(values...)
@@ -92,7 +92,7 @@ func remove(t testing.TB, d *DB, id string) {
 	}
 }
 
-// next is the outcome of an execution in a slot that brought result.
+// next returns the outcome of an execution in a slot with the given result.
 func next(t testing.TB, d *DB, id string, slot uint64, result *diff.Result) scheduler.Outcome {
 	t.Helper()
 	s, err := d.Stats(id)

@@ -9,7 +9,7 @@ import (
 
 func fdatasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
 
-// processorTime is what the process has used so far.
+// processorTime returns the processor time that the process has used so far.
 func processorTime(t testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

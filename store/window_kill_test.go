@@ -17,19 +17,19 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Where the child of TestKillInTheWindow ends itself.
+// The points at which the child of TestKillInTheWindow kills itself.
 const (
 	childRun, childPoint = "FRESHET_STORE_RUN", "FRESHET_STORE_POINT"
 
-	inTheWindow    = "in the window"         // two changes are accepted, the third query runs
+	inTheWindow    = "in the window"         // inTheWindow    = "in the window"         // two changes are accepted, and the third query is running
 	beforeCommit   = "before the commit"     // of the first change, and perhaps of others
-	beforeAnnounce = "before the announcing" // of what is committed
+	beforeAnnounce = "before the announcing" // beforeAnnounce = "before the announcing" // of committed changes
 	afterAnnounce  = "after the announcing"
 	never          = "never"
 )
 
-// A killLoop runs one slot in which every query has a new result, and kills its own
-// process at a point. It is the ledger and the executor of the slot.
+// A killLoop runs one slot in which every query has a new result, and kills its own process at
+// a given point. It is both ledger and executor of the slot.
 type killLoop struct {
 	*DB
 	point string
@@ -96,9 +96,9 @@ func runKillLoop(d *DB) error {
 	return errors.Join(err, <-done)
 }
 
-// TestKillInTheWindow kills a loop around the commit of changes that were found
-// together. What is announced is committed, no change is there by half, and the next
-// process finds again what was not committed.
+// TestKillInTheWindow kills a loop around the commit of changes that were found together. What
+// is announced is committed, no change is stored in part, and the next process finds again what
+// was not committed.
 func TestKillInTheWindow(t *testing.T) {
 	dir := t.TempDir()
 	points := []string{never, inTheWindow, beforeCommit, beforeAnnounce, afterAnnounce, inTheWindow, inTheWindow, never}

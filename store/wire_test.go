@@ -18,8 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fill sets every field, so that one which is added to the type and forgotten
-// in the file is found out.
+// fill sets every field, so that the test notices a new field that the file does not store.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch {
@@ -55,7 +54,7 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	r := record{serial: 1 << 40, space: 2, seq: 3}
 	n := 0
 	fill(reflect.ValueOf(&r.stats).Elem(), &n)
-	r.stats.Position = registry.Position{}   // comes from seq and the epoch
+	r.stats.Position = registry.Position{}   // r.stats.Position = registry.Position{}   // is derived from seq and the epoch
 	r.stats.Fingerprint = diff.Fingerprint{} // is kept in memory only
 	got, err := parseRecord(r.append(nil))
 	if err != nil || cmp.Diff(r.stats, got.stats) != "" {
@@ -78,8 +77,8 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	}
 }
 
-// Any statistics come back as they were, slots out of order and negative times
-// included.
+// Any statistics can be stored and read unchanged, including unordered slots and negative
+// times.
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sample := rapid.Custom(func(rt *rapid.T) policy.Sample {
@@ -100,8 +99,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err != nil || cmp.Diff(r.stats, got.stats) != "" {
 			rt.Fatalf("%v %s", err, cmp.Diff(r.stats, got.stats))
 		}
-		// A damaged record is an error or another record, never a panic, and one
-		// cut short always an error.
+		// A damaged record causes an error or gives another record, but never a panic. A truncated
+		// record always causes an error.
 		cut := rapid.IntRange(0, len(b)-1).Draw(rt, "cut")
 		if _, err := parseRecord(b[:cut]); !errors.Is(err, ErrDamaged) {
 			rt.Fatalf("cut to %d of %d bytes: %v", cut, len(b), err)
@@ -162,8 +161,8 @@ func (s inBytes) WriteTo(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// Preparing asks whether to go on once for every piece, ends with the first error
-// and leaves nothing in the file.
+// Preparing calls stop once for every piece, ends with its first error and leaves nothing in
+// the file.
 func TestPreparingEnds(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
