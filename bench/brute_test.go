@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// brute recomputes the metrics from the trace and the schedule alone, word by
-// word after the definitions, revision by revision.
+// brute recomputes the metrics only from the trace and the schedule, revision by revision and
+// literally by the definitions.
 func brute(tr *trace.Trace, slots [][]int) Metrics {
 	var m Metrics
 	version := func(q, rev int) []int64 {
@@ -40,8 +40,8 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 			}
 		}
 		m.AbsMiss += changes
-		fetched := 0 // revision of the version last fetched
-		// account looks at everything that happened since, up to a revision.
+		fetched := 0 // fetched := 0 // revision of the version fetched last
+		// account examines everything that happened since then, up to a revision.
 		account := func(now int) (stale bool, since, pending int) {
 			for rev := fetched + 1; rev <= now; rev++ {
 				if equal(version(q, rev), version(q, rev-1)) {
@@ -49,7 +49,7 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 				}
 				pending++
 				if equal(version(q, rev), version(q, fetched)) {
-					since = 0 // it equals the fetched one again
+					since = 0 // since = 0 // equals the fetched version again
 				} else if since == 0 {
 					since = rev
 				}
@@ -108,8 +108,8 @@ func drawSetup(t *rapid.T) Setup {
 	}
 }
 
-// Every metric is what the trace and the schedule say, recomputed by brute
-// force; and the quick way without a schedule gives the same.
+// Every metric equals the one recomputed by brute force from the trace and the schedule. The
+// fast mode without a schedule gives the same.
 func TestMetricsByBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
@@ -124,7 +124,7 @@ func TestMetricsByBruteForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := brute(tr, full.Slots)
-		// What cannot be seen in the complete executions.
+		// These metrics cannot be derived from the complete executions.
 		want.Cut, want.MaxOverrun, want.MaxDebt, want.Failed = len(full.Cuts), full.MaxOverrun, full.MaxDebt, full.Failed
 		if len(full.Cuts)+full.Failed > 0 {
 			want.Used = full.Used
@@ -141,8 +141,8 @@ func TestMetricsByBruteForce(t *testing.T) {
 		if s.Policy == "cv" || s.Policy != "cv" && cmp.Equal(quick, full) {
 			return
 		}
-		// Without ranking, what is executed is the same; only the order within a
-		// slot is not known, and no metric depends on it.
+		// Without ranking the same queries are executed. Only their order within a slot
+		// is unknown, and no metric depends on it.
 		t.Fatalf("%+v\n-quick +ranked:\n%s", s, cmp.Diff(quick, full))
 	})
 }
@@ -162,8 +162,8 @@ func TestStrictNeverOverruns(t *testing.T) {
 	})
 }
 
-// Under debt no slot borrows more than a timeout, and all together use at most
-// their budgets and one.
+// Under debt no slot borrows more than one timeout, and all slots together use at most their
+// budgets and one timeout.
 func TestDebtIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
@@ -182,8 +182,8 @@ func TestDebtIsBounded(t *testing.T) {
 	})
 }
 
-// Nothing ran late and nothing was missed when the budget is as good as
-// unlimited and the policy is not selective.
+// With a practically unlimited budget and a policy that is not selective, nothing runs late
+// and nothing is missed.
 func TestUnlimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := tracetest.Draw(t)

@@ -11,12 +11,12 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// Two queries over three revisions: the second changes in revision 2. A budget
-// of 25 ms has time for one of them in each slot.
+// The trace has two queries over three revisions. The second query changes in revision 2. A
+// budget of 25 ms has time for one of them in each slot.
 const tinyTrace = `{"queries":2,"revisions":3,"exec_ms":[[10,20],[10,20],[10,20],[10,20]],
 	"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
 
-// A trace is played under a policy and a budget, and measured against the truth.
+// Run simulates a trace under a policy and a budget, and compares the schedule with the truth.
 func ExampleSimulator_Run() {
 	tr, err := trace.ReadJSON(strings.NewReader(tinyTrace))
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 var rewrite = flag.Bool("update", false, "write the golden files again")
 
-// Schedules of a small trace, slot by slot, for every policy under both rules.
+// The golden file has the schedules of a small trace, slot by slot, for every policy under
+// both rules.
 func TestGoldenSchedules(t *testing.T) {
 	tr, err := trace.Load(filepath.Join("testdata", "small.json"))
 	if err != nil {

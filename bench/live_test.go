@@ -20,8 +20,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A ticking endpoint answers what the trace says for the slot, and takes as
-// long: the loop's own clock is that of the bubble.
+// A ticking endpoint gives the trace's answer for the slot and takes the trace's time, by the
+// clock of the bubble.
 type ticking struct {
 	t       testing.TB
 	w       *Simulator
@@ -83,8 +83,8 @@ func (x *ticking) baseline(l *schedulertest.Memory) {
 	}
 }
 
-// The daemon's own loop over an endpoint that ticks through a trace makes the
-// choices that the simulation makes, slot by slot and in the same order.
+// The daemon's own loop makes the same choices as the simulation over an endpoint that follows
+// a trace, slot by slot and in the same order.
 func TestLiveLoopAgrees(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 3)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 	}
 	w := NewSimulator(tr)
 	policies := []string{"cr:lambda=0.5", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8:h=4", "hybrid:d=8:h=4:no-turn"}
-	for _, d := range scheduler.Policies() { // each as it is by default
+	for _, d := range scheduler.Policies() { // for _, d := range scheduler.Policies() { // each with its defaults
 		if !d.Simulated {
 			policies = append(policies, d.Name)
 		}

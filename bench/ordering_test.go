@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// The generated trace shows the paper's ordering of policies. It plays 10
-// million executions, so the race detector is spared it.
+// The generated trace shows the paper's ordering of policies. The test simulates 10 million
+// executions, so it does not run under the race detector.
 func TestLongOrdering(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 1)
 	if err != nil {
@@ -50,8 +50,8 @@ func TestLongOrdering(t *testing.T) {
 	}
 }
 
-// Round robin without limit, 22 million executions, is within 20 times a bare
-// pass over the same times. It is a ratio that the race detector would spoil.
+// Round robin without a limit, 22 million executions, takes at most 20 times as long as a bare
+// pass over the same times. The race detector would distort this ratio.
 func TestLongUnlimitedIsCheap(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 1)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// The tables of web/docs/results.md have policies that exist, and those of a whole
-// ablation have the rows that it prints, in its order.
+// The tables of web/docs/results.md contain only existing policies. Tables of a whole ablation
+// have the rows that it prints, in the same order.
 func TestResultsPage(t *testing.T) {
 	page, err := os.ReadFile("../web/docs/results.md")
 	if err != nil {

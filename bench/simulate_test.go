@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// readTrace reads the exchange format from a text.
+// readTrace parses the exchange format.
 func readTrace(t testing.TB, text string) *trace.Trace {
 	t.Helper()
 	tr, err := trace.ReadJSON(strings.NewReader(text))

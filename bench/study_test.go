@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// A study writes the paper's figures beside ours and needs nothing else; a
-// second one writes the same bytes.
+// A study writes the paper's figures beside ours and needs no other input. A second run writes
+// the same bytes.
 func TestStudy(t *testing.T) {
 	var traces []*trace.Trace
 	for seed := range uint64(2) {
@@ -26,7 +26,7 @@ func TestStudy(t *testing.T) {
 		}
 		traces = append(traces, tr)
 	}
-	setups := (len(Configurations()) + 1) * len(Budgets()) // rr is there already
+	setups := (len(Configurations()) + 1) * len(Budgets()) // setups := (len(Configurations()) + 1) * len(Budgets()) // rr is included already
 	var first map[string][]byte
 	for range 2 {
 		done := 0
@@ -97,8 +97,8 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// Of the paper's figures: relevant and missed add up to all 15,256 changes, in
-// all but three rows of ttl and in those of cv as printed.
+// In the paper's figures relevant and missed add up to all 15,256 changes, except in three rows
+// of ttl and in those of cv as printed.
 func TestPublishedFigures(t *testing.T) {
 	odd := 0
 	for _, r := range Published() {
@@ -124,7 +124,7 @@ func TestSplitPolicies(t *testing.T) {
 	}
 }
 
-// Findings name who is best, count ties as ties, and say where the default is.
+// Findings name the best policies, count ties as ties, and give the rank of the default.
 func TestFindings(t *testing.T) {
 	sum := func(policy string, relevant, delay, longest float64) summary {
 		s := summary{policy: policy, means: make([]float64, len(tableColumns)), deviation: make([]float64, len(tableColumns))}
