@@ -113,8 +113,8 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// The server checks every step of SHA-256 digest and changes its nonce. Nothing
-// of it reaches state shared by the process.
+// The server checks every step of SHA-256 digest and changes its nonce. None of this reaches
+// state that the process shares.
 func TestDigest(t *testing.T) {
 	shared, transport := http.DefaultClient, http.DefaultTransport
 	var requests, nonce atomic.Int32

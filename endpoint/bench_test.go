@@ -66,7 +66,7 @@ func took(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// allocated is what one call allocates on average, in bytes and objects.
+// allocated returns what one call allocates on average, in bytes and objects.
 func allocated(f func()) (size, number float64) {
 	const times = 100
 	var before, after runtime.MemStats

@@ -39,7 +39,7 @@ func zipped(s string) string {
 
 func length(s string) string { return "Content-Length: " + strconv.Itoa(len(s)) }
 
-// page is a raw answer that arrives completely.
+// page returns a raw answer that arrives completely.
 func page(contentType, body string) string { return raw(contentType, body, length(body)) }
 
 // Each answer has status 200, and none may be compared.

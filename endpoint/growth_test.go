@@ -32,7 +32,7 @@ func many(n int, format string) string {
 	return b.String()
 }
 
-// A hostile answer of about n bytes. A refusal must be cheap too.
+// A hostile is an answer of about n bytes that is hard to decode. A refusal must be cheap too.
 type hostile struct {
 	format format
 	form   diff.Form

@@ -72,8 +72,8 @@ func TestGap(t *testing.T) {
 	})
 }
 
-// With two concurrent requests, the gap starts at the last one that ended, even
-// if it ends while another waits.
+// With two concurrent requests, the gap starts at the end of the last one, even if it ends
+// while another request waits.
 func TestGapBeginsAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g, start := newRequestLimiter(2, 10*time.Second), time.Now()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Without the tag the tests on Virtuoso are not there to be skipped: this one
-// reports them as skipped, or fails where they are required.
+// Without the build tag there are no tests on Virtuoso to skip. This test reports them as
+// skipped, or fails where they are required.
 func TestVirtuoso(t *testing.T) {
 	const message = "SKIP-PART virtuoso: install virtuoso-opensource and test with -tags virtuoso"
 	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "virtuoso") {

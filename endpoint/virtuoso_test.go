@@ -155,7 +155,7 @@ func TestVirtuosoResults(t *testing.T) {
 		}
 	})
 	t.Run("html with status 200", func(t *testing.T) {
-		// Its output for people, as received through a proxy that drops Accept.
+		// This is its output for people, as received through a proxy that drops Accept.
 		q := sel("SELECT * {?s ?p ?o}")
 		r, err := c.newRequest(q, long)
 		if err != nil {
@@ -283,16 +283,15 @@ func TestVirtuosoLimits(t *testing.T) {
 		if r.StatusCode != 200 || r.Header.Get("X-SQL-State") != "S1TAT" {
 			t.Fatalf("%s %v: an anytime answer was expected", r.Status, r.Header)
 		}
-		// The time limit that we send ends the query there shortly before ours does
-		// here, or after; neither may become a result.
+		// The time limit that we send ends the query at the endpoint shortly before or
+		// after our own does. Neither may produce a result.
 		a := c.Execute(t.Context(), sel(heavy), Memory{}, 1500*time.Millisecond)
 		if a.Outcome != registry.Partial && a.Outcome != registry.Cut {
 			t.Errorf("%+v", a)
 		}
 		generous := client(t, s.URL+"?timeout=1500", nil)
 		want(t, execute(t, generous, sel(heavy)), registry.Partial, "S1TAT")
-		// When it is cut short it answers no, or an empty result, as if that were
-		// true.
+		// An execution that is cut short answers false or an empty result, as if that were true.
 		const endless = "{?a ?p ?b. ?c ?q ?d. ?e ?r ?f. FILTER(CONCAT(STR(?b), STR(?d), STR(?f)) = 'none')}"
 		for _, q := range []*registry.Query{
 			query(diff.Ask, "ASK "+endless, -1),
