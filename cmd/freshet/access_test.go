@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestWaysOutAskTheRegistry: what a caller may read or register is decided in
-// registry/access.go alone, which every way out asks.
+// TestWaysOutAskTheRegistry checks that only registry/access.go decides what a caller may
+// read or register, and that every protocol asks it.
 func TestWaysOutAskTheRegistry(t *testing.T) {
-	asks := map[string]string{ // by way out, the file that admits its callers and what it must ask
+	asks := map[string]string{ // asks := map[string]string{ // by protocol: the file that admits its callers, and the function that it must call
 		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
 		"WebSocket": "notify/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
 		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",
@@ -25,7 +25,7 @@ func TestWaysOutAskTheRegistry(t *testing.T) {
 			t.Errorf("%s: %s does not ask %s: %v", way, file, call, err)
 		}
 	}
-	// Whether a query is public is shown in these places, and decides nothing there.
+	// These places show whether a query is public. They decide nothing.
 	shown := []string{"web/query.go", "web/results.go", "web/feed.go", "web/ui/query.go", "store/query.go"}
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/freshet/freshet/web/docs/docstest"
 )
 
-// A census holds every message against the AsyncAPI document and counts kinds.
+// A census checks every message against the AsyncAPI document and counts messages by kind.
 type census struct {
 	t    *testing.T
 	doc  *docstest.Document
@@ -34,7 +34,7 @@ func newCensus(t *testing.T) *census {
 	return &census{t: t, doc: doc, seen: map[string]int{}}
 }
 
-// count checks and counts one message; a document is for one at a time.
+// count checks and counts one message. It checks one message at a time.
 func (c *census) count(kind string, check func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *census) until(kinds ...string) {
 	}
 }
 
-// missing waits a while for each kind and returns those that were not seen.
+// missing waits up to the given time for each kind and returns those that were not seen.
 func (c *census) missing(wait time.Duration, kinds ...string) (missing []string) {
 	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		c.mu.Lock()
@@ -74,7 +74,7 @@ func (c *census) frames(conn *websocket.Conn) {
 			return
 		}
 		var m map[string]any
-		_ = json.Unmarshal(b, &m) // Message says what is wrong
+		_ = json.Unmarshal(b, &m) // _ = json.Unmarshal(b, &m) // Message reports errors
 		kind, _ := m["type"].(string)
 		c.count(kind, func() error { return c.doc.Message(b) })
 		if kind == "status" && m["next_due"] != nil {
@@ -83,7 +83,7 @@ func (c *census) frames(conn *websocket.Conn) {
 	}
 }
 
-// send checks what a client sends, too.
+// send checks and sends a message of the client.
 func (c *census) send(conn *websocket.Conn, message string) {
 	c.t.Helper()
 	c.count("sent", func() error { return c.doc.Message([]byte(message)) })
@@ -124,8 +124,8 @@ func (c *census) events(url string) {
 	}()
 }
 
-// Every kind of message that the document names is seen from the real server,
-// and looks as the document says.
+// The real server sends every kind of message in the document, and each has the documented
+// form.
 func TestMessagesMatchAsyncAPI(t *testing.T) {
 	s := newStage(t, "")
 	for name, text := range map[string]string{
@@ -159,8 +159,8 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 	c.until("sse.snapshot", "sse.gap")
 	s.step(1)
 	c.until("delta", "sse.change")
-	// What comes and goes within the rate leaves only a new position. On a busy
-	// machine it may not do so at once; what came before is over after two rates.
+	// A change that is undone within the rate leaves only a new position. A busy machine may need
+	// several tries; earlier changes are over after two rates.
 	for n := 2; len(c.missing(11*time.Second, "alive", "sse.alive")) > 0 && n < 12; n++ {
 		s.step(n)
 		time.Sleep(time.Second)

@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// The tool takes the place of the program: a signal reaches it, and its exit code
-// is the program's.
+// The tool replaces the program's process: signals reach it, and its exit code is the
+// program's.
 func TestBenchTakesTheProcess(t *testing.T) {
 	c := exec.Command(both(t), "bench", "cei", "--figures", t.TempDir(), "--seeds", "1000")
 	var said bytes.Buffer
@@ -30,7 +30,7 @@ func TestBenchTakesTheProcess(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // it was killed
+	_ = c.Wait() // _ = c.Wait() // returns the error of the kill
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGKILL {
 		t.Errorf("ended by %v: %s", c.ProcessState, said.String())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// both puts the program and its tool into one directory and returns the program.
+// both builds the program and its tool in one directory and returns the program's path.
 func both(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func both(t *testing.T) string {
 	return filepath.Join(dir, "freshet")
 }
 
-// output runs a command and returns what it prints, and its exit code.
+// output runs a command and returns its output and its exit code.
 func output(t *testing.T, stdin string, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	c := exec.Command(path, args...)
@@ -36,7 +36,7 @@ func output(t *testing.T, stdin string, path string, args ...string) (stdout, st
 	return out.String(), said.String(), c.ProcessState.ExitCode()
 }
 
-// "freshet bench" is the tool beside the program: same output, errors, exit codes,
+// "freshet bench" behaves like the tool beside the program: same output, errors, exit codes,
 // help and completions.
 func TestBenchBeside(t *testing.T) {
 	program, tool := both(t), clitest.Build(t, benchTool)
@@ -44,7 +44,7 @@ func TestBenchBeside(t *testing.T) {
 	for _, x := range []struct {
 		args, direct []string
 		code         int
-		want         string // in what is printed
+		want         string // want         string // part of the output
 	}{
 		{[]string{"bench"}, []string{}, 0, "freshet bench [command]"},
 		{[]string{"bench", "--help"}, []string{"--help"}, 0, "freshet bench [command]"},
@@ -71,7 +71,7 @@ func TestBenchBeside(t *testing.T) {
 	}
 }
 
-// A tool in PATH is found as well; without one the message says how to get it.
+// A tool in PATH is found too. Without a tool the message says how to get it.
 func TestBenchElsewhere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if code, out, said := runCLI(t, nil, "", "bench", "study"); code != cli.ExitFailure || out != "" || !strings.Contains(said, "'make build'") || !strings.Contains(said, "go install") {

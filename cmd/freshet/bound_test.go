@@ -16,19 +16,19 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A slowpoke is a SPARQL endpoint of mixed habits that watches how it is
-// treated: some queries are cheap, some slow, some never end, some fail.
+// A slowpoke is a SPARQL endpoint that records how it is used. Some of its queries are cheap,
+// some slow, some never end, some fail.
 type slowpoke struct {
 	mu      sync.Mutex
 	running int
-	most    int           // most executions at once
+	most    int           // most    int           // largest number of concurrent executions
 	busy    time.Duration // execution seconds since the last take
 	asked   int
-	late    time.Duration // by how much the machine woke a request too late, at most, since the last take
+	late    time.Duration // late    time.Duration // largest delay with which the machine woke a request, since the last take
 }
 
 func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A request that was cut before we looked at it must not count as running.
+	// settle is the time after which a request that was cut no longer counts as running.
 	const settle = 20 * time.Millisecond
 	arrived := time.Now()
 	select {
@@ -63,7 +63,7 @@ func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !wait(150 * time.Millisecond) {
 			return
 		}
-	case n%7 == 0: // cut off in the middle
+	case n%7 == 0: // case n%7 == 0: // ends in the middle
 		w.Header().Set("Content-Length", "1000")
 		io.WriteString(w, `{"head":{},`)
 		return
@@ -88,8 +88,8 @@ func (s *slowpoke) leave(d time.Duration) {
 	s.busy += d
 }
 
-// rest waits until the endpoint has noticed that executions were cut, which a
-// busy machine delays, so that no slot is blamed for the one before.
+// rest waits until the endpoint has noticed that executions were cut. A busy machine delays
+// that, and the next slot must not be blamed for it.
 func (s *slowpoke) rest(t *testing.T) {
 	t.Helper()
 	idle := 0
@@ -116,8 +116,8 @@ func (s *slowpoke) take() (most int, busy, late time.Duration, asked int) {
 	return most, busy, late, asked
 }
 
-// No slot takes more of a real endpoint than its budget and concurrency,
-// whatever it is like, by what the server reports and by what the endpoint saw.
+// No slot uses more of a real endpoint than its budget and concurrency, neither by the
+// server's reports nor by what the endpoint observed.
 func TestBoundOverSockets(t *testing.T) {
 	const (
 		budget = 400 * time.Millisecond
@@ -148,7 +148,7 @@ func TestBoundOverSockets(t *testing.T) {
 		}
 		complete += s.Complete
 		run += s.Run
-		if s.Run == 0 { // so many have failed one after the other that it is left alone for a while
+		if s.Run == 0 { // if s.Run == 0 { // after many failures in a row the endpoint is not queried for a while
 			idle++
 			slot--
 			time.Sleep(200 * time.Millisecond)
@@ -161,9 +161,9 @@ func TestBoundOverSockets(t *testing.T) {
 		if most > lanes {
 			t.Errorf("slot %d: %d executions at once, at most %d are allowed", slot, most, lanes)
 		}
-		// The endpoint sees less of an execution than the server counts, except that it
-		// learns late of a cut. A machine that wakes requests late delays that as well,
-		// in both processes and in each lane. Most slots use up their budget.
+		// The endpoint measures less time for an execution than the server does, but it notices a cut
+		// late. A machine that wakes requests late delays that too, in both processes and in each
+		// concurrent execution. Most slots use up their budget.
 		more := busy.Seconds() - s.Used - 2*lanes*late.Seconds()
 		says := fmt.Sprintf("slot %d: the endpoint was busy for %s, %.3f s are reported, a request woke %s late", slot, busy, s.Used, late)
 		if more > 3 {
@@ -202,8 +202,8 @@ func (w town) add(t *testing.T, text string) {
 	}
 }
 
-// An endpoint that accepts connections and says nothing delays no query for
-// longer than the budget, and nothing of it is taken for a change.
+// An endpoint that accepts connections and sends nothing delays no query for longer than the
+// budget, and causes no change.
 func TestSilentEndpoint(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

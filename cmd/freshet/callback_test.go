@@ -15,7 +15,7 @@ import (
 
 const allowLoopback = "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\n"
 
-// A callback confirms what it is asked and remembers what it is sent.
+// A callback confirms requests and records what it receives.
 type callback struct {
 	t    *testing.T
 	http *httptest.Server
@@ -45,7 +45,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // cut off by a crash
+		return // return // ended by a crash
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *callback) all(path string) (list []sent) {
 	return list
 }
 
-// get returns a response of the server with its body.
+// get sends a request to the server and returns the response with its body.
 func (s *stage) get(method, target string) (*http.Response, string) {
 	s.t.Helper()
 	if strings.HasPrefix(target, "/") {
@@ -92,7 +92,7 @@ func (s *stage) get(method, target string) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// links are the targets of a response's Link headers, by relation.
+// links returns the targets of a response's Link headers by relation.
 func links(resp *http.Response) map[string][]string {
 	out := map[string][]string{}
 	for _, h := range resp.Header.Values("Link") {
@@ -128,8 +128,8 @@ func (s *stage) subscribe(topic, callback string, more ...string) {
 
 var representations = []string{"/results.srj", "/results.srx", "/results.csv", "/results.tsv", "/changes/latest", "/changes.atom"}
 
-// A reader of a topic, by GET or HEAD, learns its hub and its one canonical
-// URL; of a negotiated one, that of the representation.
+// GET and HEAD of a topic return its hub and its canonical URL. For a negotiated topic that is
+// the URL of the representation.
 func TestP1P2P3P6P7Discovery(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -157,8 +157,7 @@ func TestP1P2P3P6P7Discovery(t *testing.T) {
 	}
 }
 
-// The feed carries its links inside, too. Pages of this server are no topics:
-// none of them is HTML that somebody could subscribe to.
+// The feed also contains its links. HTML pages of this server are not topics.
 func TestP4P5EmbeddedLinks(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -174,8 +173,8 @@ func TestP4P5EmbeddedLinks(t *testing.T) {
 	}
 }
 
-// Of every topic a change is delivered as GET answers it, as soon as it is
-// committed; the one hub that is advertised is the one that is told.
+// A change of any topic is delivered as soon as it is committed, with the same content as GET.
+// It is sent to the hub that is advertised.
 func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
 	s := newStage(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -203,8 +202,8 @@ func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
 	}
 }
 
-// A topic's URL is made of the query's id: it does not move while the query is
-// there, and names that it is also known by lead to it.
+// A topic's URL contains the query's id. It does not change while the query exists, and the
+// query's names lead to it.
 func TestP10TopicsDoNotMove(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -219,7 +218,7 @@ func TestP10TopicsDoNotMove(t *testing.T) {
 	}
 }
 
-// Leases, secrets and what was not delivered outlive kill -9, at any moment.
+// Leases, secrets and undelivered changes survive kill -9 at any moment.
 func TestCallbacksSurviveCrashes(t *testing.T) {
 	s := newStage(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -230,7 +229,7 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	s.subscribe(topic, cb.http.URL+"/sub", "hub.secret", "k", "hub.lease_seconds", "5000")
 	hook := strings.TrimSpace(s.must(t, "", "webhook", "add", "--query", "rows", cb.http.URL+"/hook"))
 	clitest.Eventually(t, "the first result", func() bool { return len(cb.all("/hook")) >= 2 })
-	// One that hangs, and one that redirects to somebody who wants nothing.
+	// One callback hangs, and one redirects to a host that is not a subscriber.
 	release := make(chan struct{})
 	rude := newCallback(t)
 	hang := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -250,7 +249,7 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	s.subscribe(topic, hang.URL+"/hang")
 	s.subscribe(topic, rude.http.URL+"/rude")
 	cb.on(func(n int) int {
-		if n == 4 { // once: the second try is seconds later, the third minutes
+		if n == 4 { // if n == 4 { // only once: the second try comes seconds later, the third minutes later
 			return 503
 		}
 		return 200

@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A driver is a client that others wrote, run by node.
+// A driver is a third-party client that runs in node.
 type driver struct {
 	t     *testing.T
 	in    io.WriteCloser
@@ -67,7 +67,7 @@ func newDriver(t *testing.T, pack string, args ...string) *driver {
 	return d
 }
 
-// next waits for an event; others before it, except errors, are passed over.
+// next waits for an event and skips others, except errors.
 func (d *driver) next(event string) driverLine {
 	d.t.Helper()
 	for {
@@ -94,8 +94,8 @@ func (d *driver) say(line string) {
 	}
 }
 
-// npm pubsubhubbub subscribes, gets every version byte for byte, over a crash of
-// the server, and unsubscribes.
+// npm pubsubhubbub subscribes, gets every version byte for byte despite a crash of the server,
+// and unsubscribes.
 func TestForeignWebSubSubscriber(t *testing.T) {
 	needNode(t)
 	s := newStage(t, allowLoopback)
@@ -115,7 +115,7 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		s.step(n)
 		f := d.next("feed")
-		for f.Body == before { // what a crash kept from being noted comes again
+		for f.Body == before { // for f.Body == before { // a delivery that was not recorded before the crash is repeated
 			f = d.next("feed")
 		}
 		_, want := s.get("GET", l["self"][0])
@@ -132,9 +132,8 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 	clitest.Eventually(t, "the end", func() bool { _, b := s.get("GET", "/v1/subscriptions"); return !strings.Contains(b, "websub") })
 }
 
-// npm standardwebhooks verifies every message: before the endpoint knows the
-// secret nothing but questions come; a rotated secret and its forerunner both
-// verify.
+// npm standardwebhooks verifies every message. Before the endpoint knows the secret it gets
+// only questions. After a rotation both the new and the old secret verify.
 func TestForeignWebhookReceiver(t *testing.T) {
 	needNode(t)
 	s := newStage(t, allowLoopback)
@@ -147,7 +146,7 @@ func TestForeignWebhookReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.say(made.Secret)
-	d.next("webhook.verify") // by the schedule within 5 s, when the first came before the secret
+	d.next("webhook.verify") // d.next("webhook.verify") // retried within 5 s if the first came before the secret
 	if got := d.next("query.snapshot"); got.Data.Seq != 1 {
 		t.Errorf("the first result has seq %d", got.Data.Seq)
 	}

@@ -27,7 +27,7 @@ func runLine(ctx context.Context, args []string, w *cli.Env) int {
 	return cli.Run(ctx, newRoot(w), args, w)
 }
 
-// runCLI runs one command line in this process and returns what it prints.
+// runCLI runs one command line in this process and returns its output.
 func runCLI(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return clitest.Run(t, newRoot, env, stdin, args...)
@@ -43,13 +43,12 @@ func TestMain(m *testing.M) { clitest.Main(m) }
 
 // A town is a running server over an embedded endpoint with two triples.
 type town struct {
-	env      map[string]string // what the command line needs to reach it
+	env      map[string]string // env      map[string]string // environment of the command line
 	endpoint string
 	store    string // directory of the server's store
 }
 
-// newTown starts both in processes of their own. more is added to the
-// configuration.
+// newTown starts both in processes of their own. more is appended to the configuration.
 func newTown(t *testing.T, more string) town {
 	t.Helper()
 	clitest.NeedEngine(t)
@@ -78,7 +77,7 @@ func (w town) update(t *testing.T, text string) {
 	}
 }
 
-// must runs a command that has to succeed and returns what it prints.
+// must runs a command that has to succeed and returns its output.
 func (w town) must(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	code, out, stderr := runCLI(t, w.env, stdin, args...)
@@ -88,7 +87,7 @@ func (w town) must(t *testing.T, stdin string, args ...string) string {
 	return out
 }
 
-// A user's first session on the command line.
+// This is a user's first session on the command line.
 func TestCommandLine(t *testing.T) {
 	w := newTown(t, "")
 	id := strings.TrimSpace(w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "--tag", "demo", "-"))
@@ -140,7 +139,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	backup := filepath.Join(t.TempDir(), "freshet.db")
 	w.must(t, "", "backup", backup)
-	w.must(t, "", "backup", backup) // instead of the first
+	w.must(t, "", "backup", backup) // w.must(t, "", "backup", backup) // replaces the first one
 	if left, err := os.ReadDir(filepath.Dir(backup)); err != nil || len(left) != 1 {
 		t.Errorf("beside the backup there is more: %v %v", left, err)
 	}
@@ -159,7 +158,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	fresh := t.TempDir()
 	w.must(t, exported, "store", "import", "--data", fresh, "-")
-	w.must(t, exported, "store", "import", "--data", fresh, "-") // what is there stays
+	w.must(t, exported, "store", "import", "--data", fresh, "-") // w.must(t, exported, "store", "import", "--data", fresh, "-") // existing queries are kept
 	if again := w.must(t, "", "store", "export", "--data", fresh); again != exported {
 		t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)
 	}
@@ -169,8 +168,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// Every command that talks to a server or prints data does so in JSON when
-// asked: one object a line on standard output, nothing else.
+// With --json, every command that talks to a server or prints data prints one JSON object per
+// line on standard output, and nothing else.
 func TestJSONOutput(t *testing.T) {
 	w := newTown(t, "")
 	dir := t.TempDir()
@@ -266,8 +265,8 @@ func TestStoreLocked(t *testing.T) {
 	}
 }
 
-// A backup takes the place of an older one, and of nothing that a server writes
-// to; one that fails leaves what is there.
+// A backup replaces an older one, but not a file that a server uses. A backup that fails keeps
+// the existing file.
 func TestBackupOverAFile(t *testing.T) {
 	w := newTown(t, "")
 	dir := t.TempDir()
@@ -303,7 +302,7 @@ func TestBackupOverAFile(t *testing.T) {
 	}
 }
 
-// What looks after a store does not make one where there is none.
+// Commands that maintain a store do not create one.
 func TestNoStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, line := range []string{"store check", "store export", "store compact " + filepath.Join(dir, "copy.db")} {
@@ -322,7 +321,7 @@ func TestNoStore(t *testing.T) {
 
 // Watching prints each change and survives a restart of the server.
 func TestWatch(t *testing.T) {
-	const name = "numbers@100+1" // signs that mean something elsewhere in a URL
+	const name = "numbers@100+1" // const name = "numbers@100+1" // characters with a meaning in other parts of a URL
 	w := newTown(t, "")
 	w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", name, "-")
 	w.must(t, "", "endpoint", "tick", "city")
@@ -362,7 +361,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// watch is not silent while there is no result, and says why there is none.
+// While there is no result, watch reports that and why.
 func TestWatchWithoutResult(t *testing.T) {
 	var out, messages strings.Builder
 	a := &api{w: &cli.Env{Stdout: &out, Stderr: &messages}}
@@ -384,8 +383,8 @@ func TestWatchWithoutResult(t *testing.T) {
 	}
 }
 
-// People read the same changes: what went, what came, and no more rows than
-// they asked for.
+// For people, watch prints the same changes: removed rows, added rows, and at most as many rows
+// as requested.
 func TestWatchForPeople(t *testing.T) {
 	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+config.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
 	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, endpoint: w.endpoint}
@@ -447,8 +446,8 @@ func TestWatchForPeople(t *testing.T) {
 	}
 }
 
-// Without --json people get lines: no braces, and an exit code that says whether
-// the trial run was complete.
+// Without --json the output is plain lines without braces, and the exit code says whether the
+// trial run was complete.
 func TestPlainOutput(t *testing.T) {
 	w := newTown(t, "")
 	w.must(t, "PREFIX x: <http://x/>\nSELECT ?s ?n { ?s x:n ?n }", "query", "add", "--name", "rows", "-")

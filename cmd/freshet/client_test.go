@@ -59,7 +59,7 @@ func TestExitCodeNumbers(t *testing.T) {
 	}
 }
 
-// Lists are read to their last page.
+// Lists are read up to their last page.
 func TestPages(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.RawQuery {
@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The line for the configuration file fits the secret.
+// The line for the configuration file matches the secret.
 func TestLocalToken(t *testing.T) {
 	code, out, stderr := runCLI(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
 	secret := strings.TrimSpace(out)
@@ -101,7 +101,7 @@ func TestLocalToken(t *testing.T) {
 	}
 }
 
-// What an endpoint sends does not steer the terminal.
+// Text from an endpoint cannot control the terminal.
 func TestClean(t *testing.T) {
 	if got := clean("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
 		t.Errorf("%q", got)
@@ -111,12 +111,12 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Interrupting a command that runs for ever exits with 0; interrupting one with
-// a task is a failure.
+// A command that runs for ever exits with 0 when interrupted. A command with a task to finish
+// fails.
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
+		io.Copy(io.Discard, r.Body) // io.Copy(io.Discard, r.Body) // without this the server does not notice that the client has disconnected
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))

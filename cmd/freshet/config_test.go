@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// The file named by --config is read, not the one of FRESHET_CONFIG.
+// The file in --config takes precedence over the one in FRESHET_CONFIG.
 func TestConfigFileFlag(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")
@@ -33,8 +33,8 @@ func TestConfigFileFlag(t *testing.T) {
 	}
 }
 
-// Clients go where --server says, else FRESHET_SERVER, with the token of
-// --token-file, else FRESHET_TOKEN_FILE, else FRESHET_TOKEN.
+// Clients use the server in --server, else FRESHET_SERVER, and the token in --token-file, else
+// FRESHET_TOKEN_FILE, else FRESHET_TOKEN.
 func TestClientPrecedence(t *testing.T) {
 	var seen string
 	named := func(name string) string {
@@ -75,7 +75,7 @@ func TestClientPrecedence(t *testing.T) {
 	}
 }
 
-// The endpoints of the example file can be asked.
+// The endpoints of the example file are valid.
 func TestExampleFileChecks(t *testing.T) {
 	if code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", "dist/freshet.example.yaml"); code != cli.ExitOK {
 		t.Errorf("exit code %d: %s", code, stderr)

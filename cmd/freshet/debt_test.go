@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A dawdler is a SPARQL endpoint that takes its time.
+// A dawdler is a SPARQL endpoint with an adjustable response time.
 type dawdler struct {
 	takes atomic.Int64 // nanoseconds
 	asked atomic.Int64
@@ -32,7 +32,7 @@ func (d *dawdler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"head":{},"boolean":true}`)
 }
 
-// A ledger entry is what a slot says of its debt.
+// A ledgerEntry is what a slot reports about its debt.
 type ledgerEntry struct {
 	Run, Complete, Skipped   int
 	Used, Repaid, Debt, Lent float64
@@ -56,7 +56,7 @@ func readEntry(t *testing.T, text string) (x ledgerEntry) {
 func (w town) debt(t *testing.T) float64 {
 	t.Helper()
 	var debt float64
-	clitest.Eventually(t, "the state of the endpoint", func() bool { // there is none while its loop starts
+	clitest.Eventually(t, "the state of the endpoint", func() bool { // clitest.Eventually(t, "the state of the endpoint", func() bool { // it is missing while its loop starts
 		var e struct {
 			State *struct {
 				Debt float64 `json:"debt_seconds"`
@@ -73,8 +73,8 @@ func (w town) debt(t *testing.T) float64 {
 	return debt
 }
 
-// Over sockets: an execution goes beyond its slot's budget and finishes, later
-// slots repay it, and kill -9 in the middle of one forgives nothing.
+// Over sockets, an execution exceeds its slot's budget and finishes. Later slots repay it, and
+// kill -9 during an execution forgives no debt.
 func TestDebtOverSockets(t *testing.T) {
 	slow := &dawdler{}
 	ep := httptest.NewServer(slow)
@@ -92,8 +92,8 @@ func TestDebtOverSockets(t *testing.T) {
 		return readEntry(t, w.must(t, "", "endpoint", "tick", "city", "--json"))
 	}
 	w.add(t, "ASK { ?s ?p ?o }")
-	// A quarter of the budget, or a second, is the time for the commit that lends. A
-	// machine that is too busy for that cuts the execution; then all takes longer.
+	// The commit that lends may take a quarter of the budget, or a second. If a busy machine needs
+	// longer, the execution is cut and the test tries again with longer times.
 	var s ledgerEntry
 	for try := 1; ; try++ {
 		w.must(t, "", append([]string{"endpoint", "set", "city"}, settings()...)...)
@@ -121,7 +121,7 @@ func TestDebtOverSockets(t *testing.T) {
 		if math.Abs(s.Repaid-min(debt, budget/2)) > 1e-6 || s.Debt-max(0, debt-budget/2) > 1e-6 && s.Run == 0 {
 			t.Fatalf("of %g s a slot repays: %+v", debt, s)
 		}
-		if s.Debt > 0 && s.Run > 0 { // it is known to take longer than half a budget
+		if s.Debt > 0 && s.Run > 0 { // if s.Debt > 0 && s.Run > 0 { // the query is known to take longer than half a budget
 			t.Fatalf("it did not wait for the end of the debt: %+v", s)
 		}
 	}
@@ -135,7 +135,7 @@ func TestDebtOverSockets(t *testing.T) {
 	slow.takes.Store(int64(time.Hour))
 	asked := slow.asked.Load()
 	url := srv.Url
-	go func() { // again where a slow commit had it cut; ends with the process
+	go func() { // go func() { // repeated if a slow commit caused a cut; ends with the process
 		for {
 			resp, err := http.Post(url+"/v1/endpoints/city/tick", "application/json", nil)
 			if err != nil {

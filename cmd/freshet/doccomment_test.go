@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// TestDocCommentsNameTheirSubject holds that a doc comment that begins with a
-// lower-case word begins with the name that it documents, so that comments follow
-// renames. A sentence that begins otherwise has a capital.
+// TestDocCommentsNameTheirSubject checks that a doc comment that begins with a lower-case word
+// begins with the name that it documents, so that comments follow renames. Comments that begin
+// with a capital are sentences of another form.
 func TestDocCommentsNameTheirSubject(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func misnamed(f *ast.File) (bad []string) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			check(n.Doc, n.Name)
-			return false // comments within functions are free
+			return false // return false // comments within functions may begin with any word
 		case *ast.GenDecl:
 			if len(n.Specs) != 1 {
 				break

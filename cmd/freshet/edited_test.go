@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// What an endpoint says holds while its settings are edited, as far as they are
-// still about the same server, and over a crash after that.
+// What an endpoint reported stays valid while its settings are edited, as long as it is about
+// the same server, and also after a crash.
 
 // edited is a server over one endpoint without slots of its own.
 type edited struct {
@@ -52,8 +52,8 @@ func (e *edited) tick(t *testing.T) string {
 	return e.must(t, "", "endpoint", "tick", "city", "--json")
 }
 
-// duringASlot edits a setting while the one query is being executed, which is
-// answered only then.
+// duringASlot edits a setting while the only query is being executed. The endpoint answers
+// after the edit.
 func (e *edited) duringASlot(t *testing.T, s *slow, setting string) {
 	t.Helper()
 	over := make(chan int)
@@ -69,7 +69,7 @@ func (e *edited) duringASlot(t *testing.T, s *slow, setting string) {
 	}
 }
 
-// slow is an endpoint that asks everybody to wait an hour, once it is let answer.
+// slow is an endpoint that asks every client to wait for an hour, once it may answer.
 type slow struct{ asked, answer chan struct{} }
 
 func asksToWait(t *testing.T) (*slow, string) {
@@ -84,7 +84,7 @@ func asksToWait(t *testing.T) (*slow, string) {
 	return s, ep.URL
 }
 
-// answers is an endpoint with one result and one header for everybody.
+// answers returns an endpoint with the same result and header for every request.
 func answers(t *testing.T, header, value, result string) string {
 	ep := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/sparql-results+json")
@@ -108,8 +108,8 @@ func TestEditingKeepsRetryAfter(t *testing.T) {
 	}
 }
 
-// What a server asked for is no concern of the one that takes its place, whether
-// it said so before or after, and after a crash either.
+// A wait that a server asked for does not apply to its successor, whether it asked before or
+// after the edit, and also not after a crash.
 func TestMovingEndsTheWait(t *testing.T) {
 	next := answers(t, "Server", "next", `{"head":{},"boolean":true}`)
 	for _, late := range []bool{false, true} {
@@ -135,8 +135,7 @@ func TestMovingEndsTheWait(t *testing.T) {
 	}
 }
 
-// A cap that was reported again after an edit that made it forgotten outlives a
-// crash as the first one did.
+// A cap that was reported again after an edit had dropped it survives a crash.
 func TestCapToldAgainIsKept(t *testing.T) {
 	const row = `{"s":{"type":"uri","value":"http://x/1"}}`
 	e := toEdit(t, answers(t, "X-SPARQL-MaxRows", "2", `{"head":{"vars":["s"]},"results":{"bindings":[`+row+`,`+row+`]}}`))
@@ -179,8 +178,8 @@ func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
 	}
 }
 
-// Once an edit of the URL was answered, no answer of the server before it becomes
-// a result: neither the first nor a later one.
+// Once an edit of the URL is answered, no answer of the old server becomes a result, neither a
+// first one nor a later one.
 func TestNoAnswerOfTheOldServer(t *testing.T) {
 	const question = "ASK { <http://x/1> ?p ?o }"
 	for _, known := range []bool{false, true} {
@@ -194,7 +193,7 @@ func TestNoAnswerOfTheOldServer(t *testing.T) {
 			}
 			first = false
 			w.Header().Set("Content-Type", "application/sparql-results+json")
-			fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // other bytes each time
+			fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // different bytes each time
 		}))
 		t.Cleanup(ep.Close)
 		e := toEdit(t, ep.URL)
@@ -216,8 +215,8 @@ func TestNoAnswerOfTheOldServer(t *testing.T) {
 	}
 }
 
-// Queries of an endpoint whose URL was wrong run in the first slot after it was
-// corrected, by the API or in the file while the server was down.
+// Queries of an endpoint with a wrong URL run in the first slot after its correction, by the API
+// or in the file while the server was down.
 func TestCorrectedURLIsAskedAtOnce(t *testing.T) {
 	right := answers(t, "Server", "right", `{"head":{},"boolean":true}`)
 	wrong := httptest.NewServer(http.NotFoundHandler())

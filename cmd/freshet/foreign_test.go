@@ -20,7 +20,7 @@ import (
 
 const jsClient = "../../web/client"
 
-// A stage is a server and an endpoint that a test changes step by step.
+// A stage is a server with an endpoint whose data a test changes step by step.
 type stage struct {
 	town
 	t    *testing.T
@@ -45,7 +45,7 @@ func newStage(t *testing.T, more string) *stage {
 	return s
 }
 
-// crash ends the server as a power cut would, and starts it again.
+// crash kills the server like a power failure and restarts it.
 func (s *stage) crash() {
 	s.t.Helper()
 	s.srv.Kill()
@@ -53,7 +53,7 @@ func (s *stage) crash() {
 	s.srv = clitest.Serve(s.t, binary(s.t), s.addr, s.data, s.yaml)
 }
 
-// step makes change n: one row more, with text that is hard to keep intact.
+// step performs change n: it adds one row, whose text is hard to preserve.
 func (s *stage) step(n int) {
 	s.t.Helper()
 	s.update(s.t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d \"é𝄞\\\u2028\n\""@en }`, n, n))
@@ -62,7 +62,7 @@ func (s *stage) step(n int) {
 	}
 }
 
-// results is the document that the server gives now.
+// results returns the server's current document.
 func (s *stage) results(query string) string {
 	s.t.Helper()
 	return s.must(s.t, "", "query", "show", query, "--results")
@@ -78,7 +78,7 @@ func needNode(t *testing.T) {
 	}
 }
 
-// websocketFlag makes Node 20 and 21 offer the WebSocket that later ones have.
+// websocketFlag makes Node 20 and 21 provide the WebSocket that later versions have.
 func websocketFlag(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.Command("node", "-p", "process.versions.node.split('.')[0]").Output()
@@ -91,22 +91,20 @@ func websocketFlag(t *testing.T) []string {
 	return nil
 }
 
-// Foreign clients follow a query over a crash of the server and hold, byte for
-// byte, what the server holds: npm ws, Node's own WebSocket, npm eventsource, and
-// the last by what the client's README shows.
+// Third-party clients follow a query over a crash of the server and have the same bytes as the
+// server: npm ws, Node's own WebSocket, npm eventsource, and the client's README example.
 func TestForeignClients(t *testing.T) {
 	foreign(t, "", "ws", "native", "sse", "readme")
 }
 
-// Where results and changes are too large to be sent, snapshots stand for deltas,
-// and links for rows.
+// If results and changes are too large to send, snapshots replace deltas and links replace rows.
 func TestForeignLarge(t *testing.T) {
 	foreign(t, "limits: {change: 100B}\n", "ws", "readme")
 }
 
 func foreign(t *testing.T, more string, transports ...string) {
 	needNode(t)
-	const last = 12 // seq at the end
+	const last = 12 // const last = 12 // the final seq
 	s := newStage(t, more)
 	queries := map[string]string{
 		"select":    "SELECT ?s ?n { ?s <http://x/n> ?n }",
@@ -282,8 +280,8 @@ try {
 } catch (e) { tell({ type: 'failed', document: String(e) }) }
 </script>`
 
-// The reference client follows a query in a real browser, from another origin,
-// over a crash of the server, which serves the client too.
+// The reference client, which the server also serves, follows a query in a real browser from
+// another origin over a crash of the server.
 func TestBrowserClient(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -311,8 +309,8 @@ func TestBrowserClient(t *testing.T) {
 	s := newStage(t, "origins: [\""+site.URL+"\"]\n")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	// Its helpers write there for a moment after it was killed: not in the
-	// directory of the test, which has to be gone at once.
+	// The browser's helper processes write there for a moment after it was killed, so it must not
+	// be the directory of the test, which is removed at once.
 	profile, err := os.MkdirTemp("", "freshet-test-")
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// On a full disk the server stays and only reads, whichever part finds it full first.
-// It says so everywhere, goes on by itself when there is room, and is left as it
-// was when it is killed meanwhile.
+// On a full disk the server keeps running and only reads, whichever part notices it first. It
+// reports this everywhere and resumes by itself when there is room. A kill meanwhile changes
+// nothing stored.
 func TestDiskFull(t *testing.T) {
 	for name, find := range map[string]func(*testing.T, *stage){
 		"a registration": func(t *testing.T, s *stage) {
@@ -66,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// sayFull looks at all the places that report a full disk.
+// sayFull checks all places that report a full disk.
 func sayFull(t *testing.T, s *stage) {
 	t.Helper()
 	for path, want := range map[string]string{
@@ -113,7 +113,7 @@ func checkNoneLost(t *testing.T, s *stage) {
 	checkStore(t, binary(t), s.data)
 }
 
-// fill lets no file that a process writes be longer than so many bytes.
+// fill limits the size of the files that a process writes.
 func fill(t *testing.T, pid int, bytes uint64) {
 	t.Helper()
 	limit := syscall.Rlimit{Cur: bytes, Max: math.MaxUint64}

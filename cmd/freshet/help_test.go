@@ -12,11 +12,11 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// Every command shows how it is used, in lines that its own flags and arguments
-// allow, and prints JSON when asked.
+// Every command shows examples that its own flags and arguments accept, and supports JSON
+// output.
 func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot) }
 
-// The demo prints its changes in the words of the API, too, and ends well.
+// The demo prints its changes in the words of the API and ends with exit code 0.
 func TestDemo(t *testing.T) {
 	clitest.NeedEngine(t)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 				Baseline           bool
 			}
 			if !strings.HasSuffix(line, "\n") {
-				break // it is being written
+				break // break // the line is incomplete so far
 			}
 			if err := json.Unmarshal([]byte(line), &c); err != nil || c.Query == "" || c.Epoch == "" || c.Seq == 0 {
 				t.Fatalf("%v: %s", err, line)
@@ -56,8 +56,8 @@ func TestDemo(t *testing.T) {
 			t.Errorf("no sample query is a %s", form)
 		}
 	}
-	// The pages have something to show: three endpoints, of which one cannot run
-	// everything, a follower and a webhook that is served.
+	// The pages of the demo have content: three endpoints, one of which cannot run everything, a
+	// follower and a webhook that receives messages.
 	read := func(path string, into any) {
 		a, err := http.Get(p.Url + path)
 		if err != nil {
@@ -95,15 +95,15 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// A reader who has seen enough, as head, ends the demo as an interrupt does, and
-// nothing stays behind.
+// A reader that closes the pipe, such as head, ends the demo like an interrupt. No process
+// remains.
 func TestDemoWithoutReader(t *testing.T) {
 	clitest.NeedEngine(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := binary(t) // which all tests share: it is not built in this one's directory
+	bin := binary(t) // bin := binary(t) // shared by all tests: it is not built in this test's directory
 	t.Setenv("TMPDIR", t.TempDir())
 	p := clitest.StartTo(t, w, bin, "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
 	w.Close()

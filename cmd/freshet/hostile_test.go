@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/server"
 )
 
-// wideAnswer is one row of blank nodes, which is dear to label.
+// wideAnswer returns one row of blank nodes, which is expensive to label.
 func wideAnswer(nodes int) []byte {
 	var vars, row bytes.Buffer
 	for i := range nodes {
@@ -23,8 +23,8 @@ func wideAnswer(nodes int) []byte {
 	return fmt.Appendf(nil, `{"head":{"vars":[%s]},"results":{"bindings":[{%s}]}}`, vars.Bytes()[1:], row.Bytes()[1:])
 }
 
-// A server that works on a hostile answer still ends an endpoint, and itself, in
-// the time that it says.
+// A server that works on a hostile answer still stops an endpoint, and itself, within the
+// documented time.
 func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	body := wideAnswer(300_000)
 	sent := make(chan struct{}, 2)
@@ -43,7 +43,7 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	town := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
 	for _, name := range []string{"first", "second"} {
 		town.must(t, "SELECT * {?s ?p ?o}", "query", "add", "--endpoint", name, "-")
-		go func() { // what it answers does not matter
+		go func() { // go func() { // the response does not matter
 			if r, err := http.Post(srv.Url+"/v1/endpoints/"+name+"/tick", "", nil); err == nil {
 				r.Body.Close()
 			}
@@ -55,7 +55,7 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 		if err := do(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		// A busy machine may take as long again to notice that the time is up.
+		// A busy machine may need twice the time.
 		if took := time.Since(start); took > 2*server.StopGrace {
 			t.Errorf("%s took %s, where %s are promised", what, took, server.StopGrace)
 		}

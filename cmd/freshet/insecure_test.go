@@ -7,8 +7,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A server without tokens refuses requests that a proxy forwarded, unless it was
-// started with --insecure.
+// A server without tokens refuses requests that a proxy forwarded, unless it runs with
+// --insecure.
 func TestInsecureTakesForwardedRequests(t *testing.T) {
 	for _, c := range []struct {
 		flags  []string

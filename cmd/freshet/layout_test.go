@@ -19,18 +19,17 @@ import (
 
 const module = "github.com/freshet/freshet/"
 
-// mayImport is the import table: which packages of ours each package may import,
-// together with what lies below them. A package without an entry has that of the
-// closest one above it. Whatever lies below an entry's package may import that, and
-// each other.
+// mayImport lists which packages of this module each package may import, together with the
+// packages below them. A package without an entry has the entry of the closest package above it.
+// Packages below an entry's package may import that package and each other.
 var mayImport = map[string][]string{
 	"diff":      {},
 	"registry":  {"diff"},
 	"scheduler": {"diff", "registry"},
-	// Policies know neither the planner nor the loop.
+	// Policies do not know the planner or the loop.
 	"scheduler/policy": {"diff", "registry", "scheduler/update", "scheduler/wic"},
 	"scheduler/hybrid": {"diff", "registry", "scheduler/policy", "scheduler/internal"},
-	// The plan knows no policy but through its interface, and not the loop.
+	// The plan knows policies only by their interface, and does not know the loop.
 	"scheduler/plan": {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal"},
 	"endpoint":       {"diff", "registry"},
 	"notify":         {"diff", "registry"},
@@ -40,8 +39,7 @@ var mayImport = map[string][]string{
 	"cmd":            {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
 }
 
-// mustNotLink is what a package must not bring into a program, through whatever it
-// imports.
+// mustNotLink lists what a package must not link, directly or indirectly.
 var mustNotLink = map[string][]string{
 	"diff":      {"net", "net/http", "os/exec"},
 	"registry":  {"net/http", "os/exec"},
@@ -49,7 +47,7 @@ var mustNotLink = map[string][]string{
 	"store":     {"net/http", "os/exec", "github.com/prometheus/client_golang/prometheus"},
 }
 
-// A listedPackage is what go list says of a package.
+// A listedPackage is the output of go list for a package.
 type listedPackage struct {
 	ImportPath    string
 	Imports, Deps []string
@@ -82,7 +80,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// violations lists what a package imports, or links, and must not.
+// violations lists the forbidden imports and links of a package.
 func violations(p listedPackage) (bad []string) {
 	pkg := strings.TrimPrefix(p.ImportPath, module)
 	room := pkg
@@ -122,7 +120,7 @@ func TestImportTableFindsViolations(t *testing.T) {
 	}
 }
 
-// The server carries neither the research tools nor what they plot with.
+// The server links neither the research tools nor the plotting library.
 func TestServerWithoutPlots(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -139,10 +137,10 @@ func TestServerWithoutPlots(t *testing.T) {
 	}
 }
 
-// pure are the packages that compute only: times and slots are given to them.
+// pure lists the packages that only compute: the caller passes times and slots.
 var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/plan", "scheduler/update", "scheduler/wic", "scheduler/internal/selection"}
 
-// wallClock are the functions of package time that look at the clock or wait for it.
+// wallClock lists the functions of package time that read the clock or wait.
 var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
 func TestPurePackages(t *testing.T) {
@@ -199,8 +197,8 @@ func f(context.Context, http.Handler) time.Time { return time.Now() }`, 0)
 	}
 }
 
-// TestBubbles: bubbles of the standard library crash now and then under the race
-// detector; those of package bubble, which says why, do not.
+// TestBubbles checks that tests use package bubble. Bubbles of the standard library sometimes
+// crash under the race detector; package bubble explains why.
 func TestBubbles(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {

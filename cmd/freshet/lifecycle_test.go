@@ -18,7 +18,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
-// dial connects to a server's WebSocket and says init.
+// dial connects to a server's WebSocket and sends init.
 func dial(t *testing.T, url, token string) *websocket.Conn {
 	t.Helper()
 	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: 10 * time.Second}
@@ -33,7 +33,7 @@ func dial(t *testing.T, url, token string) *websocket.Conn {
 	return c
 }
 
-// receive reads until a message of the type comes.
+// receive reads until a message of the type arrives.
 func receive(t *testing.T, c *websocket.Conn, typ string) map[string]any {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -66,8 +66,8 @@ func closeCode(t *testing.T, c *websocket.Conn) int {
 	}
 }
 
-// SIGTERM ends a server in order: followers are told to come back, the exit
-// code is 0, and the next start goes on where this one stopped.
+// SIGTERM stops a server in order: followers are asked to reconnect, the exit code is 0, and the
+// next start continues from there.
 func TestGracefulStop(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -97,9 +97,9 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// A follower of a query whose endpoint is removed hears at once that the query
-// ended, not with the next heartbeat. On a busy machine a heartbeat may be due
-// anyway, so that several removals are tried.
+// A follower learns at once, not with the next heartbeat, that its query ended because the
+// endpoint was removed. On a busy machine a heartbeat may be due anyway, so the test tries
+// several removals.
 func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -115,7 +115,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 // query got a heartbeat before the end.
 func heartbeatsUntilRemoved(t *testing.T, s *stage) bool {
 	t.Helper()
-	// An endpoint of the file would come back; this one is known by the API only.
+	// An endpoint of the file would return; this one exists only by the API.
 	s.must(t, "", "endpoint", "add", "other", s.endpoint, "--set", "slot=never")
 	s.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	s.must(t, "", "endpoint", "tick", "other")
@@ -157,8 +157,7 @@ func heartbeatsUntilRemoved(t *testing.T, s *stage) bool {
 	return beats > 0 || strings.Contains(string(rest), "\n:")
 }
 
-// SIGHUP brings new tokens and endpoints in force; a bad file keeps the old
-// settings.
+// SIGHUP applies new tokens and endpoints. With a bad file the old settings stay.
 func TestReload(t *testing.T) {
 	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	file := s.srv.Cmd.Args[3]
@@ -210,7 +209,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A wrong token on the WebSocket is 4401, none on a closed server too.
+// A wrong token on the WebSocket gets 4401; so does no token on a server that requires one.
 func TestLiveToken(t *testing.T) {
 	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
@@ -248,7 +247,7 @@ func TestLiveToken(t *testing.T) {
 	}
 }
 
-// Port 0 is the port that the system chooses, and links say which.
+// With port 0 the system chooses the port, and links contain the chosen one.
 func TestPortZero(t *testing.T) {
 	srv := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
 	if strings.HasSuffix(srv.Url, ":0") {
@@ -264,7 +263,7 @@ func TestPortZero(t *testing.T) {
 	})
 }
 
-// Commands that serve say where, in JSON when asked, on standard output.
+// Commands that serve print their address on standard output, in JSON if requested.
 func TestSaysWhere(t *testing.T) {
 	clitest.NeedEngine(t)
 	dir := t.TempDir()
@@ -298,7 +297,7 @@ func TestSaysWhere(t *testing.T) {
 	}
 }
 
-// The embedded endpoint ends when it is told to, and well.
+// The embedded endpoint stops on request with exit code 0.
 func TestSparqlStops(t *testing.T) {
 	clitest.NeedEngine(t)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
@@ -317,7 +316,7 @@ func TestSparqlStops(t *testing.T) {
 	}
 }
 
-// Limits of 0 are no limits, bodies and changes included.
+// A limit of 0 means no limit, also for bodies and changes.
 func TestNoLimits(t *testing.T) {
 	p := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(),
 		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+clitest.FreeAddr(t)+"/sparql\", slot: never}]\n")

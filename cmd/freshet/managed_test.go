@@ -20,12 +20,11 @@ import (
 	"github.com/freshet/freshet/web/docs"
 )
 
-// A heard counts the changes and results that a follower was sent, and keeps
-// the last message.
+// A heard counts the changes and results that a follower received, and keeps the last message.
 type heard struct {
 	mu      sync.Mutex
 	n       int
-	rows    map[string]bool // values of ?n that it holds
+	rows    map[string]bool // rows    map[string]bool // current values of ?n
 	end     string
 	started bool
 }
@@ -74,7 +73,7 @@ func (h *heard) ends(how string) {
 	h.end = how
 }
 
-// values are those of the variable n in a document of results.
+// values returns the values of the variable n in a results document.
 func values(document json.RawMessage) (list []string) {
 	var d struct {
 		Results struct {
@@ -181,7 +180,7 @@ func hearEvents(t *testing.T, s *stage, h *heard, path string) {
 	}()
 }
 
-// hears makes a callback that tells h what it took.
+// hears returns a callback that records in h what it received.
 func hears(cb *callback, h *heard) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("hub.mode") == "denied" {
@@ -200,7 +199,7 @@ func hears(cb *callback, h *heard) http.Handler {
 		body := []byte(got[len(got)-1].body)
 		_ = json.Unmarshal(body, &m)
 		switch m.Type {
-		case "": // a topic
+		case "": // case "": // the body is a topic
 			h.take(body, nil, true)
 		case "query.snapshot":
 			h.take(m.Data.Results, nil, true)
@@ -220,7 +219,7 @@ func (s *statusOf) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// A subscriptionLine is one line of "subscription list --json".
+// A subscriptionLine is one line of the output of "subscription list --json".
 type subscriptionLine struct {
 	ID, Way, Caller, Query, State, Tag string
 	Seq, Deliveries                    int
@@ -250,7 +249,7 @@ func (s *stage) subscriptions(t *testing.T) map[string]subscriptionLine {
 	return list
 }
 
-// metrics reads the samples of /metrics.
+// metrics returns the samples of /metrics.
 func (s *stage) metrics() map[string]float64 {
 	_, text := s.get("GET", "/metrics")
 	m := map[string]float64{}
@@ -262,8 +261,9 @@ func (s *stage) metrics() map[string]float64 {
 	return m
 }
 
-// Every way out is listed with who, what and lag; paused it waits and loses
-// nothing, dropped it ends as it can. The metrics say what the receivers saw.
+// Subscriptions of every protocol are listed with owner, object and lag. A paused one waits and
+// loses nothing; a dropped one ends as its protocol allows. The metrics agree with what the
+// receivers got.
 func TestEveryWayOutIsManaged(t *testing.T) {
 	s := newStage(t, allowLoopback)
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
@@ -300,7 +300,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	all := truth()
 	for _, w := range ways {
 		want := maps.Clone(all)
-		if w == "sse all" { // begins with the next change
+		if w == "sse all" { // if w == "sse all" { // starts with the next change
 			delete(want, "0")
 		}
 		clitest.Eventually(t, w+" hears the first change", ears[w].holds(want))
@@ -348,7 +348,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 			t.Errorf("%v subscriptions of %s are paused", got, way)
 		}
 	}
-	hook.on(func(n int) int { // once it fails: tried again after 5 s
+	hook.on(func(n int) int { // hook.on(func(n int) int { // fails once and is retried after 5 s
 		if n == 4 {
 			return 500
 		}
@@ -385,7 +385,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		return map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
 			"websub": ears["websub"].count(), "webhook": ears["webhook"].count()}
 	}
-	clitest.Eventually(t, "deliveries that are counted", func() bool { // a moment after nothing waits
+	clitest.Eventually(t, "deliveries that are counted", func() bool { // clitest.Eventually(t, "deliveries that are counted", func() bool { // they are counted slightly later
 		m = s.metrics()
 		for way, n := range taken() {
 			if m[`freshet_deliveries_total{result="delivered",way="`+way+`"}`] < float64(n) {

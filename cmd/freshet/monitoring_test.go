@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// promtool finds no fault with the alert rules; each of them fires when it
-// should, and none when all is well.
+// promtool accepts the alert rules. Each alert fires when it should, and none fires in normal
+// operation.
 func TestAlertRules(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -66,7 +66,7 @@ func alertRules(t *testing.T) (rules []alertRule) {
 	return rules
 }
 
-// The dashboard and the alerts ask for metrics that the server has.
+// The dashboard and the alerts use only metrics that the server has.
 func TestDashboardAndAlertsUseMetricsThatExist(t *testing.T) {
 	asked := map[string]string{}
 	note := func(where, expr string) {
@@ -111,7 +111,7 @@ func TestDashboardAndAlertsUseMetricsThatExist(t *testing.T) {
 	}
 }
 
-// scraped are the metrics of a server that has run a slot with a result.
+// scraped returns the metrics of a server that has run a slot with a result.
 func scraped(t *testing.T) map[string]bool {
 	t.Helper()
 	e := toEdit(t, answers(t, "Server", "one", `{"head":{},"boolean":true}`))

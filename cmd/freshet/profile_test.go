@@ -24,7 +24,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
-// fetch reads a JSON document of the server.
+// fetch reads a JSON document from the server.
 func (s *stage) fetch(path string, into any) {
 	s.t.Helper()
 	resp, err := http.Get(s.srv.Url + path)
@@ -46,7 +46,7 @@ func (s *stage) fetch(path string, into any) {
 
 func (s *stage) tick() { s.must(s.t, "", "endpoint", "tick", "city") }
 
-// A captureList is what the server shows of a profile's rounds.
+// A captureList is the server's list of a profile's rounds.
 type captureList struct {
 	Epoch                  string
 	Seq, Captured, Expired uint64
@@ -71,8 +71,7 @@ type shownRound struct {
 	}
 }
 
-// demoCity loads the demo's data and registers its queries; the profiles'
-// policy is in force.
+// demoCity loads the demo's data, registers its queries, and sets the policy of the endpoint.
 func demoCity(t *testing.T, policy string) (*stage, *city.City) {
 	t.Helper()
 	s := newStage(t, "")
@@ -82,7 +81,7 @@ func demoCity(t *testing.T, policy string) (*stage, *city.City) {
 	for _, q := range city.SampleQueries() {
 		s.must(t, q.Text, "query", "add", "--name", q.Name, "-")
 	}
-	for range 3 { // new queries have half the budget only
+	for range 3 { // for range 3 { // new queries may use only half the budget
 		s.tick()
 	}
 	return s, town
@@ -93,9 +92,9 @@ func (s *stage) move(town *city.City) {
 	s.update(s.t, city.Update(town.Next()))
 }
 
-// Over the data of the demo: a profile of three queries with a condition is
-// captured inside its window, another one expires; the API, the command line,
-// the WebSocket and the event stream show both.
+// Over the demo's data, a profile of three queries with a condition is captured within its
+// window, and another one expires. The API, the command line, the WebSocket and the event stream
+// show both.
 func TestProfilesOfTheDemo(t *testing.T) {
 	s, town := demoCity(t, "mrsf:p")
 	s.must(t, "", "query", "pause", "districts")
@@ -159,7 +158,7 @@ func TestProfilesOfTheDemo(t *testing.T) {
 	c.until("complete", "sse.complete")
 }
 
-// slowly is an endpoint in front of another that takes its time.
+// slowly returns an endpoint that forwards to another one with a delay.
 func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -168,7 +167,7 @@ func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = u.Scheme, u.Host, u.Host
 	}}
-	behind.ErrorLog = log.New(io.Discard, "", 0) // of executions that were cut
+	behind.ErrorLog = log.New(io.Discard, "", 0) // behind.ErrorLog = log.New(io.Discard, "", 0) // it would report executions that were cut
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Duration(takes.Load()))
 		behind.ServeHTTP(w, r)
@@ -177,8 +176,8 @@ func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 	return s.URL + u.Path
 }
 
-// Under a budget too small for all, mrsf captures more rounds than round robin,
-// over the same queries and the same profiles.
+// With a budget too small for all queries, mrsf captures more rounds than round robin over the
+// same queries and profiles.
 func TestProfilesUnderPressure(t *testing.T) {
 	s := newStage(t, "")
 	town := city.New(2)
@@ -190,8 +189,8 @@ func TestProfilesUnderPressure(t *testing.T) {
 	}
 	var takes atomic.Int64
 	s.must(t, "", "endpoint", "set", "city", "url="+slowly(t, s.endpoint, &takes))
-	// Some seven of 36 in a slot. Where the machine is so busy that a query takes
-	// much longer than the endpoint makes it, the endpoint takes its time.
+	// About seven of 36 queries run in a slot. If a busy machine takes much longer than the
+	// endpoint's delay, the delay is increased.
 	for pause, run := 10*time.Millisecond, 0; run < 4*8; pause *= 2 {
 		if pause > time.Second {
 			t.Fatalf("%d executions in eight slots of eight times %s", run, pause/2)
@@ -234,8 +233,8 @@ func TestProfilesUnderPressure(t *testing.T) {
 	}
 }
 
-// A captureFollower subscribes to a profile, comes back wherever it was cut, and
-// keeps what is new to it.
+// A captureFollower subscribes to a profile, reconnects after each cut, and records the captures
+// that are new to it.
 type captureFollower struct {
 	t     *testing.T
 	addr  string
@@ -243,7 +242,7 @@ type captureFollower struct {
 	epoch string
 	seq   uint64
 	seen  []map[string]any
-	twice int // messages at or below its position: it drops them
+	twice int // twice int // messages at or below its position, which it drops
 	lost  bool
 }
 
@@ -313,8 +312,8 @@ func (f *captureFollower) take(m map[string]any) {
 	}
 }
 
-// No capture is lost, announced twice in effect or renumbered when the server is
-// killed at any moment, and none is about a result that is not there.
+// Kills of the server at any moment do not lose, renumber or repeat captures, and no capture is
+// about a missing result.
 func TestLongCapturesSurviveKills(t *testing.T) {
 	const seed, rounds = 20261120, 40
 	t.Logf("seed %d", seed)
@@ -337,7 +336,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	for n := 1; n <= rounds; n++ {
 		s.update(t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d" }`, n, n))
 		if n%5 == 0 {
-			go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // it will hardly be answered
+			go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // the kill usually prevents an answer
 			time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond)
 			s.crash()
 		}
@@ -366,7 +365,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 			t.Errorf("capture %d has seq %v after %v", i+1, m["seq"], m["prev"])
 		}
 	}
-	// Every change of rows but the baseline opened exactly one round.
+	// Every change of rows except the baseline opened exactly one round.
 	var triggers []uint64
 	for _, r := range list.Rounds {
 		triggers = append(triggers, r.Trigger.Seq)

@@ -45,8 +45,8 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// avoidedIn gives the lines of a file that hold an avoided word; of Go files
-// only comments count.
+// avoidedIn returns the lines of a file that contain an avoided word. In Go files it reads only
+// comments.
 func avoidedIn(file string, text []byte) (lines []string) {
 	parts := []string{string(text)}
 	if filepath.Ext(file) == ".go" {
@@ -62,8 +62,8 @@ func avoidedIn(file string, text []byte) (lines []string) {
 	return lines
 }
 
-// comments gives each comment of a Go file as one line, so that words that a line
-// break separates are found.
+// comments returns each comment of a Go file as one line, so that phrases are found across line
+// breaks.
 func comments(text []byte) (list []string) {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(text))

@@ -17,8 +17,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
-// A token that is removed, or missing in the file that SIGHUP reads, ends what
-// it follows before the next change goes out, whatever the way.
+// Removing a token, by the API or from the file that SIGHUP reads, ends everything that it
+// follows before the next change is sent, in every protocol.
 func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	token := func(name string) string {
 		return "{name: " + name + ", role: app, sha256: \"" + config.HashSecret(name+"-has-a-secret") + "\"}"
@@ -30,12 +30,12 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	s.must(t, "", "endpoint", "tick", "city")
 	made := strings.TrimSpace(s.must(t, "", "token", "add", "made", "--role", "app"))
 
-	heard := map[string]<-chan string{} // all that comes, to its end
+	heard := map[string]<-chan string{} // heard := map[string]<-chan string{} // all messages up to the end
 	for name, secret := range map[string]string{"keeps": "keeps-has-a-secret", "filed": "filed-has-a-secret", "made": made} {
 		for way, follow := range map[string]func(*testing.T, *stage, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
 			lines := follow(t, s, secret)
 			for l := range lines {
-				if strings.Contains(l, "bindings") { // the present result
+				if strings.Contains(l, "bindings") { // if strings.Contains(l, "bindings") { // the current result
 					break
 				}
 			}
@@ -70,8 +70,7 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	}
 }
 
-// Who follows a query without a token hears no more of it once it is not public,
-// from its next change on.
+// A follower without a token gets no further change of a query that is no longer public.
 func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
 	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+config.HashSecret("boss-of-all-the-rest")+"\"}]\n")
@@ -90,7 +89,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 			}
 			resp.Body.Close()
 		},
-		func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // takes the place of what was said before
+		func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // replaces the earlier registration
 	}
 	for i, hide := range hide {
 		s.must(t, text, "query", "add", "--name", "rows", "--public", "-")
@@ -112,8 +111,8 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	}
 }
 
-// linesOfWebSocket follows the query rows and gives the messages as they come,
-// at last why there are no more.
+// linesOfWebSocket follows the query rows and returns its messages as they arrive, with the
+// reason of the end as the last one.
 func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
 	c := dial(t, s.srv.Url, token)
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"rows"}`)); err != nil {
@@ -138,7 +137,7 @@ func linesOfSEPA(t *testing.T, s *stage, token string) <-chan string {
 		for l := range lines {
 			ended <- l
 			if strings.Contains(l, "unsubscribed") {
-				return // the connection may go on without it
+				return // return // the connection may continue without it
 			}
 		}
 	}()

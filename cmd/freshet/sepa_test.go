@@ -33,7 +33,7 @@ func needTestClients(t *testing.T) {
 	}
 }
 
-// A sepaLine is what the driver of sepa-js says of one event.
+// A sepaLine is the report of the sepa-js driver on one event.
 type sepaLine struct {
 	Name         string
 	Sequence     *int
@@ -51,7 +51,7 @@ type sepaClient struct {
 	t     *testing.T
 	stdin io.WriteCloser
 	lines chan sepaLine
-	held  map[string][]string // the rows that each subscription holds
+	held  map[string][]string // held  map[string][]string // the rows of each subscription
 	last  map[string]sepaLine
 }
 
@@ -95,7 +95,7 @@ func startSEPA(t *testing.T, addr, token, path string, queries map[string]string
 	return c
 }
 
-// next is the next event of any subscription.
+// next returns the next event of any subscription.
 func (c *sepaClient) next() sepaLine {
 	c.t.Helper()
 	select {
@@ -119,7 +119,7 @@ func (c *sepaClient) next() sepaLine {
 	}
 }
 
-// until waits until a subscription holds these rows.
+// until waits until a subscription has these rows.
 func (c *sepaClient) until(name string, want []string) {
 	c.t.Helper()
 	for !slices.Equal(c.held[name], want) || c.last[name].Sequence == nil {
@@ -134,7 +134,7 @@ func (c *sepaClient) until(name string, want []string) {
 	}
 }
 
-// readable brings the driver's rows into the form of rowsOf.
+// readable converts the driver's rows to the form of rowsOf.
 func readable(t *testing.T, rows []string) []string {
 	t.Helper()
 	out := []string{}
@@ -149,7 +149,7 @@ func readable(t *testing.T, rows []string) []string {
 	return out
 }
 
-// rowsOf are the rows of the server's document, comparable with a client's.
+// rowsOf returns the rows of the server's document in a form comparable with a client's.
 func rowsOf(t *testing.T, form diff.Form, document string) []string {
 	t.Helper()
 	res, err := diff.Decode([]byte(document), form, false)
@@ -179,8 +179,8 @@ func rowsOf(t *testing.T, form diff.Form, document string) []string {
 	return out
 }
 
-// sepaQueries show every kind of result: optional values, rows that stand
-// several times, blank nodes, an order, a truth value and a graph.
+// sepaQueries cover every kind of result: optional values, repeated rows, blank nodes, an order,
+// a boolean and a graph.
 var sepaQueries = map[string]struct {
 	form diff.Form
 	text string
@@ -194,8 +194,8 @@ var sepaQueries = map[string]struct {
 	"graph":    {diff.Construct, "CONSTRUCT { ?s <http://x/has> [ <http://x/of> ?k ] } WHERE { ?s <http://x/k> ?k }"},
 }
 
-// Clients of npm sepa-js follow random changes over crashes of the server and
-// hold what the server holds: nothing is applied twice, nothing is missing.
+// Clients of npm sepa-js follow random changes over crashes of the server and have the same rows
+// as the server: nothing is applied twice, and nothing is missing.
 func TestSEPAClient(t *testing.T) {
 	needTestClients(t)
 	const seed = 41
@@ -232,7 +232,7 @@ func TestSEPAClient(t *testing.T) {
 		s.must(t, "", "endpoint", "tick", "city")
 		if i == 7 {
 			check()
-			for _, name := range []string{"shared-a", "shared-b"} { // the library loses them in a break
+			for _, name := range []string{"shared-a", "shared-b"} { // for _, name := range []string{"shared-a", "shared-b"} { // the library loses these when the connection breaks
 				fmt.Fprintln(c.stdin, name)
 				for l := c.next(); l.Name != name || !l.Unsubscribed; l = c.next() {
 				}
@@ -254,8 +254,8 @@ func TestSEPAClient(t *testing.T) {
 	}
 }
 
-// randomUpdate changes one of a few resources, so that values come, go, repeat
-// and move.
+// randomUpdate changes one of a few resources, so that values appear, disappear, repeat and
+// move.
 func randomUpdate(r *rand.Rand) string {
 	s := fmt.Sprintf("<http://x/r%d>", r.IntN(6))
 	switch r.IntN(5) {
@@ -283,7 +283,7 @@ func waitQueries(t *testing.T, s *stage, n int) {
 	t.Fatalf("the server does not get %d queries", n)
 }
 
-// id finds the query that a text was registered as.
+// id returns the id of the query with this text.
 func id(t *testing.T, s *stage, text string) string {
 	t.Helper()
 	for line := range strings.Lines(s.must(t, "", "query", "list", "--json")) {
@@ -296,7 +296,7 @@ func id(t *testing.T, s *stage, text string) string {
 	return ""
 }
 
-// Errors come with a status and the alias, and leave the connection as it is.
+// Errors have a status and the alias, and do not close the connection.
 func TestSEPAErrors(t *testing.T) {
 	needTestClients(t)
 	s := newStage(t, "")
@@ -316,8 +316,7 @@ func TestSEPAErrors(t *testing.T) {
 	}
 }
 
-// With tokens on, the message's authorization decides, and filter and rate of
-// the URL hold.
+// On a server with tokens the message's authorization decides. Filter and rate in the URL apply.
 func TestSEPATokensAndFilter(t *testing.T) {
 	needTestClients(t)
 	s := newStage(t, "")
@@ -336,7 +335,7 @@ func TestSEPATokensAndFilter(t *testing.T) {
 	if l := c.next(); l.Sequence == nil || len(l.Rows) != 0 {
 		t.Errorf("the filtered beginning is %+v", l)
 	}
-	for n := range 3 { // 1 meets the condition, 2 does not
+	for n := range 3 { // for n := range 3 { // 1 meets the condition, 2 does not
 		if n > 0 {
 			s.step(n)
 		}
@@ -348,7 +347,7 @@ func TestSEPATokensAndFilter(t *testing.T) {
 	}
 }
 
-// The graphs of a subscription make it a question of its own.
+// The graphs of a subscription are part of the query's identity.
 func TestSEPAGraphs(t *testing.T) {
 	s := newStage(t, "")
 	s.update(t, `INSERT DATA { GRAPH <http://x/g> { <http://x/in> <http://x/n> 1 } }`)

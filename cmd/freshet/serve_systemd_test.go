@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// systemd hears when the server serves, that it lives, and that it stops.
+// The server notifies systemd when it is ready, that it is alive, and when it stops.
 func TestServiceManagerIsTold(t *testing.T) {
 	dir, err := os.MkdirTemp("", "sd") // short: paths of sockets are limited
 	if err != nil {
@@ -57,7 +57,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 	t.Error("not told of the stop")
 }
 
-// A server that hangs gives no sign of life.
+// A server that hangs sends no watchdog notification.
 func TestNoSignOfLifeFromAHangingServer(t *testing.T) {
 	s := supervisor{socket: filepath.Join(t.TempDir(), "none"), every: time.Millisecond, log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestNoSignOfLifeFromAHangingServer(t *testing.T) {
 	<-over
 }
 
-// systemd finds no fault with the unit.
+// systemd accepts the unit file.
 func TestUnit(t *testing.T) {
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {

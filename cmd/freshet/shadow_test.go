@@ -22,8 +22,8 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A rerun is a server that goes through a past under one policy, over an
-// embedded endpoint of its own whose requests are counted.
+// A rerun is a server that replays a past under one policy. Its embedded endpoint counts
+// requests.
 type rerun struct {
 	*stage
 	clitest.History
@@ -89,8 +89,8 @@ type outturn struct {
 
 func (o outturn) delay() float64 { return float64(o.slots) / float64(max(1, o.found)) }
 
-// outturn reads what was executed from the slots, and what was found, and how
-// late, from the change logs and the past.
+// outturn computes the executions from the slots, and the found changes and their delay from the
+// change logs and the past.
 func (r *rerun) outturn() outturn {
 	r.t.Helper()
 	o := outturn{requests: r.asked.Load()}
@@ -147,10 +147,9 @@ func (r *rerun) shadows() (s shadow.Comparison) {
 	return s
 }
 
-// What other policies would have done, said by a server that runs one of them,
-// is what servers that run those do: as many executions, as many changes found,
-// as late, within what the estimate leaves open. It is said without asking the
-// endpoint anything, and the same after a crash.
+// A server's estimates for other policies agree with servers that run those policies: the same
+// number of executions and of found changes and the same delay, within the margin of the
+// estimate. The estimate sends no request to the endpoint and is the same after a crash.
 func TestShadowsForetell(t *testing.T) {
 	const slots, seed = 40, 11
 	p := clitest.NewHistory(seed, slots)
@@ -198,7 +197,7 @@ func TestShadowsForetell(t *testing.T) {
 	}
 }
 
-// The commands choose what is compared, and print it.
+// The commands select the policies to compare, and print the comparison.
 func TestShadowCommands(t *testing.T) {
 	w := newTown(t, "")
 	chosen := func() []string {

@@ -16,8 +16,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
-// Someone without a token follows what the sign-in page says, word for word,
-// and is let in.
+// A user without a token follows the instructions of the sign-in page literally and can sign in.
 func TestSignInHintWorks(t *testing.T) {
 	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	resp, err := http.Get(s.srv.Url + "/signin")

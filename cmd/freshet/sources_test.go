@@ -13,9 +13,9 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// What the file says of an endpoint and what is in force may differ. Every place
-// that shows settings says which of both it shows and where it comes from: after
-// an edit, a reload, a crash and another value in the file.
+// The file's settings of an endpoint may differ from those in force. Every place that shows
+// settings says which of them it shows and where they come from: after an edit, a reload, a crash
+// and another value in the file.
 func TestSourcesOfEndpoints(t *testing.T) {
 	e := toEdit(t, answers(t, "Server", "one", `{"head":{},"boolean":true}`))
 	e.Kill()

@@ -25,8 +25,8 @@ import (
 // stalledEnv is the number of readers of TestStalledReaders, default 200.
 const stalledEnv = "FRESHET_TEST_STALLED"
 
-// A stalledWorld is a server whose readers do not read, over an endpoint whose
-// result is replaced by a tick: a change of 4 MB.
+// A stalledWorld is a server with readers that do not read. A tick of its endpoint replaces the
+// result: a change of 4 MB.
 type stalledWorld struct {
 	t     *testing.T
 	srv   *clitest.Process
@@ -106,7 +106,7 @@ func (w *stalledWorld) change() {
 	w.epoch, w.seq = q.Epoch, q.Seq
 }
 
-// dial opens a connection that has room for little.
+// dial opens a connection with small buffers.
 func (w *stalledWorld) dial(string, string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		e := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
@@ -122,7 +122,7 @@ func (w *stalledWorld) dial(string, string) (net.Conn, error) {
 	return c, err
 }
 
-// ask sends a request and reads nothing of the answer.
+// ask sends a request without reading the answer.
 func (w *stalledWorld) ask(path, accept string) {
 	w.t.Helper()
 	c, err := w.dial("", "")
@@ -134,7 +134,7 @@ func (w *stalledWorld) ask(path, accept string) {
 	}
 }
 
-// socket opens a WebSocket, says something and reads so many answers.
+// socket opens a WebSocket, sends messages and reads the given number of answers.
 func (w *stalledWorld) socket(path string, answers int, messages ...string) {
 	w.t.Helper()
 	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, NetDial: w.dial}
@@ -156,7 +156,7 @@ func (w *stalledWorld) socket(path string, answers int, messages ...string) {
 
 var rssLine = regexp.MustCompile(`VmRSS:\s+(\d+)`)
 
-// resident is the resident memory of the server in MB.
+// resident returns the resident memory of the server in MB.
 func (w *stalledWorld) resident() int {
 	w.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.srv.Cmd.Process.Pid))
@@ -167,8 +167,8 @@ func (w *stalledWorld) resident() int {
 	return n >> 10
 }
 
-// TestStalledReaders: readers who do not read what is large cost little each, by
-// every way out.
+// TestStalledReaders checks, for every protocol, that readers who do not read large data cost
+// little memory each.
 func TestStalledReaders(t *testing.T) {
 	readers := 200
 	if s := os.Getenv(stalledEnv); s != "" {
@@ -177,7 +177,7 @@ func TestStalledReaders(t *testing.T) {
 	const sse, any = "text/event-stream", "*/*"
 	ways := []struct {
 		name  string
-		first bool // they are there before the change
+		first bool // first bool // the readers connect before the change
 		open  func(w *stalledWorld)
 	}{
 		{"changes JSON", false, func(w *stalledWorld) {

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-// An import analyses texts as registering does: what could not be registered is
-// named by its line and left out, the rest goes in.
+// An import analyses texts like a registration does. It names the lines that could not be
+// registered and imports the rest.
 func TestImportAnalyses(t *testing.T) {
 	db, err := store.Open(t.TempDir(), store.Options{})
 	if err != nil {

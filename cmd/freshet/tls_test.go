@@ -48,7 +48,7 @@ func selfSigned(t *testing.T, serial int64, cert, key string) {
 	}
 }
 
-// serial asks a server for its certificate's number.
+// serial returns the serial number of a server's certificate.
 func serial(t *testing.T, url string) int64 {
 	t.Helper()
 	c, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
@@ -59,8 +59,8 @@ func serial(t *testing.T, url string) int64 {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// With a certificate all is TLS, from the links to the WebSocket; SIGHUP takes
-// a renewed certificate, and keeps the old one where the new is none.
+// With a certificate everything uses TLS, including links and the WebSocket. SIGHUP loads a
+// renewed certificate and keeps the old one if the new one is invalid.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -69,7 +69,7 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(s.srv.Url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.Url)
 	}
-	// What a process trusts is read once, so that the client is one of its own.
+	// A process reads its trusted certificates once, so the client runs in its own process.
 	freshet := func(trust, stdin string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), binary(t), args...)
 		c.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.Url, "FRESHET_TOKEN=do-what-has-to-be-done", "SSL_CERT_FILE="+trust)
@@ -142,7 +142,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// freshetCode is the exit code of a process that has ended.
+// freshetCode returns the exit code of a process that has ended.
 func freshetCode(err error) int {
 	if e, ok := err.(*exec.ExitError); ok {
 		return e.ExitCode()

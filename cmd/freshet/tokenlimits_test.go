@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// The limits of a token come from the configuration, and their refusals are
-// problems that say which setting it is and when to come back.
+// The limits of a token come from the configuration. Their refusals are problems that name the
+// setting and say when to try again.
 func TestTokenLimitsOverHTTP(t *testing.T) {
 	const app, ops = "the-secret-of-an-application", "the-secret-of-an-operator"
 	sum := func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) }

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// A judge holds stories against what was true.
+// A judge compares stories with what was true.
 type judge struct {
 	spans  []span // of slots, by revision
 	nets   map[netKey]netChange
-	deltas int // judged
-	folded int // of these, more than one change in one
-	moved  int // cancelled out
+	deltas int // deltas int // deltas that were checked
+	folded int // folded int // deltas with more than one change
+	moved  int // moved  int // changes that cancelled out
 }
 
-// A span is the numbers of the slots that ran while a revision stood.
+// A span is the range of slots that ran during a revision.
 type span struct{ first, last uint64 }
 
 type netKey struct {
@@ -57,7 +57,7 @@ func (j *judge) net(f *fact, prev, seq uint64) netChange {
 
 func sorted(rows []string) []string { return slices.Sorted(slices.Values(rows)) }
 
-// A wireChange is a change or a snapshot as it is written.
+// A wireChange is a change or a snapshot in its wire format.
 type wireChange struct {
 	Slot         uint64
 	Form         string
@@ -93,7 +93,7 @@ func (r wireRows) rows() []string {
 	return rows
 }
 
-// texts reads rows as the truth has them, sorted.
+// texts converts rows to sorted texts in the form of the truth.
 func (s shape) texts(rows []string) ([]string, error) {
 	if s.form != "SELECT" {
 		a, err := readGraph(rows)
@@ -114,7 +114,7 @@ func (s shape) texts(rows []string) ([]string, error) {
 	return texts, nil
 }
 
-// A copyOf is a result as a client keeps it: rows as they came, applied to.
+// A copyOf is a client's copy of a result.
 type copyOf struct {
 	shape
 	head    json.RawMessage
@@ -194,8 +194,8 @@ func (c *copyOf) applyAt(added []string, addedAt []int, removed []string, remove
 	return nil
 }
 
-// judge goes through a story. The result it ends with has to be final, byte
-// for byte; hashes of the results on the way are left in by, by position.
+// judge checks a story. The result at its end must equal final byte for byte. judge stores the
+// hashes of the results on the way in by, by position.
 func (j *judge) judge(s *story, final []byte, by map[uint64]string) error {
 	if len(s.wrong) > 0 {
 		return errors.New(strings.Join(s.wrong, "\n"))
@@ -288,7 +288,7 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 		}
 		return nil
 	}
-	if f.blank { // rows with blank nodes have a meaning in a whole result only
+	if f.blank { // if f.blank { // the labels of blank nodes are valid only within a whole result
 		return nil
 	}
 	if d := distance(n); !w.Baseline && math.Abs(*w.Jaccard-d) > 1e-9 {
@@ -302,7 +302,7 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 	if err != nil {
 		return err
 	}
-	if f.ordered { // what moved is removed and added
+	if f.ordered { // if f.ordered { // a row that moved is both removed and added
 		added, removed = without(added, removed), without(removed, added)
 	}
 	if !slices.Equal(added, n.added) || !slices.Equal(removed, n.removed) {
@@ -311,7 +311,7 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 	return nil
 }
 
-// distance is the Jaccard distance of two bags.
+// distance returns the Jaccard distance of two bags.
 func distance(n netChange) float64 {
 	if n.all == 0 {
 		return 0

@@ -13,19 +13,19 @@ import (
 	"github.com/freshet/freshet/notify/client"
 )
 
-// A tracked query is followed by the reference client.
+// A tracked is a query that the reference client follows.
 type tracked struct {
 	fact *fact
 
 	mu    sync.Mutex
-	conn  net.Conn // the present one
+	conn  net.Conn // conn  net.Conn // the current connection
 	seq   uint64
 	heard map[uint64]string // fingerprint of the client's result, by position
 }
 
 var errHeardAll = errors.New("heard all")
 
-// reference lets the reference client follow; its line is cut now and then.
+// reference runs the reference client, whose connection is cut at random times.
 func (a *audience) reference(ctx context.Context, m member, life time.Duration, c *tracked) {
 	c.heard = map[uint64]string{}
 	a.members.Go(func() {
@@ -89,7 +89,7 @@ func (c *tracked) hear(m member, e client.Event) error {
 	return nil
 }
 
-// verify compares the client's results with those that others ended up with.
+// verify compares the client's results with the final results of other followers.
 func (c *tracked) verify(truth map[uint64]string) error {
 	for seq, hash := range c.heard {
 		if truth[seq] != hash {

@@ -55,7 +55,8 @@ func cityHistory(t testing.TB, seed uint64, questions, steps int) history {
 	return h
 }
 
-// nomismaHistory is the history of the Nomisma.org concepts, where the data is.
+// nomismaHistory returns the history of the Nomisma.org concepts. It skips the test without the
+// data.
 func nomismaHistory(t testing.TB, steps int) history {
 	t.Helper()
 	root := os.Getenv("FRESHET_TEST_DATA")

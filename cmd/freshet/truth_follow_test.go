@@ -16,12 +16,11 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// An audience is everybody who follows one server. Each is cut off and comes
-// back at random moments until it is over; then all of them come back once
-// more and hear the rest.
+// An audience is the set of followers of one server. Each is disconnected and reconnects at
+// random moments. At the end all of them reconnect once more and receive the rest.
 type audience struct {
 	addr     string
-	pace     time.Duration // about the time between two revisions
+	pace     time.Duration // pace     time.Duration // approximate time between two revisions
 	over     chan struct{} // closed after the last tick
 	revision atomic.Int64
 	members  sync.WaitGroup
@@ -34,12 +33,12 @@ type audience struct {
 	failed  atomic.Int64 // attempts to connect that failed
 }
 
-// A member is one follower's own chance and moment to begin.
+// A member holds the random generator and the start of one follower.
 type member struct {
 	*audience
 	name string
 	rng  *rand.Rand
-	from int64 // revision before which it is not there
+	from int64 // from int64 // revision before which it does not connect
 }
 
 func (a *audience) member(name string, from int64) member {
@@ -49,8 +48,8 @@ func (a *audience) member(name string, from int64) member {
 	return member{a, name, rand.New(rand.NewPCG(a.seed, 7)), from}
 }
 
-// story begins where the registration of the query was, or, when the member
-// does not know of that, with what there is when it first comes.
+// story starts at the registration of the query if the member knows it, else at the state that
+// the member first sees.
 func (m member) story(f *fact, registered bool) *story {
 	s := &story{fact: f, by: m.name}
 	if registered {
@@ -77,7 +76,7 @@ func (a *audience) isOver() bool {
 	}
 }
 
-// follow connects again and again. connect returns true when it has heard all.
+// follow connects again and again. connect returns true when it has received everything.
 func (m member) follow(ctx context.Context, connect func(ctx context.Context, last bool) bool) {
 	m.members.Go(func() {
 		for m.revision.Load() < m.from && !m.isOver() && m.sleep(ctx, 20*time.Millisecond) {
@@ -97,7 +96,7 @@ func (m member) follow(ctx context.Context, connect func(ctx context.Context, la
 	})
 }
 
-// pause is mostly short; now and then it spans several revisions.
+// pause returns a random pause. Most are short; some span several revisions.
 func (m member) pause() time.Duration {
 	if m.rng.IntN(5) > 0 {
 		return time.Duration(m.rng.Int64N(int64(m.pace)/2 + 1))
@@ -105,7 +104,7 @@ func (m member) pause() time.Duration {
 	return time.Duration(m.rng.Int64N(25 * int64(m.pace)))
 }
 
-// sleep is false when ctx ended; the end of everything wakes it up.
+// sleep returns false if ctx ended. The end of the test wakes it up.
 func (m member) sleep(ctx context.Context, d time.Duration) bool {
 	over := m.over
 	if m.isOver() {
@@ -122,8 +121,8 @@ func (m member) sleep(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// cutter cuts a connection at a random moment, about a life from now, unless
-// it is the last one.
+// cutter cuts a connection at a random moment, after about the given life, unless it is the last
+// one.
 func (m member) cutter(ctx context.Context, life time.Duration, last bool, cut func()) (stop func()) {
 	done := make(chan struct{})
 	var ended sync.WaitGroup
@@ -157,7 +156,7 @@ type wsFollower struct {
 	ack     bool
 	rate    string
 	life    time.Duration
-	known   bool // begins at the registration
+	known   bool // known   bool // it starts at the registration
 }
 
 func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
@@ -203,7 +202,7 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 		if good := f.hear(conn, n, raw); !good {
 			return true
 		}
-		// What else may come would come before the answer to this.
+		// All outstanding messages arrive before the answer to this request.
 		if last && !asked && f.arrived() {
 			asked = true
 			time.Sleep(100 * time.Millisecond)
@@ -237,7 +236,7 @@ func (f *wsFollower) subscribe(conn *websocket.Conn) bool {
 	return true
 }
 
-// hear takes one message. False means that there is no going on.
+// hear applies one message. It returns false if the follower cannot continue.
 func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
 	if n.Type == "ready" {
 		return true
@@ -262,7 +261,7 @@ func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
 		s.object("%.300s", raw)
 	}
 	if f.ack && len(s.records) > before {
-		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read reports a cut
+		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // _ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read reports a broken connection
 	}
 	return len(s.wrong) == 0
 }
@@ -276,7 +275,7 @@ func (f *wsFollower) arrived() bool {
 	return true
 }
 
-// getStream opens an event stream that goes on from a position, if there is one.
+// getStream opens an event stream, from a position if there is one.
 func (a *audience) getStream(ctx context.Context, path, after string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr+path, nil)
 	if err != nil {
@@ -300,5 +299,5 @@ func (a *audience) getStream(ctx context.Context, path, after string) (*http.Res
 	return resp, nil
 }
 
-// streams gives every event stream a connection of its own.
+// streams opens a separate connection for every event stream.
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A fact is all that was ever true of one question: the k-th version is what
-// position k of its change log has to be.
+// A fact holds everything that was ever true of one question. Its k-th version must be position k
+// of the change log.
 type fact struct {
 	question
 	shape
-	id       string // at the server
-	epoch    string // as its registration said
+	id       string // id       string // query id at the server
+	epoch    string // epoch    string // from its registration
 	final    uint64 // the server's position at the end
 	versions []edition
 	body     [sha256.Size]byte // of the last answer
@@ -30,7 +30,7 @@ type edition struct {
 	rows     []string
 }
 
-// An oracle asks the endpoint itself.
+// An oracle sends the questions directly to the endpoint.
 type oracle struct {
 	url      string
 	facts    []*fact
@@ -110,7 +110,7 @@ func (o *oracle) ask(ctx context.Context, n, revision int) error {
 	return nil
 }
 
-// dropSlow forgets the questions that took too long at the last look.
+// dropSlow removes the questions that took too long in the last look.
 func (o *oracle) dropSlow(limit time.Duration) (dropped []string) {
 	kept := o.facts[:0]
 	for n, f := range o.facts {
@@ -124,7 +124,7 @@ func (o *oracle) dropSlow(limit time.Duration) (dropped []string) {
 	return dropped
 }
 
-// changes counts the true changes of all questions.
+// changes returns the number of true changes of all questions.
 func (o *oracle) changes() (n int) {
 	for _, f := range o.facts {
 		n += len(f.versions) - 1

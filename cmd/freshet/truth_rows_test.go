@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// This file reads results with the standard library alone, so that nothing of
-// what is tested judges itself. A row becomes a text that is equal for equal
-// rows and for no others.
+// This file reads results only with the standard library, so that the tested code does not check
+// itself. A row becomes a text that is the same for equal rows and different for others.
 
 // An answer is a result as rows: sorted texts, or for an ordered one the
 // sequence.
@@ -27,11 +26,11 @@ type answer struct {
 type shape struct {
 	form    string
 	ordered bool
-	keys    []string // ORDER BY variables, when rows with equal ones have no order
+	keys    []string // keys    []string // ORDER BY variables, if rows with equal values have no order
 }
 
-// shapeOf reads a question as a registration without "ordered" does: its order
-// counts when it has an ORDER BY at its end.
+// shapeOf reads a question like a registration without "ordered" does: the order counts if the
+// query ends with an ORDER BY.
 func shapeOf(q question) shape {
 	s := shape{form: q.Form}
 	if s.form == "SELECT" && orderClause.MatchString(strings.TrimSpace(q.Text)) {
@@ -94,8 +93,8 @@ func (s shape) readRows(body []byte) (answer, error) {
 	return answer{rows: rows}, nil
 }
 
-// tied says whether all keys of the order can be seen in the rows, so that
-// rows without an order among themselves can be told.
+// tied reports whether the rows contain all keys of the order, so that rows without an order
+// among themselves can be recognised.
 func (s shape) tied(vars []string) bool {
 	for _, k := range s.keys {
 		if !slices.Contains(vars, k) {
@@ -142,8 +141,8 @@ var (
 	orderKey    = regexp.MustCompile(`(?i)^(?:(?:ASC|DESC)\s*\(\s*[?$](\w+)\s*\)|[?$](\w+))\s*`)
 )
 
-// orderKeys are the variables by which a query orders its rows, nil when it
-// orders by anything else.
+// orderKeys returns the variables by which a query orders its rows, nil if it orders by anything
+// else.
 func orderKeys(text string) (keys []string) {
 	m := orderClause.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
@@ -159,14 +158,13 @@ func orderKeys(text string) (keys []string) {
 	return keys
 }
 
-// A statement is a triple, its terms as texts; blank nodes keep their label,
-// "_:x".
+// A statement is a triple with its terms as texts. Blank nodes keep their label, "_:x".
 type statement [3]string
 
 func (s statement) String() string { return strings.Join(s[:], " ") }
 
-// readGraph reads N-Triples lines. Each blank node is named by what is said of
-// it, so that labels do not matter.
+// readGraph reads N-Triples lines. It names each blank node by its triples, so that labels do
+// not matter.
 func readGraph(lines []string) (answer, error) {
 	seen := map[statement]bool{} // a graph is a set
 	var a answer
@@ -317,8 +315,7 @@ func unescaped(s string) (string, error) {
 	return b.String(), nil
 }
 
-// without takes the rows of b, each as often as it occurs there, from a. Both
-// are sorted.
+// without removes the rows of b from a, each as often as it occurs in b. Both are sorted.
 func without(a, b []string) (rest []string) {
 	for _, row := range a {
 		for len(b) > 0 && b[0] < row {

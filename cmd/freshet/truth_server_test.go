@@ -17,8 +17,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// An undead is a server that is killed now and then and comes back on the same
-// data at the same place.
+// An undead is a server that is killed at times and restarts on the same data and address.
 type undead struct {
 	t               testing.TB
 	bin, addr, data string
@@ -27,11 +26,11 @@ type undead struct {
 	kills           int
 }
 
-var addresses sync.Map // given out by steadyAddr
+var addresses sync.Map // var addresses sync.Map // addresses that steadyAddr has returned
 
-// steadyAddr is a free loopback address whose port the system does not give to
-// outgoing connections while the server is down. Tests that run at the same
-// time get different ones, whatever their seeds.
+// steadyAddr returns a free loopback address whose port the system does not use for outgoing
+// connections while the server is down. Concurrent tests get different addresses, whatever their
+// seeds.
 func steadyAddr(t testing.TB) string {
 	t.Helper()
 	for range 200 {
@@ -52,7 +51,7 @@ func (u *undead) rise() {
 	u.p = clitest.Serve(u.t, u.bin, u.addr, u.data, u.yaml)
 }
 
-// kill ends the server as a power cut would and starts it again.
+// kill ends the server like a power failure and restarts it.
 func (u *undead) kill() {
 	u.t.Helper()
 	u.p.Kill()
@@ -60,7 +59,7 @@ func (u *undead) kill() {
 	u.rise()
 }
 
-// call sends a request to the API and returns the body of a good answer.
+// call sends a request to the API and returns the body of a successful answer.
 func (u *undead) call(ctx context.Context, method, path string, in any) ([]byte, error) {
 	var body io.Reader
 	if in != nil {
@@ -105,7 +104,7 @@ type slotSummary struct {
 	UsedSeconds                         float64 `json:"used_seconds"`
 }
 
-// tick runs a slot that has to execute every one of n queries.
+// tick runs a slot that must execute all n queries.
 func (u *undead) tick(ctx context.Context, n int) (s slotSummary, err error) {
 	b, err := u.call(ctx, http.MethodPost, "/v1/endpoints/truth/tick", nil)
 	if err != nil {
@@ -119,7 +118,7 @@ func (u *undead) tick(ctx context.Context, n int) (s slotSummary, err error) {
 
 var errIncomplete = fmt.Errorf("the slot is not complete")
 
-// register registers a question and notes its id and epoch.
+// register registers a question and records its id and epoch.
 func (u *undead) register(ctx context.Context, f *fact) error {
 	b, err := u.call(ctx, http.MethodPost, "/v1/queries", map[string]any{"endpoint": "truth", "query": f.Text})
 	if err != nil {
@@ -139,7 +138,7 @@ func (u *undead) register(ctx context.Context, f *fact) error {
 	return nil
 }
 
-// results are the last result's canonical bytes.
+// results returns the canonical bytes of the last result.
 func (u *undead) results(ctx context.Context, f *fact) ([]byte, error) {
 	suffix := "srj"
 	if f.graph() {
@@ -148,7 +147,7 @@ func (u *undead) results(ctx context.Context, f *fact) ([]byte, error) {
 	return u.call(ctx, http.MethodGet, "/v1/queries/"+f.id+"/results."+suffix, nil)
 }
 
-// log reads the whole change log of a query as a story, page by page.
+// log reads the whole change log of a query page by page as a story.
 func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
 	s := &story{fact: f, by: "log"}
 	next := ""
@@ -178,17 +177,17 @@ func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
 	}
 }
 
-// A blow is one kill: before which revision's tick is over, and how.
+// A blow is one kill: the revision before whose tick it happens, and its kind.
 type blow struct {
 	how   string
-	after float64 // random part of what it hits
+	after float64 // after float64 // random point in the operation that it interrupts
 }
 
-// The ways to hit. "tick" cuts a slot, "connect" hits while everybody comes
-// back from the kill before, "idle" when nothing runs.
+// blowKinds are the kinds of kills. "tick" interrupts a slot, "connect" happens while followers
+// reconnect after the previous kill, "idle" when nothing runs.
 var blowKinds = []string{"tick", "tick", "tick", "connect", "idle"}
 
-// blows spreads n kills over the registration (revision −1) and the revisions.
+// blows distributes n kills over the registration (revision −1) and the revisions.
 func blows(r *rand.Rand, n, revisions int) map[int][]blow {
 	list := map[int][]blow{}
 	for i := range n {
@@ -197,7 +196,7 @@ func blows(r *rand.Rand, n, revisions int) map[int][]blow {
 		case 0:
 			at, how = -1, "idle"
 		case 1:
-			at, how = 0, "tick" // the baseline
+			at, how = 0, "tick" // at, how = 0, "tick" // during the baseline
 		}
 		list[at] = append(list[at], blow{how, r.Float64()})
 	}
@@ -211,5 +210,5 @@ func checkStore(t testing.TB, bin, data string) {
 	}
 }
 
-// comeback is about the time in which all followers are back after a kill.
+// comeback is the approximate time in which all followers reconnect after a kill.
 const comeback = 300 * time.Millisecond

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// An event of an event stream, complete: it was followed by an empty line.
+// An event is a complete event of an event stream: an empty line followed it.
 type event struct{ kind, id, data string }
 
-// readEvents calls fn for each event until the stream ends or fn says no.
+// readEvents calls fn for each event until the stream ends or fn returns false.
 func readEvents(r io.Reader, fn func(event) bool) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	var e event
 	for {
 		line, err := b.ReadString('\n')
 		if err != nil {
-			return // what is not complete does not count
+			return // return // an incomplete event does not count
 		}
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 		name, value, _ := strings.Cut(line, ":")
@@ -79,7 +79,7 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 		s.resumed++
 	}
 	linger := func() {
-		if last && s.arrived() { // a moment for what should not come
+		if last && s.arrived() { // if last && s.arrived() { // wait briefly for events that should not come
 			time.AfterFunc(200*time.Millisecond, cancel)
 		}
 	}
@@ -95,7 +95,7 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 	return last && s.arrived() || len(s.wrong) > 0
 }
 
-// hear takes one event of a query's stream.
+// hear applies one event of a query's stream.
 func hear(s *story, e event) {
 	var n notice
 	if err := json.Unmarshal([]byte(e.data), &n); err != nil {
@@ -129,7 +129,7 @@ type allFollower struct {
 	life    time.Duration
 }
 
-// all follows from the offset on, which comes before every change.
+// all follows all changes from the offset, which is before every change.
 func (a *audience) all(ctx context.Context, m member, life time.Duration, epoch string, facts []*fact) {
 	f := &allFollower{member: m, byQuery: map[string]*story{}, epoch: epoch, life: life}
 	for _, x := range facts {
@@ -194,13 +194,13 @@ func (f *allFollower) arrived() bool {
 	return true
 }
 
-// A steady follower of all changes is never cut by itself: it hears of each
-// change because it was announced, not because it came back and asked.
+// A steady follower of all changes never disconnects by itself. It receives each change because
+// the change was announced, not because it reconnected.
 type steady struct {
 	member
 	epoch  string
 	offset atomic.Uint64
-	idle   atomic.Int64 // signs of life without anything to tell
+	idle   atomic.Int64 // idle   atomic.Int64 // heartbeats without any change
 }
 
 func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
@@ -210,7 +210,7 @@ func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
 		defer cancel()
 		defer m.cutter(ctx, 1000*time.Hour, false, cancel)()
 		for s.listen(ctx); ctx.Err() == nil && !m.isOver(); s.listen(ctx) {
-			time.Sleep(20 * time.Millisecond) // the server was killed
+			time.Sleep(20 * time.Millisecond) // time.Sleep(20 * time.Millisecond) // the server is down
 		}
 	})
 	return s
@@ -234,9 +234,9 @@ func (s *steady) listen(ctx context.Context) {
 	})
 }
 
-// hears waits until the follower has heard of everything up to an offset. A change
-// that comes only after an idle period was not announced. One heartbeat proves no
-// idle period: it may have been due when the change was committed.
+// hears waits until the follower has received everything up to an offset. A change that arrives
+// only after an idle period was not announced. One heartbeat does not prove an idle period,
+// because it may have been due when the change was committed.
 func (s *steady) hears(ctx context.Context, offset uint64) error {
 	for idle := s.idle.Load(); s.offset.Load() < offset; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil || s.idle.Load() > idle+1 {

@@ -7,28 +7,28 @@ import (
 	"slices"
 )
 
-// A story is what one follower has heard of one query: messages that rule 1 of
-// the protocol lets it apply, in their order, as they came.
+// A story is what one follower has received about one query: the messages that rule 1 of the
+// protocol lets it apply, in order and unchanged.
 type story struct {
 	fact    *fact
-	by      string // whose
-	known   bool   // epoch and seq are a position to go on from
+	by      string // by      string // name of the follower
+	known   bool   // known   bool   // epoch and seq are a position to resume from
 	epoch   string
 	seq     uint64
 	records []record
-	parts   []json.RawMessage // of a snapshot that is not whole yet
+	parts   []json.RawMessage // parts   []json.RawMessage // of an incomplete snapshot
 
 	repeats, resumed int
-	wrong            []string // what must not happen
+	wrong            []string // wrong            []string // violations
 }
 
 type record struct {
 	kind      string // snapshot, delta or alive
 	prev, seq uint64
-	raw       []json.RawMessage // the message, a snapshot's parts
+	raw       []json.RawMessage // raw       []json.RawMessage // the message, or the parts of a snapshot
 }
 
-// A notice is what all messages about positions have in common.
+// A notice holds the fields that all messages about positions have.
 type notice struct {
 	Type, ID, Query, Epoch string
 	Prev, Seq              uint64
@@ -42,7 +42,7 @@ func (s *story) object(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// begun hears the answer to a subscription.
+// begun applies the answer to a subscription.
 func (s *story) begun(n notice) {
 	s.parts = nil
 	switch {
@@ -98,8 +98,8 @@ func (s *story) tell(r record, epoch string) {
 	s.records = append(s.records, r)
 }
 
-// forget loses the last few messages, as a client does that dies before it has
-// written them down, but never all of them.
+// forget drops the last few messages, but never all of them, like a client that dies before it
+// has stored them.
 func (s *story) forget(r *rand.Rand) {
 	if len(s.records) < 2 {
 		return

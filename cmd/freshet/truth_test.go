@@ -18,14 +18,13 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// The truth tests run the program as users do: an endpoint, a server, clients.
-// The endpoint's data changes step by step, each step is followed by a slot
-// that executes everything. Every query is executed directly as well, before
-// and after each step, and what the clients hear has to be what became true:
-// every change, nothing else, each once, in order, byte for byte.
+// The truth tests run the program like users do: an endpoint, a server, clients. The endpoint's
+// data changes step by step, and a slot that executes everything follows each step. The tests also
+// execute every query directly before and after each step. The clients must receive exactly what
+// became true: every change and nothing else, each once, in order, byte for byte.
 
-// TestTruthNomisma takes 300 steps with FRESHET_TRUTH=full, which needs about
-// half an hour of a quiet machine and a -timeout to match.
+// TestTruthNomisma runs 300 steps with FRESHET_TRUTH=full. That takes about half an hour on an idle
+// machine and needs a suitable -timeout.
 func TestTruthNomisma(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
@@ -50,7 +49,7 @@ func TestTruthCityKilled(t *testing.T) {
 	truthTest{seed: seed, history: cityHistory(t, seed, 300, 60), kills: 20}.run(t)
 }
 
-// TestTruthRace runs a server that looks for data races in itself.
+// TestTruthRace runs a server that was built with the race detector.
 func TestTruthRace(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
@@ -65,7 +64,7 @@ type truthTest struct {
 	race    bool
 }
 
-// A truthRun is one test under way.
+// A truthRun is one running test.
 type truthRun struct {
 	truthTest
 	t        *testing.T
@@ -90,7 +89,7 @@ const slowest = 3 * time.Second
 
 func (x truthTest) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if end, ok := t.Deadline(); ok { // a minute to say what is wrong
+	if end, ok := t.Deadline(); ok { // if end, ok := t.Deadline(); ok { // leave a minute to report errors
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Minute))
 	}
 	defer cancel()
@@ -116,8 +115,7 @@ func (r *truthRun) phase(name string, do func()) {
 	fmt.Fprintf(&r.phases, " %s %.1f s", name, time.Since(started).Seconds())
 }
 
-// mostObjections bounds what one broken thing, which mostly breaks everything,
-// writes.
+// mostObjections limits the number of reported errors, because one fault usually causes many.
 const mostObjections = 25
 
 func (r *truthRun) object(format string, args ...any) {
@@ -171,7 +169,7 @@ func (r *truthRun) look(ctx context.Context, revision int) {
 	r.looking += time.Since(started)
 }
 
-// register registers all questions. A kill in between loses none of them.
+// register registers all questions. A kill during that loses none of them.
 func (r *truthRun) register(ctx context.Context) {
 	hit := -1
 	if len(r.blows[-1]) > 0 {
@@ -184,7 +182,7 @@ func (r *truthRun) register(ctx context.Context) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = r.server.register(killed, f) // answered or not, it is asked again
+				_ = r.server.register(killed, f) // _ = r.server.register(killed, f) // repeated below, whether it was answered or not
 			}()
 			time.Sleep(time.Duration(r.rng.Int64N(int64(3 * time.Millisecond))))
 			r.server.kill()
@@ -199,8 +197,8 @@ func (r *truthRun) register(ctx context.Context) {
 	}
 }
 
-// step brings a revision: changes the data, finds out what is true, lets the
-// server look.
+// step performs a revision: it changes the data, determines what is true, and lets the server run
+// a slot.
 func (r *truthRun) step(ctx context.Context, revision int) {
 	if revision > 0 {
 		r.must(applyChangeset(ctx, r.endpoint, r.history.steps[revision-1]))
@@ -238,7 +236,7 @@ func (r *truthRun) step(ctx context.Context, revision int) {
 	r.spans = append(r.spans, span{first, s.Slot})
 }
 
-// head is where the log of all changes ends, which is not before a position.
+// head returns the end of the log of all changes, which must not be before a position.
 func (r *truthRun) head(ctx context.Context, after string) (epoch string, offset uint64) {
 	r.t.Helper()
 	for {
@@ -257,7 +255,7 @@ func (r *truthRun) head(ctx context.Context, after string) (epoch string, offset
 	}
 }
 
-// cutTick kills the server somewhere in a slot.
+// cutTick kills the server at some point in a slot.
 func (r *truthRun) cutTick(ctx context.Context, b blow) {
 	done := make(chan error, 1)
 	go func() {
@@ -271,7 +269,7 @@ func (r *truthRun) cutTick(ctx context.Context, b blow) {
 	}
 }
 
-// invite brings everybody: some from before the first result on, some later.
+// invite starts all followers: some before the first result, some later.
 func (r *truthRun) invite(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	pace := max(r.looking*2, 100*time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// finish lets everybody hear the rest.
+// finish lets all followers receive the rest.
 func (r *truthRun) finish(ctx context.Context) {
 	for _, f := range r.oracle.facts {
 		var q struct {

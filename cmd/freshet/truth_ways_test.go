@@ -15,13 +15,12 @@ import (
 	"time"
 )
 
-// The ways truth runs every way out but the WebSocket, which has tests of its
-// own, against one server: followers that are cut off at random moments and
-// read slowly, receivers that fail at random, a server that is killed. In the
-// end each of them has to hold what the query's result is, having been told
-// nothing out of order and nothing twice in effect.
+// This test runs all protocols except the WebSocket, which has its own tests, against one server:
+// followers that are disconnected at random moments and read slowly, receivers that fail at random,
+// and a server that is killed. In the end each of them must have the query's result, and must have
+// received nothing out of order and nothing twice in effect.
 
-// wayQueries are followed; every step changes at least "rows".
+// wayQueries are the queries that are followed. Every step changes at least "rows".
 var wayQueries = map[string]struct{ form, text string }{
 	"rows":  {"SELECT", "SELECT ?s ?n { ?s <http://x/n> ?n }"},
 	"twice": {"SELECT", "SELECT ?k { ?s <http://x/k> ?k }"},
@@ -30,11 +29,11 @@ var wayQueries = map[string]struct{ form, text string }{
 	"graph": {"CONSTRUCT", "CONSTRUCT { ?s <http://x/has> ?k } WHERE { ?s <http://x/k> ?k }"},
 }
 
-// A wayWish is a filter with what it leaves of a result, as this test sees it.
+// A wayWish is a filter with an independent implementation of its effect on a result.
 type wayWish struct {
 	params, json string
 	leaves       func(row string) (string, bool)
-	less         int // the result may differ by less than so many rows
+	less         int // less         int // the result may differ by fewer than this many rows
 }
 
 var wayWishes = map[string]wayWish{
@@ -48,18 +47,18 @@ var wayWishes = map[string]wayWish{
 
 func cell(row, name string) string {
 	var b map[string]struct{ Value string }
-	_ = json.Unmarshal([]byte(row), &b) // a row of ours
+	_ = json.Unmarshal([]byte(row), &b) // _ = json.Unmarshal([]byte(row), &b) // cannot fail: the test wrote the row
 	return b[name].Value
 }
 
 func onlyCell(row, name string) string {
 	var b map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(row), &b) // likewise
+	_ = json.Unmarshal([]byte(row), &b) // _ = json.Unmarshal([]byte(row), &b) // cannot fail either
 	one, _ := json.Marshal(map[string]json.RawMessage{name: b[name]})
 	return string(one)
 }
 
-// bag is a result as sorted texts of its rows.
+// bag returns the sorted texts of a result's rows.
 func (w *wireRows) bag() []string {
 	if w.Boolean != nil {
 		return []string{fmt.Sprint(*w.Boolean)}
@@ -77,7 +76,7 @@ func (w *wireRows) bag() []string {
 	return rows
 }
 
-// A mirror is what one follower holds of one query.
+// A mirror is a follower's copy of one query.
 type mirror struct {
 	epoch   string
 	seq     uint64
@@ -88,7 +87,7 @@ type mirror struct {
 	folded  int
 }
 
-// A wayFollower follows one or more queries by one way out.
+// A wayFollower follows one or more queries by one protocol.
 type wayFollower struct {
 	name string
 	wish wayWish
@@ -96,10 +95,10 @@ type wayFollower struct {
 
 	mu     sync.Mutex
 	has    map[string]*mirror // by query id
-	prior  map[string]*mirror // before the last event
+	prior  map[string]*mirror // prior  map[string]*mirror // copies before the last event
 	wrong  []string
 	cuts   int
-	anyOne bool // snapshots may come at any time
+	anyOne bool // anyOne bool // snapshots may arrive at any time
 }
 
 func (f *wayFollower) object(format string, args ...any) {
@@ -172,7 +171,7 @@ func (f *wayFollower) replace(m *mirror, removed, added []string) {
 	slices.Sort(m.rows)
 }
 
-// remember keeps what is held now, for forget to go back to.
+// remember stores the current copies for a later forget.
 func (f *wayFollower) remember() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,7 +193,7 @@ func (f *wayFollower) copied(has map[string]*mirror) map[string]*mirror {
 	return all
 }
 
-// hear takes one event of an event stream.
+// hear applies one event of an event stream.
 func (f *wayFollower) hear(e event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,15 +214,15 @@ func (f *wayFollower) hear(e event) {
 	}
 }
 
-// stream follows an event stream until ctx ends, cutting itself off and coming
-// back with the last id, or the one before it.
+// stream follows an event stream until ctx ends. It disconnects at random and resumes from the last
+// event id or the one before it.
 func (f *wayFollower) stream(ctx context.Context, url string, first string) {
 	last, before := first, first
 	for ctx.Err() == nil {
 		life, cancel := context.WithTimeout(ctx, time.Duration(100+f.rng.IntN(2500))*time.Millisecond)
 		r, err := http.NewRequestWithContext(life, "GET", url, nil)
 		if err == nil {
-			if f.rng.IntN(6) == 0 { // as one that dies before it has written down the last event
+			if f.rng.IntN(6) == 0 { // if f.rng.IntN(6) == 0 { // like a client that dies before it has stored the last event
 				last = before
 				f.forget()
 			}
@@ -243,12 +242,12 @@ func (f *wayFollower) stream(ctx context.Context, url string, first string) {
 func (f *wayFollower) read(r *http.Request, last, before *string) {
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		time.Sleep(50 * time.Millisecond) // it is down
+		time.Sleep(50 * time.Millisecond) // time.Sleep(50 * time.Millisecond) // the server is down
 		return
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
-		time.Sleep(50 * time.Millisecond) // it is going up
+		time.Sleep(50 * time.Millisecond) // time.Sleep(50 * time.Millisecond) // the server is starting
 		return
 	}
 	readEvents(resp.Body, func(e event) bool {
@@ -267,7 +266,7 @@ func (f *wayFollower) read(r *http.Request, last, before *string) {
 	})
 }
 
-// A flaky receiver takes what is sent to it, or does not.
+// A flaky is a receiver that fails at random.
 type flaky struct {
 	http *httptest.Server
 
@@ -292,7 +291,7 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // cut off by a crash
+		return // return // ended by a crash
 	}
 	x.mu.Lock()
 	mishap, take, pause := x.rng.IntN(20), x.takes[r.URL.Path], time.Duration(x.rng.IntN(80))*time.Millisecond
@@ -304,11 +303,11 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.mu.Unlock()
 	switch {
-	case mishap < 2: // it is not taken
+	case mishap < 2: // case mishap < 2: // refuse the message
 		w.WriteHeader(503)
-	case mishap < 4: // nor here, and nothing is said
+	case mishap < 4: // case mishap < 4: // close the connection without an answer
 		panic(http.ErrAbortHandler)
-	case mishap < 6: // it is taken, and the answer lost
+	case mishap < 6: // case mishap < 6: // accept the message, but lose the answer
 		take(r.Header, body)
 		panic(http.ErrAbortHandler)
 	case mishap < 7:
@@ -322,8 +321,7 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takeWebhook is what a receiver of Standard Webhooks does: a message that it
-// knows by its id is dropped.
+// takeWebhook acts like a receiver of Standard Webhooks: it drops a message whose id it knows.
 func (f *wayFollower) takeWebhook(header http.Header, body []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -348,7 +346,7 @@ func (f *wayFollower) takeWebhook(header http.Header, body []byte) {
 	}
 }
 
-// A topicFollower gets a topic by WebSub and knows all versions that it had.
+// A topicFollower receives a topic by WebSub and knows all versions that the topic had.
 type topicFollower struct {
 	name string
 	mu   sync.Mutex
@@ -361,14 +359,13 @@ func (f *topicFollower) take(_ http.Header, body []byte) {
 	f.got = append(f.got, string(body))
 }
 
-// A feedReader polls an Atom feed and goes back through its archives to where
-// it was.
+// A feedReader polls an Atom feed and follows its archives back to its own position.
 type feedReader struct {
 	*wayFollower
 	client *http.Client
 	etag   string
 	pages  int
-	idle   int // answered with 304
+	idle   int // idle   int // number of 304 answers
 }
 
 func (f *feedReader) poll(ctx context.Context, url string) error {
@@ -405,7 +402,7 @@ func (f *feedReader) poll(ctx context.Context, url string) error {
 			return err
 		}
 		if first {
-			f.etag = "" // unless all of it comes through
+			f.etag = "" // f.etag = "" // unless the whole feed arrives
 			defer func(tag string) {
 				if len(entries) > 0 {
 					f.etag = tag
@@ -427,8 +424,8 @@ func (f *feedReader) poll(ctx context.Context, url string) error {
 	return nil
 }
 
-// knows says whether a change is one that the reader has, which may be of any
-// query: entries come in the order of the store.
+// knows reports whether the reader has a change of any query. Entries are in the order of the
+// store.
 func (f *feedReader) knows(t *told) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

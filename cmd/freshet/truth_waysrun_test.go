@@ -21,7 +21,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// readFeed reads a document, newest entry first.
+// readFeed parses a feed document, newest entry first.
 func readFeed(body []byte) (entries []told, prev string, err error) {
 	var doc struct {
 		Link  []struct{ Rel, Href string }
@@ -61,8 +61,8 @@ func readFeed(body []byte) (entries []told, prev string, err error) {
 	return entries, prev, nil
 }
 
-// followSEPA subscribes, is cut off, and subscribes again; every subscription
-// begins with the whole.
+// followSEPA subscribes, is disconnected, and subscribes again. Every subscription starts with the
+// whole result.
 func (f *wayFollower) followSEPA(ctx context.Context, addr, id, text string) {
 	for ctx.Err() == nil {
 		f.oneSEPA(ctx, addr, id, text, time.Duration(200+f.rng.IntN(2500))*time.Millisecond)
@@ -129,7 +129,7 @@ func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life t
 	}
 }
 
-// A wayRun is the test under way.
+// A wayRun is the running test.
 type wayRun struct {
 	t         *testing.T
 	s         *stage
@@ -139,7 +139,7 @@ type wayRun struct {
 	followers []*wayFollower
 	feeds     []*feedReader
 	topics    []*topicFollower
-	versions  map[string][]string // of topics, as GET answered
+	versions  map[string][]string // versions  map[string][]string // versions of topics, as GET answered
 	running   sync.WaitGroup
 }
 
@@ -207,7 +207,7 @@ func TestTruthWays(t *testing.T) {
 	checkStore(t, binary(t), r.s.data)
 }
 
-// crashInSlot kills the server somewhere in a slot.
+// crashInSlot kills the server at some point in a slot.
 func (r *wayRun) crashInSlot(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -216,7 +216,7 @@ func (r *wayRun) crashInSlot(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if resp, err := http.DefaultClient.Do(req); err == nil { // mostly it is cut off
+		if resp, err := http.DefaultClient.Do(req); err == nil { // if resp, err := http.DefaultClient.Do(req); err == nil { // usually the kill interrupts it
 			resp.Body.Close()
 		}
 	}()
@@ -225,12 +225,12 @@ func (r *wayRun) crashInSlot(ctx context.Context) {
 	<-done
 }
 
-// invite brings everybody before the first result.
+// invite starts all followers before the first result.
 func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 	base, rows := "http://"+r.s.addr, r.ids["rows"]
 	for _, wish := range []string{"where", "vars", "amount", "rate", "both"} {
 		f := r.follower("sse "+wish, wish)
-		f.anyOne = true // of one that began without a position
+		f.anyOne = true // f.anyOne = true // for a follower that started without a position
 		r.running.Go(func() { f.stream(ctx, base+"/v1/queries/"+rows+"/changes?"+f.wish.params, "") })
 	}
 	var head struct{ Next string }
@@ -244,7 +244,7 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 	}
 	for _, wish := range []string{"plain", "where", "amount", "rate"} {
 		f := r.follower("webhook "+wish, wish)
-		f.anyOne = true // a snapshot comes first, and in the place of what would be too large
+		f.anyOne = true // f.anyOne = true // a snapshot comes first, and replaces changes that are too large
 		path := "/hook/" + wish
 		receiver.takes[path] = f.takeWebhook
 		args := []string{"webhook", "add", "--query", "rows", receiver.http.URL + path}
@@ -273,13 +273,13 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 		r.running.Go(func() {
 			for ctx.Err() == nil {
 				life, cut := context.WithTimeout(ctx, time.Duration(5+f.rng.IntN(800))*time.Millisecond)
-				_ = f.poll(life, base+path) // cut off, or the server is down: it comes back
+				_ = f.poll(life, base+path) // _ = f.poll(life, base+path) // after an error it polls again
 				cut()
 				time.Sleep(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
 			}
 		})
 	}
-	r.s.must(r.t, "", "endpoint", "tick", "city") // topics have to be there before somebody subscribes
+	r.s.must(r.t, "", "endpoint", "tick", "city") // r.s.must(r.t, "", "endpoint", "tick", "city") // topics must exist before a callback subscribes
 	r.noteVersions()
 	for _, topic := range []string{"results.srj", "results.csv", "changes/latest", "changes.atom"} {
 		resp, _ := r.s.get("HEAD", "/v1/queries/rows/"+topic)
@@ -298,8 +298,8 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 	})
 }
 
-// noteVersions remembers what the topics show: each version of them is seen,
-// since nothing changes but by the test's own ticks.
+// noteVersions records the current versions of the topics. It sees each version, because only the
+// test's own ticks change them.
 func (r *wayRun) noteVersions() {
 	for _, topic := range []string{"results.srj", "results.csv", "changes/latest", "changes.atom"} {
 		_, body := r.s.get("GET", "/v1/queries/rows/"+topic)
@@ -309,7 +309,7 @@ func (r *wayRun) noteVersions() {
 	}
 }
 
-// poke has what failed tried again at once: the schedules are for days.
+// poke retries failed deliveries at once, because the schedules last days.
 func (r *wayRun) poke() {
 	_, b := r.s.get("GET", "/v1/subscriptions?limit=500")
 	var list struct {
@@ -328,7 +328,7 @@ func (r *wayRun) poke() {
 	}
 }
 
-// truth is a query's result as the server has it, and as a wish leaves it.
+// truth returns a query's result at the server, filtered by a wish.
 func (r *wayRun) truth(name string, wish wayWish) []string {
 	if wayQueries[name].form == "CONSTRUCT" {
 		_, b := r.s.get("GET", "/v1/queries/"+name+"/results.nt")
@@ -361,7 +361,7 @@ func (r *wayRun) truth(name string, wish wayWish) []string {
 	return rows
 }
 
-// lacks says what a follower does not hold yet.
+// lacks describes what a follower does not have yet.
 func (r *wayRun) lacks(f *wayFollower) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -388,7 +388,7 @@ func (r *wayRun) lacks(f *wayFollower) string {
 	return ""
 }
 
-// converge waits until everybody holds the truth.
+// converge waits until all followers have the truth.
 func (r *wayRun) converge() {
 	end := time.Now().Add(time.Minute)
 	for _, f := range r.followers {

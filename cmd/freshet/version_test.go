@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A release sets its version when it is linked.
+// A release sets its version at link time.
 func TestVersionOfARelease(t *testing.T) {
 	out, err := exec.Command(binary(t, "-ldflags", "-X main.version=v9.8.7"), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "freshet v9.8.7 (") {
@@ -16,7 +16,7 @@ func TestVersionOfARelease(t *testing.T) {
 	}
 }
 
-// The flag says what the command says.
+// The flag prints the same as the command.
 func TestVersionFlag(t *testing.T) {
 	_, want, _ := runCLI(t, nil, "", "version")
 	for _, args := range [][]string{{"--version"}, {"-v"}} {

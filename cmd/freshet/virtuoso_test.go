@@ -14,7 +14,7 @@ import (
 
 const graph = "http://example.org/g"
 
-// onVirtuoso is a server over a Virtuoso whose row cap is low.
+// onVirtuoso starts a server over a Virtuoso with a low row cap.
 func onVirtuoso(t *testing.T, settings string) (town, *virtuosotest.Server) {
 	t.Helper()
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
@@ -40,9 +40,8 @@ func (w town) look(t *testing.T, query string) seen {
 	return s
 }
 
-// Register, change by update, receive: and no change where there is none,
-// whatever the engine's habits: fresh blank nodes, unstable order, typed
-// literals, its own graphs in the default one.
+// The test registers, changes data by update, and receives. The engine's habits cause no change:
+// fresh blank nodes, unstable order, typed literals, and its own graphs in the default graph.
 func TestVirtuosoEndToEnd(t *testing.T) {
 	w, v := onVirtuoso(t, "")
 	v.Insert(graph, statements(0, 20)...)
@@ -80,8 +79,8 @@ func TestVirtuosoEndToEnd(t *testing.T) {
 	}
 }
 
-// An answer that the engine cut off at its row cap is partial: the last result
-// is kept, and nothing is announced.
+// An answer that the engine cut off at its row cap is partial: the last result stays, and nothing is
+// announced.
 func TestVirtuosoCapIsNoChange(t *testing.T) {
 	w, v := onVirtuoso(t, ", max_rows: 50")
 	v.Insert(graph, statements(0, 40)...)
@@ -108,8 +107,8 @@ func TestVirtuosoCapIsNoChange(t *testing.T) {
 	}
 }
 
-// The cap that rows reported is not forgotten by a crash: a graph that the
-// engine cuts off, without a word, stays partial.
+// A cap that was reported for rows survives a crash: a graph that the engine cuts off without a
+// warning stays partial.
 func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
 	data, addr := t.TempDir(), clitest.FreeAddr(t)
@@ -136,7 +135,7 @@ func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	}
 }
 
-// statements makes triples with the numbers from..to-1.
+// statements returns triples with the numbers from..to-1.
 func statements(from, to int) []string {
 	var out []string
 	for i := from; i < to; i++ {
@@ -145,7 +144,7 @@ func statements(from, to int) []string {
 	return out
 }
 
-// The trial of a query that the engine refuses tells why, in the engine's words.
+// The trial run of a query that the engine refuses shows the engine's error.
 func TestVirtuosoRefusal(t *testing.T) {
 	w, _ := onVirtuoso(t, "")
 	w.must(t, "SELECT ?s { ?s ?p ?o FILTER(bif:nonsense(?o)) }", "query", "add", "--name", "bad", "-")

@@ -22,7 +22,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A sseLine is what the driver of npm eventsource says of one event.
+// A sseLine is the report of the npm eventsource driver on one event.
 type sseLine struct {
 	Kind, ID string
 	Data     struct {
@@ -35,8 +35,7 @@ type sseLine struct {
 	}
 }
 
-// follow starts npm eventsource on a path and returns its events, the opening
-// taken.
+// follow starts npm eventsource on a path and returns its events after the opening one.
 func follow(t *testing.T, url string) chan sseLine {
 	t.Helper()
 	cmd := exec.Command("node", "events.js", url)
@@ -83,8 +82,8 @@ func sseEvent(t *testing.T, lines chan sseLine) sseLine {
 	}
 }
 
-// npm eventsource follows everything and one tag over a crash: every change
-// once, in the order of the offsets, of the tag's queries only.
+// npm eventsource follows all queries and one tag over a crash. It gets every change once, in the
+// order of offsets, and for the tag only those of its queries.
 func TestEventSourceForAll(t *testing.T) {
 	needTestClients(t)
 	s := newStage(t, "")
@@ -151,7 +150,7 @@ func TestEventSourceFiltered(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		s.step(n)
 	}
-	most := 2 + int(time.Since(began)/time.Second) // one at once, one a second later
+	most := 2 + int(time.Since(began)/time.Second) // most := 2 + int(time.Since(began)/time.Second) // one at once, then one per second
 	if l := sseEvent(t, picky); l.Kind != "change" || l.Data.Prev != 1 || l.Data.Seq != 4 || len(l.Data.Added.Results.Bindings) != 3 || !l.Data.Filtered {
 		t.Errorf("picky: %+v", l)
 	}
@@ -181,8 +180,8 @@ func TestEventSourceFiltered(t *testing.T) {
 
 var regexpSelf = regexp.MustCompile(`<link rel="self" href="([^"]*)"/>`)
 
-// A feed reader finds the changes with their positions, and pays nothing when
-// there is nothing new.
+// A feed reader finds the changes with their positions, and transfers nothing if there is nothing
+// new.
 func TestFeedReader(t *testing.T) {
 	needTestClients(t)
 	s := newStage(t, "")
@@ -247,8 +246,8 @@ func TestFeedReader(t *testing.T) {
 	}
 }
 
-// Hints by hand and by following a publication of changesets, as a directory
-// and over HTTP, with a file that is cut off.
+// Hints are sent manually and by following a publication of changesets, as a directory and over
+// HTTP, with a file that is truncated.
 func TestHintCommand(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "n", "-")
