@@ -19,8 +19,8 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// crowd is a server with n queries, each with 63 remembered executions, a
-// result and a few changes.
+// crowd returns a server with n queries, each with 63 remembered executions, a result and a few
+// changes.
 func crowd(b testing.TB, n int) http.Handler {
 	b.Helper()
 	db, err := store.Open(b.TempDir(), store.Options{})
@@ -101,8 +101,8 @@ func fetch(tb testing.TB, h http.Handler, path string) *httptest.ResponseRecorde
 	return w
 }
 
-// BenchmarkPage renders pages of a server with many queries, compression and
-// reading the store included. KB are those that go over the wire.
+// BenchmarkPage renders pages of a server with many queries, including compression and reads of
+// the store. KB counts bytes on the wire.
 func BenchmarkPage(b *testing.B) {
 	const n = 10_000
 	h := crowd(b, n)
@@ -117,7 +117,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// The first load of every page stays under 100 KB with its style and script.
+// The first load of every page, with its style and script, stays below 100 KB.
 func TestPagesAreSmall(t *testing.T) {
 	h := crowd(t, 200)
 	for _, path := range []string{"/", "/queries", "/queries/q_00000000000000000000000007"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A body that is announced and does not arrive ends the connection on every
-// page, form, text and stream, signed in or not.
+// A body that is announced and does not arrive ends the connection on every page, form, text and
+// stream, with or without a sign-in.
 func TestEveryBodyHasTime(t *testing.T) {
 	ops, _ := token("ops", registry.RoleAdmin)
 	for name, tokens := range map[string][]registry.Token{"open": nil, "tokens": {ops}} {

@@ -27,8 +27,8 @@ func TestFailingQueryIsSeen(t *testing.T) {
 	r.get("/endpoints/city").has("Healthy").lacks("failing for")
 }
 
-// An endpoint without any complete answer is failing on every page, with its own
-// error; no page mentions results that never existed.
+// An endpoint without any complete answer is failing on every page, and shows its own error. No page
+// mentions results that never existed.
 func TestEndpointWithoutCompleteAnswers(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -56,7 +56,7 @@ func TestEndpointThatWaits(t *testing.T) {
 	r.get("/endpoints/city").has("It asked us to wait.", "see robot policy", `class="wait"`).lacks("failing", `class="cut"`)
 }
 
-// The query's page also says when an Age header is not trusted.
+// The query's page says when the Age header is not trusted.
 func TestIgnoredAgeIsSaid(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -89,8 +89,8 @@ func TestManyEndpointsInTrouble(t *testing.T) {
 	r.get("/endpoints").has("0 of 5 endpoints answer.", "2 more endpoints need a look.")
 }
 
-// The table and the sentence below the plot of an endpoint's page count the same
-// slots as failed, and all that was used is counted.
+// On an endpoint's page the table and the sentence below the plot count the same slots as failed,
+// and count all time that was used.
 func TestSlotsThatFailedAreCountedOnce(t *testing.T) {
 	slots := []scheduler.Slot{
 		{Run: 2, Failed: 2, Used: 1, Budget: 10},

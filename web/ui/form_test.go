@@ -12,12 +12,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A refusedForm is a form with a value that it rejects.
+// A refusedForm is a form with an invalid value.
 type refusedForm struct {
-	action string   // the pattern that it is posted to
-	page   string   // where it is filled in
-	typed  []string // what is typed into it, fields and values
-	field  string   // the name of the field that is wrong
+	action string   // action string   // the pattern of the URL that it is posted to
+	page   string   // page   string   // the page with the form
+	typed  []string // typed  []string // submitted fields and values
+	field  string   // field  string   // the name of the invalid field
 }
 
 func refusedForms(query string) []refusedForm {
@@ -117,7 +117,7 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 	r.get(f.page).lacks(`id="refused"`)
 }
 
-// without leaves fields out of a form.
+// without removes fields from a form.
 func without(pairs []string, names ...string) []string {
 	var rest []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -165,7 +165,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	if e := stored(); e.Auth != (registry.Auth{}) {
 		t.Errorf("after none %+v", e.Auth)
 	}
-	// What a file holds is changed where the file is named.
+	// A secret in a file is edited where the file is named.
 	if _, err := r.reg.UpdateEndpoint(admin, "shop", func(e *registry.Endpoint) error {
 		e.Auth = registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}}
 		return nil
@@ -178,11 +178,11 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	if e := stored(); e.Auth.Bearer == nil || e.Auth.Bearer.TokenFile != "/run/secret" {
 		t.Errorf("a secret in a file became %+v", e.Auth)
 	}
-	// Who may not change it does not see how it signs in.
+	// A user who may not edit the endpoint does not see how it authenticates.
 	r.reads().get("/endpoints/shop").lacks("X-Key", ">auth<")
 }
 
-// reads is the rig as seen by a visitor who may only read.
+// reads returns the rig as a visitor with read access sees it.
 func (r *rig) reads() *rig {
 	r.t.Helper()
 	_, secret, err := r.gate.Make("reader", registry.RoleRead, nil)

@@ -23,7 +23,7 @@ func (r *rig) page(path string) func() {
 	}
 }
 
-// longTable has n rows with short text in each.
+// longTable returns n rows with short text in each.
 func longTable(t *testing.T, n int, value string) *diff.Result {
 	t.Helper()
 	rows := make([][2]diff.Term, n)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTypesHaveFewMethods: a page or a group of pages has a handler of its own, so
-// that no type grows past what one can hold in mind.
+// TestTypesHaveFewMethods checks that each page or group of pages has its own handler, so that no
+// type becomes too large to understand.
 func TestTypesHaveFewMethods(t *testing.T) {
 	const most = 20
 	files, err := filepath.Glob("*.go")

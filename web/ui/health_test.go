@@ -12,7 +12,7 @@ import (
 // The plot distinguishes slots with answers, slots without requests, and blackouts.
 func TestHealth(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	var slots []scheduler.Slot // the newest first
+	var slots []scheduler.Slot // var slots []scheduler.Slot // newest first
 	for i := range 24 {
 		slots = append(slots, scheduler.Slot{Started: now.Add(-time.Duration(i) * time.Hour), Run: 1, Complete: 1})
 	}
@@ -45,7 +45,7 @@ func TestHealth(t *testing.T) {
 	if len(h.Dark) != 2 || !strings.HasSuffix(h.About, " In 2 blackout times no slot began.") {
 		t.Fatalf("%+v %s", h.Dark, h.About)
 	}
-	// 23 hours are drawn: from 13:00 of the day before.
+	// The plot shows 23 hours, from 13:00 of the previous day.
 	if d := h.Dark[0]; d.X != "56.52%" || d.Width != "4.35%" {
 		t.Errorf("2 to 3 o'clock is drawn from %s, %s wide", d.X, d.Width)
 	}

@@ -18,9 +18,8 @@ var (
 	settable = regexp.MustCompile(`<(?:input|select|textarea)[^>]* name="([^"]*)"`)
 )
 
-// TestLabelsAreSettings: each field of a form is labelled with its name, has a
-// sentence of help, and is named like the setting in the API, which the
-// configuration file shares.
+// TestLabelsAreSettings checks that each field of a form has its name as label, a sentence of help,
+// and the same name as the setting in the API and the configuration file.
 func TestLabelsAreSettings(t *testing.T) {
 	text, err := os.ReadFile("../docs/openapi.yaml")
 	if err != nil {
@@ -81,7 +80,7 @@ func TestLabelsAreSettings(t *testing.T) {
 	}
 }
 
-// TestEverySettingHasAField: the form of an endpoint shows and saves every setting.
+// TestEverySettingHasAField checks that the form of an endpoint shows and saves every setting.
 func TestEverySettingHasAField(t *testing.T) {
 	full := registry.Endpoint{URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(5 * time.Second), Policy: "rr", Rule: "debt",
 		FallbackPolicy: "dj", ProfileShare: 0.25, TimeoutParam: "t", AllowService: true, OwnServices: []string{"http://own.example/"}, AllowPublic: true,
@@ -89,7 +88,7 @@ func TestEverySettingHasAField(t *testing.T) {
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 77, MaxBytes: 1 << 20, MaxColumns: 55,
 		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1", "http://n.example/2"},
 		Headers: map[string]string{"X-Key": "k3y"}, Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}}
-	elsewhere := []string{"Name", "Shadows", "Pause"} // fixed, or set by buttons of the page
+	elsewhere := []string{"Name", "Shadows", "Pause"} // elsewhere := []string{"Name", "Shadows", "Pause"} // cannot be edited, or have buttons on the page
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && !slices.Contains(elsewhere, name) {
 			t.Errorf("the test sets no %s", name)
@@ -121,7 +120,7 @@ func TestEverySettingHasAField(t *testing.T) {
 	}
 }
 
-// properties are the names of the properties of a schema.
+// properties returns the names of a schema's properties.
 func properties(t *testing.T, tree map[string]any, path ...string) []string {
 	t.Helper()
 	at := any(tree)

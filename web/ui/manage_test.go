@@ -20,7 +20,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// Followers are the stored ones; nothing is delivered to them.
+// followers holds stored subscriptions without delivering to them.
 type followers struct{ store deliver.Store }
 
 func (f followers) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
@@ -68,7 +68,7 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 	}, tokens...)
 }
 
-// signedIn makes a rig with a token of each role, signed in as one of them, or not at
+// signedIn returns a rig with a token of each role. It is signed in with one of them, or not at
 // all.
 func signedIn(t *testing.T, role registry.Role) *rig {
 	t.Helper()
@@ -155,7 +155,7 @@ func TestEndpointPages(t *testing.T) {
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
 	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
 	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
-	r.tick("lib") // a slot without a query asks nothing, and proves nothing
+	r.tick("lib") // r.tick("lib") // a slot without a query sends no request and proves nothing
 	r.get("/endpoints").has("1 of 2 endpoints answers.")
 	r.get("/endpoints/lib").has("It was asked nothing.", "Nothing has been asked yet.", "used nothing of it").lacks("Healthy", "was answered", "used "+none)
 	r.register("lib", "m", selectText)
@@ -197,7 +197,7 @@ func (a *response) fields() []string {
 	return out
 }
 
-// with changes the values of fields.
+// with replaces the values of fields.
 func with(fields []string, changes ...string) []string {
 	out := append([]string(nil), fields...)
 next:
@@ -213,7 +213,7 @@ next:
 	return out
 }
 
-// The rule can be selected, and the page shows the debt.
+// The form can select the rule, and the page shows the debt.
 func TestEndpointInDebt(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
@@ -262,7 +262,7 @@ func TestEndpointSettings(t *testing.T) {
 	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || !e.AllowPublic || e.MaxBytes != 1<<20 || e.Headers["X-Key"] != "s3cret" {
 		t.Errorf("saved %+v", e)
 	}
-	// The form that was opened before knows nothing of that.
+	// The form was opened before that edit and does not contain it.
 	r.follow(r.post("/endpoints/city", with(fields, "budget", "7s")...)).has("changed meanwhile", `value="5s"`)
 	r.follow(r.post("/endpoints/city/policy", "policy", "dj")).has("follows the policy dj")
 	r.post("/endpoints/city/policy", "policy", "dj", "policy", "<best>").status(422).has("Nothing was saved", "&lt;best&gt;").lacks("<best>")
@@ -328,7 +328,7 @@ func TestRegisterPage(t *testing.T) {
 	}
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("<i>"), lit(`<img src=x onerror="alert(1)">`)}, [2]diff.Term{iri("b"), {}}))
 	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("2 rows", "20"+thin+"ms", "not stored", "?o", "&lt;img src=x", "About 20"+thin+"ms a run, 0.20"+thin+"% of a slot of city.").lacks("<img")
-	// Its rows stay when the form comes back for another reason, for the same caller.
+	// The trial run's rows stay when the same caller's form is rejected for another reason.
 	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1").status(422).has("2 rows", "not stored", "&lt;img src=x")
 	r.post("/register", "endpoint", "city", "query", "ASK {}", "weight", "-1").status(422).lacks("not stored")
 	if _, err := r.reg.Query(q.ID); err == nil {
@@ -422,7 +422,7 @@ func TestFollowersAreToldApart(t *testing.T) {
 	r.get(queryPath(q.ID)).has("board.js", "token wall, from 192.0.2.7")
 }
 
-// A caller that is no admin sees and manages only its own resources.
+// A caller who is not an admin sees and manages only its own resources.
 func TestDeliveriesOfOthers(t *testing.T) {
 	r := signedIn(t, registry.RoleRead)
 	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/", State: registry.Active})
@@ -487,7 +487,7 @@ func TestProfilesPage(t *testing.T) {
 	r.get("/profiles/nobody/remove").status(404)
 }
 
-// The pages, too, refuse what a session's role does not allow.
+// The pages also refuse what a session's role does not allow.
 func TestWritesFromElsewhere(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A version can be addressed by any time at which it was current, and has such an
-// address itself.
+// Every time at which a version was current is an address of that version, and each version has
+// one such address.
 func TestVersionsByTime(t *testing.T) {
 	r := newRig(t)
 	var q registry.Query
@@ -88,8 +88,8 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// The explanation begins with one sentence; a few bars follow, the other numbers are
-// folded, and no term occurs twice.
+// The explanation begins with one sentence and a few bars. The other numbers are folded, and no
+// term occurs twice.
 func TestExplanationOfHybrid(t *testing.T) {
 	r := newRig(t)
 	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(30 * time.Millisecond), Policy: "hybrid"})
@@ -100,7 +100,7 @@ func TestExplanationOfHybrid(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := r.register("city", "n", selectText)
-	r.register("city", "m", "ASK { ?s ?p ?o }") // a slot has room for one of them
+	r.register("city", "m", "ASK { ?s ?p ?o }") // r.register("city", "m", "ASK { ?s ?p ?o }") // a slot has time for only one of the queries
 	for i := range 12 {
 		r.oracle.set(q.ID, r.numbers(i/2))
 		r.tick("city")

@@ -70,8 +70,8 @@ func TestSlotClock(t *testing.T) {
 
 var marks = regexp.MustCompile(`<rect class="(cap1|exp|act|fut)" x="([0-9.]+)%" width="([0-9.]+)%"`)
 
-// An interval of three slots is three slots wide, the open one reaches its end,
-// and the next one is to come.
+// An interval of three slots is three slots wide, an open interval extends to its end, and the next
+// one is in the future.
 func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	r := managed(t)
 	r.endpoint("city")
@@ -103,7 +103,7 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	}
 }
 
-// CountedProfiles counts the pages' reads of profiles.
+// countedProfiles counts the reads of profiles by pages.
 type countedProfiles struct {
 	web.Profiles
 	lists, rounds *atomic.Int64
@@ -199,8 +199,8 @@ func sorted(list []profileDigest) []profileDigest {
 	return slices.SortedFunc(slices.Values(list), byLosses)
 }
 
-// A page reads the rounds of the profiles on it, and no more when there are
-// more profiles. The index is read once while nothing changes.
+// A page reads only the rounds of the profiles that it shows, however many profiles there are. The
+// index is read once while nothing changes.
 func TestCostOfProfilesPage(t *testing.T) {
 	cost := map[int]int64{}
 	for _, n := range []int{30, 120} {

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// three queries: one that changes, one that does not, one that is paused.
+// three registers three queries: one that changes, one that does not, and one that is paused.
 func (r *rig) three() (moving, resting, paused registry.Query) {
 	r.t.Helper()
 	r.endpoint("city")
@@ -27,7 +27,7 @@ func (r *rig) three() (moving, resting, paused registry.Query) {
 	return moving, resting, paused
 }
 
-// order of the queries' ids on a page.
+// shown returns the order of the queries on a page.
 func shown(a *response, all ...registry.Query) string {
 	at := map[int]string{}
 	for i, q := range all {
@@ -71,7 +71,7 @@ func TestQueries(t *testing.T) {
 	r.get("/queries?tag=" + url.QueryEscape(`"><script>x</script>`)).status(200).has("Moving").lacks(`"><script>x`)
 }
 
-// One form acts on all marked queries, and the next page reports it.
+// One form applies an action to all marked queries, and the next page reports the outcome.
 func TestBulk(t *testing.T) {
 	r := newRig(t)
 	a, b, c := r.three()

@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// history registers a query and lets its result go through versions, one a slot.
+// history registers a query and gives it one version of its result per slot.
 func (r *rig) history(name string, versions ...*diff.Result) registry.Query {
 	r.t.Helper()
 	r.endpoint("city")
@@ -46,7 +46,7 @@ func TestQueryPage(t *testing.T) {
 	if got := strings.Count(a.body, `%" cy="`); got != 3 {
 		t.Errorf("%d marks for three changes", got)
 	}
-	// The same by name.
+	// The query's name leads to the same page.
 	r.get("/queries/all%20numbers").status(200).has("<h1>all numbers</h1>")
 	for _, l := range regexp.MustCompile(`href="(/[^"#]*)`).FindAllStringSubmatch(a.body, -1) {
 		r.get(html.UnescapeString(l[1])).status(200)
@@ -189,7 +189,7 @@ func TestActOnQuery(t *testing.T) {
 	}
 	r.post(at, "do", "drop").status(400)
 	r.post("/queries/q_gone", "do", "pause").status(404)
-	// It is ops's: an admin may end it, but holds nothing to release or to set.
+	// The query is held by ops: an admin may end it, but has no registration to release or edit.
 	r.get(at).lacks(">Edit query<")
 	r.get(at + "/settings").status(403).has("You do not hold this query")
 	r.get(at+"/release").has("You do not hold it.", "the log of 1 change", "End it for everybody").lacks(">Release and end it<")
@@ -227,7 +227,7 @@ func mustQuery(t *testing.T, r *rig, id string) *registry.Query {
 	return &q
 }
 
-// Colours never change a text.
+// Highlighting does not change the text.
 func TestHighlightKeepsTheText(t *testing.T) {
 	for _, s := range []string{"", selectText, "SELECT ?x { ?x a <http://e/> ; ex:p 'it\\'s' , \"\"\"a\"b\"\"\" . FILTER(?x < 3.5 && ?y > 2) } # <end>\nLIMIT 3",
 		"<", "\"", "'''", "?", "ü?ä<b>", "# no end", "'open\nnext", "\x00\xff", "<a b>", "a:b:c", "\\"} {
@@ -261,8 +261,8 @@ func FuzzHighlight(f *testing.F) {
 	})
 }
 
-// An open page learns of a change, of a failure and of the next slot through the same
-// fragments from which the page is built.
+// An open page receives a change, a failure and the next slot as the same fragments from which the
+// page is built.
 func TestStreams(t *testing.T) {
 	r := newRig(t)
 	q := r.history("<b>n</b>", r.numbers(1))

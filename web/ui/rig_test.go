@@ -22,8 +22,8 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A rig is the pages with the real store, registry and slot loops. Only the endpoint
-// is simulated: it answers as the test specifies.
+// A rig holds the pages with the real store, registry and slot loops. Only the endpoint is simulated:
+// it answers as the test specifies.
 type rig struct {
 	t       *testing.T
 	store   *store.DB
@@ -35,8 +35,8 @@ type rig struct {
 	server  *httptest.Server
 	oracle  *oracle
 	browser *http.Client
-	quiet   bool // requests leave the indexes as they are
-	contact bool // public endpoints need one, and there is none
+	quiet   bool // quiet   bool // requests do not invalidate the indexes
+	contact bool // contact bool // public endpoints need a contact, and none is set
 }
 
 // An oracle answers queries with results that a test sets.
@@ -48,7 +48,7 @@ type oracle struct {
 	health  registry.Health
 	refused map[string]string // by query id
 	outcome registry.Outcome  // of a failure
-	age     time.Duration     // that its answers say they have
+	age     time.Duration     // age     time.Duration     // the Age of its answers
 }
 
 func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
@@ -99,14 +99,14 @@ func (o *oracle) refuse(id, why string) {
 	o.refused = map[string]string{id: why}
 }
 
-// partial makes it answer with incomplete results only.
+// partial makes the endpoint answer with incomplete results only.
 func (o *oracle) partial(why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failure, o.outcome = why, registry.Partial
 }
 
-// waits makes it ask to wait.
+// waits makes the endpoint ask for a pause.
 func (o *oracle) waits(why string, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	}})
 	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
-			_ = r.daemon.Update(e, nil) // one that is not run yet is added by the test
+			_ = r.daemon.Update(e, nil) // _ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
 		}
 	}}); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	return r
 }
 
-// check judges an endpoint as the program does.
+// check validates an endpoint like the program does.
 func (r *rig) check(e registry.Endpoint) error {
 	if r.contact && publicHost(e) {
 		return errContact
@@ -194,7 +194,7 @@ func (r *rig) check(e registry.Endpoint) error {
 	return scheduler.Validate(e)
 }
 
-// browser keeps cookies and does not follow redirects, so that a test sees each.
+// browser returns a client that keeps cookies and does not follow redirects, so that a test sees each.
 func browser(t *testing.T) *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -203,7 +203,7 @@ func browser(t *testing.T) *http.Client {
 	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// endpoint adds one whose slots run only on request of the test.
+// endpoint adds an endpoint whose slots run only when the test requests them.
 func (r *rig) endpoint(name string) {
 	r.t.Helper()
 	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
@@ -217,7 +217,7 @@ func (r *rig) endpoint(name string) {
 
 var admin = registry.Caller{Name: "ops", Role: registry.RoleAdmin}
 
-// register stores a query under any name, as earlier versions took it.
+// register stores a query under any name, including names that only earlier versions accepted.
 func (r *rig) register(endpoint, name, text string, tags ...string) registry.Query {
 	r.t.Helper()
 	q, _, err := r.reg.Register(admin, registry.Registration{Endpoint: endpoint, Text: text, Tags: tags})
@@ -247,7 +247,7 @@ func (r *rig) tick(endpoint string) scheduler.Slot {
 	return s
 }
 
-// A response is read completely.
+// A response is a completely read response.
 type response struct {
 	*http.Response
 	body string
@@ -303,7 +303,7 @@ func (r *rig) post(path string, pairs ...string) *response {
 	return r.do("POST", path, form)
 }
 
-// follow goes where a redirect leads.
+// follow requests the target of a redirect.
 func (r *rig) follow(a *response) *response {
 	r.t.Helper()
 	a.status(303)
@@ -400,7 +400,7 @@ func iri(s string) diff.Term { return diff.Term{Kind: diff.IRI, Value: "http://e
 
 func lit(s string) diff.Term { return diff.Term{Kind: diff.Literal, Value: s} }
 
-// table is a SELECT result over ?s and ?o.
+// table returns a SELECT result over ?s and ?o.
 func table(t *testing.T, rows ...[2]diff.Term) *diff.Result {
 	t.Helper()
 	b := diff.NewBuilder(diff.Select, diff.Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A token that signs in repeatedly ends its own sessions, never those of others.
+// Repeated sign-ins with one token end only that token's sessions.
 func TestSessionsOfOneToken(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := newSessions(func() time.Time { return now }, "http://127.0.0.1:8080")
@@ -70,7 +70,7 @@ func TestStreamsOfOneToken(t *testing.T) {
 	v := r.pages.visit(nil, nil)
 	v.token, v.caller.Name = "secret", "late"
 	leave, ok := takeStream(v)
-	v.token, v.caller.Name = "", "" // signed out meanwhile
+	v.token, v.caller.Name = "", "" // v.token, v.caller.Name = "", "" // signed out meanwhile
 	leave()
 	r.pages.shares.mu.Lock()
 	defer r.pages.shares.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// counting documents count how often one is written.
+// counting is a document that counts how often it is written.
 type counting struct {
 	*notify.Documents
 	written atomic.Int64
@@ -34,7 +34,7 @@ func (c *counting) Open(class, key string, write func(io.Writer) (any, error)) (
 	return doc, nil
 }
 
-// TestLongValuesAreShared: many clients of a long value share one copy.
+// TestLongValuesAreShared checks that many clients of a large value share one copy.
 func TestLongValuesAreShared(t *testing.T) {
 	docs := &counting{Documents: notify.NewDocuments()}
 	r := newRigWith(t, func(_ *rig, c *Config) { c.Documents = docs })
@@ -53,7 +53,7 @@ func TestLongValuesAreShared(t *testing.T) {
 	}
 }
 
-// TestPagePacked: a browser that takes no compressed page gets the same page.
+// TestPagePacked checks that a browser without support for compression gets the same page.
 func TestPagePacked(t *testing.T) {
 	r := newRigWith(t, func(_ *rig, c *Config) { c.Now = func() time.Time { return time.Unix(1e9, 0) } })
 	want := r.get("/queries").status(200)
@@ -63,16 +63,16 @@ func TestPagePacked(t *testing.T) {
 	}
 }
 
-// TestPageThatFails: a page that cannot be completed is an error page, however much
-// of it there was.
+// TestPageThatFails checks that a page that cannot be completed becomes an error page, however much
+// of it was built.
 func TestPageThatFails(t *testing.T) {
 	r := newRig(t)
 	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` + strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
 	r.get("/about").status(http.StatusInternalServerError).has("The fault is the server").lacks("first")
 }
 
-// TestPagesBuiltAtATime: a request waits for one of the places in which pages are
-// built, and gives its place back before it waits for its browser.
+// TestPagesBuiltAtATime checks that a request waits for one of the places in which pages are built,
+// and frees its place before it waits for its browser.
 func TestPagesBuiltAtATime(t *testing.T) {
 	r := newRig(t)
 	places := cap(r.pages.builds)
@@ -94,7 +94,7 @@ func TestPagesBuiltAtATime(t *testing.T) {
 	}
 }
 
-// A heldWriter notes how many pages are built while one is sent.
+// A heldWriter records how many pages are built while one is sent.
 type heldWriter struct {
 	*httptest.ResponseRecorder
 	builds func() int

@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A condition is web.Health.
+// A condition implements web.Health with a given state of the disk.
 type condition struct{ disk *registry.Storage }
 
 func (c condition) Ready() error { return nil }
@@ -15,7 +15,7 @@ func (c condition) Starting() int { return 0 }
 
 func (c condition) Disk() registry.Storage { return *c.disk }
 
-// Every page says that the disk is full, or nearly so.
+// Every page reports a disk that is full or nearly full.
 func TestPagesTellOfTheDisk(t *testing.T) {
 	now := registry.Storage{}
 	r := newRigWith(t, func(_ *rig, c *Config) { c.Health = condition{&now} })

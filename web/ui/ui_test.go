@@ -34,7 +34,7 @@ func TestOverview(t *testing.T) {
 	r.get("/").has("has answered with status 503 since", "failing", "503 &lt;b&gt;Service", "Run a slot now")
 }
 
-// Without tokens no sign-in is needed; with one, access requires a sign-in.
+// A server without tokens needs no sign-in. A server with a token requires one.
 func TestSignIn(t *testing.T) {
 	open := newRig(t)
 	open.get("/").status(200).has("No sign-in is asked for")
@@ -56,7 +56,7 @@ func TestSignIn(t *testing.T) {
 	}
 	r.get("/").status(200).has("<b>ops</b>", "Sign out").lacks(secret)
 	r.get("/signin").status(303)
-	// The session reads the API, and only reads.
+	// The session may read the API, but not write.
 	r.get("/v1/queries").status(200)
 	r.do("POST", "/v1/endpoints/city/pause", nil).status(401)
 
@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 	r.get("/v1/nowhere").status(404).has(`"type":"/problems/not-found"`)
 }
 
-// A page that exists is not reported as missing because of the method.
+// A request with a wrong method to an existing page is not answered with 404.
 func TestMethods(t *testing.T) {
 	r := newRig(t)
 	for _, c := range [][3]string{{"PUT", "/", "GET, HEAD, OPTIONS"}, {"DELETE", "/signin", "GET, HEAD, POST, OPTIONS"}, {"GET", "/signout", "POST, OPTIONS"}} {
@@ -157,7 +157,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// A page stays small with many endpoints; those with problems come first.
+// A page stays small with many endpoints, and shows those with problems first.
 func TestManyEndpoints(t *testing.T) {
 	r := newRig(t)
 	for i := range 19 {
@@ -174,8 +174,8 @@ func TestManyEndpoints(t *testing.T) {
 	r.get("/").has("has not answered", `id="ep-e19"`).lacks(`id="ep-e12"`)
 }
 
-// The script allows for a slow clock, but never shows a past event as a future one:
-// the page marks past times.
+// The script allows for a slow clock, but never shows a past event as a future one: the page marks
+// past times.
 func TestPastStaysPast(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	v := &visit{clock: clock{now}}

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// Readers who compare what lies far apart do not take the server for themselves.
+// Readers who compare distant versions cannot use all of the server's capacity.
 func TestDearComparisonsAreBounded(t *testing.T) {
 	r := newRig(t)
 	versions := make([]*diff.Result, fewChanges+5)
@@ -34,7 +34,7 @@ func TestDearComparisonsAreBounded(t *testing.T) {
 	}
 }
 
-// What a comparison holds in memory is bounded, too.
+// The memory of a comparison is bounded too.
 func TestHeavyComparisonsAreRefused(t *testing.T) {
 	r := newRig(t)
 	const size, n = 2 << 20, 22

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// wideTable has n columns.
+// wideTable returns a result of n columns.
 func wideTable(t testing.TB, n int, value string) *diff.Result {
 	t.Helper()
 	b := diff.NewBuilder(diff.Select, diff.Options{})
@@ -33,8 +33,8 @@ func wideTable(t testing.TB, n int, value string) *diff.Result {
 	return res
 }
 
-// Pages show some columns of a wide result, and say how many there are: in the
-// result, in changes and in differences.
+// Pages show some columns of a wide result and the number of all columns: in the result, in changes
+// and in differences.
 func TestWideResults(t *testing.T) {
 	r := newRig(t)
 	q := r.history("wide", wideTable(t, 4000, "one"), wideTable(t, 4000, "two"))
