@@ -9,11 +9,11 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A user who signs in is let in, stays in, and is out after signing out.
+// A user who signs in stays signed in until signing out.
 func TestSignIn(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
-	x.expect("Failed to load resource") // 401 and 403 are what is tested
+	x.expect("Failed to load resource") // 401 and 403 are expected
 	x.visit("/endpoints")
 	x.waitText("Sign in")
 	x.fill("input[name=token]", "not-a-token")
@@ -35,8 +35,8 @@ func TestSignIn(t *testing.T) {
 	x.waitText("Sign in")
 }
 
-// What changes behind the endpoint shows on the open page by itself, and moves
-// nothing that is there.
+// An open page shows changes at the endpoint by itself, without shifting its
+// layout.
 func TestLiveChange(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -47,7 +47,7 @@ func TestLiveChange(t *testing.T) {
 	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free-spaces-by-garage") && li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
 	x.picture("overview-live")
 
-	// What the reader holds is not pulled away: it waits until he lets go.
+	// An update waits while an element of the list has the focus.
 	x.do(chromedp.Focus(chromedp.CSS("#stream li a")))
 	before := must[string](x, `document.querySelector("#stream li").outerHTML`)
 	w.update(`PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/9> c:free 77 }`)
@@ -58,7 +58,7 @@ func TestLiveChange(t *testing.T) {
 	x.click("#more")
 	x.wait(`document.querySelector("#stream li").innerText.includes("−1")`)
 
-	// Paused, it does not change.
+	// A paused page does not change.
 	x.click(".rail [data-do=pause-live]")
 	x.wait(`document.getElementById("conn").innerText == "Paused"`)
 	n := must[string](x, `document.querySelector("#stream").innerText.length + ""`)
@@ -74,7 +74,7 @@ func TestLiveChange(t *testing.T) {
 	x.picture("query-changed")
 }
 
-// stripTimes leaves out what runs by itself.
+// stripTimes removes times, which change by themselves.
 func stripTimes(html string) string {
 	for {
 		i := strings.Index(html, "<time")
@@ -91,7 +91,7 @@ func (w *world) tick(endpoint string) {
 	w.call("POST", "/v1/endpoints/"+endpoint+"/tick", nil, nil)
 }
 
-// A query is checked while it is typed, tried, and registered.
+// A query is checked while it is typed, then tried and registered.
 func TestRegister(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -114,7 +114,7 @@ func TestRegister(t *testing.T) {
 	w.call("DELETE", must[string](x, `"/v1" + location.pathname`)+"?force=1", nil, nil)
 }
 
-// Everything that can be done to an endpoint.
+// All actions on an endpoint work.
 func TestEndpointActions(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -158,7 +158,7 @@ func TestEndpointActions(t *testing.T) {
 	}
 }
 
-// Everything that can be done to tokens, the secret being shown once.
+// All actions on tokens work, and a secret is shown once.
 func TestTokenActions(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -180,7 +180,7 @@ func TestTokenActions(t *testing.T) {
 	x.waitText("Token tiles is revoked.")
 }
 
-// Deliveries are tried again, paused, resumed and dropped.
+// Deliveries can be retried, paused, resumed and dropped.
 func TestDeliveryActions(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -205,7 +205,7 @@ func TestDeliveryActions(t *testing.T) {
 	x.wait(`location.pathname == "/deliveries"`)
 }
 
-// Several queries are marked and paused at once.
+// Several queries can be selected and paused at once.
 func TestBulkActions(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -222,7 +222,7 @@ func TestBulkActions(t *testing.T) {
 	x.waitText("is resumed")
 }
 
-// Without script every page is whole and every form works.
+// Without scripts every page is complete and every form works.
 func TestWithoutScript(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -251,7 +251,7 @@ func TestWithoutScript(t *testing.T) {
 	x.wait(`document.documentElement.dataset.theme == "light"`)
 }
 
-// A server without endpoints tells a newcomer what to do first.
+// A server without endpoints tells a new user what to do first.
 func TestFirstRun(t *testing.T) {
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	x := open(t, p.url)

@@ -54,23 +54,22 @@ func needBrowser(t testing.TB) context.Context {
 	return ctx
 }
 
-// patience is how long anything may take, however loaded the machine is; nothing
-// waits for it to pass.
+// patience is the timeout of every wait, generous enough for a loaded machine.
 const patience = time.Minute
 
-// A tab is one page of a browser without cookies. It notes what no page may do:
-// say something to the console, ask another host, be answered with an error.
+// A tab is one page of a browser without cookies. It records what no page may do:
+// write to the console, send a request to another host, or receive an error.
 type tab struct {
 	t    testing.TB
 	ctx  context.Context
-	base string // where its server is
+	base string // URL of its server
 
 	mu       sync.Mutex
 	noise    []string
-	expected []string // parts of complaints that the test provokes
+	expected []string // parts of the messages that the test provokes
 }
 
-// open opens a tab of a laptop's size that belongs to the server at base.
+// open opens a tab of the size of a laptop for the server at base.
 func open(t testing.TB, base string) *tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(needBrowser(t), chromedp.WithNewBrowserContext())
@@ -87,8 +86,8 @@ func open(t testing.TB, base string) *tab {
 	return x
 }
 
-// watchShifts adds up the layout shifts of a page, those that a click or a key
-// caused left out, as the browser defines them.
+// watchShifts adds up the layout shifts of a page as the browser defines them,
+// except those that a click or a key caused.
 const watchShifts = `window.__shift = 0; window.__shifted = [];
 new PerformanceObserver(list => { for (const e of list.getEntries()) if (!e.hadRecentInput) { window.__shift += e.value;
   for (const s of e.sources) window.__shifted.push(s.node ? (s.node.outerHTML || s.node.textContent).slice(0, 120) : "gone"); } })
@@ -112,14 +111,14 @@ func (x *tab) hear(event any) {
 	}
 }
 
-// expect says that the test provokes complaints with this text.
+// expect allows messages with this text, because the test provokes them.
 func (x *tab) expect(text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.expected = append(x.expected, text)
 }
 
-// quiet fails the test for whatever was noted since it was asked last.
+// quiet fails the test for each unexpected message since the last call.
 func (x *tab) quiet() {
 	x.t.Helper()
 	x.mu.Lock()
@@ -141,7 +140,7 @@ func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// where is the address and the visible text, for messages.
+// where returns the URL and the visible text, for error messages.
 func (x *tab) where() string {
 	s, err := eval[string](x, `location.href + "\n" + document.body.innerText.slice(0, 1500)`)
 	if err != nil {
@@ -150,7 +149,7 @@ func (x *tab) where() string {
 	return s
 }
 
-// eval evaluates an expression in the page, waiting for promises.
+// eval evaluates an expression in the page and waits for promises.
 func eval[T any](x *tab, expression string) (T, error) {
 	ctx, stop := context.WithTimeout(x.ctx, patience)
 	defer stop()
@@ -166,13 +165,13 @@ func must[T any](x *tab, expression string) T {
 	return v
 }
 
-// visit goes to a path of the server.
+// visit opens a path of the server.
 func (x *tab) visit(path string) {
 	x.t.Helper()
 	x.do(chromedp.Navigate(x.base + path))
 }
 
-// wait waits until an expression holds, on whatever page the tab then is.
+// wait waits until an expression is true, on any page.
 func (x *tab) wait(expression string) {
 	x.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
@@ -196,34 +195,34 @@ func quote(s string) string {
 	return string(b)
 }
 
-// click clicks the first visible element that fits a selector. It is found and
-// clicked in one step, so that no live update comes in between.
+// click clicks the first visible element that matches a selector. It finds and
+// clicks the element in one step, so that no live update intervenes.
 func (x *tab) click(selector string) {
 	x.t.Helper()
 	x.wait(`(() => { const el = [...document.querySelectorAll(` + quote(selector) + `)].find(e => e.checkVisibility()); el?.click(); return el; })()`)
 }
 
-// press clicks the visible button or link whose text begins with this.
+// press clicks the visible button or link whose text begins with text.
 func (x *tab) press(text string) {
 	x.t.Helper()
 	x.wait(`(() => { const el = [...document.querySelectorAll("main button, main a, main summary")].find(e => e.checkVisibility() && e.innerText.trim().startsWith(` + quote(text) + `)); el?.click(); return el; })()`)
 }
 
-// fill replaces what a field holds, as a user types it.
+// fill replaces the value of a field by typing like a user.
 func (x *tab) fill(selector, text string) {
 	x.t.Helper()
 	must[any](x, `(() => { const e = document.querySelector(`+quote(selector)+`); e.value = ""; e.dispatchEvent(new Event("input", { bubbles: true })); })()`)
 	x.do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// as gives the tab the session of somebody who has signed in.
+// as gives the tab the session of a user who has signed in.
 func (x *tab) as(role string) {
 	x.t.Helper()
 	c := session(x.t, x.base, role)
 	call(x, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: x.base, HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict})
 }
 
-// A screen is a size of window.
+// A screen is the size of a window.
 type screen struct {
 	name          string
 	width, height int64
@@ -235,7 +234,7 @@ var (
 	phone  = screen{"phone", 390, 844}
 )
 
-// show gives the window the size of a screen.
+// show resizes the window to a screen.
 func (x *tab) show(s screen) {
 	x.t.Helper()
 	options := []chromedp.EmulateViewportOption{}
@@ -245,13 +244,13 @@ func (x *tab) show(s screen) {
 	x.do(chromedp.EmulateViewport(s.width, s.height, options...))
 }
 
-// light sets what the reader likes better, "light" or "dark".
+// light sets the preferred color scheme, "light" or "dark".
 func (x *tab) light(theme string) {
 	x.t.Helper()
 	call(x, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 }
 
-// picture keeps a picture of the whole page as test output.
+// picture saves a picture of the whole page as test output.
 func (x *tab) picture(name string) {
 	x.t.Helper()
 	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})

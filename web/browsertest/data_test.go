@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// data is a small city with texts that are hard to show well.
+// data is a small city with texts that are hard to display.
 func data() string {
 	var b strings.Builder
 	for i, name := range []string{"Market Square", "Old Harbour", "Station, north side", "River Bank", "Opera", "University"} {
@@ -18,7 +18,7 @@ func data() string {
 	return b.String()
 }
 
-// hostile are literals that a page has to survive.
+// hostile lists literals that must not break a page.
 var hostile = []string{
 	`<script>document.title = "taken over"</script>`,
 	`"><img src=x onerror=alert(1)>`,
@@ -28,7 +28,7 @@ var hostile = []string{
 	strings.Repeat("many words in a row ", 20_000),
 }
 
-// A question is a query of the test's world.
+// A question is a query of the test world.
 type question struct{ word, name, endpoint, text, staleness string }
 
 const prefix = "PREFIX c: <https://data.city.example/>\n"

@@ -1,6 +1,6 @@
-// Package browsertest tests the admin's pages in a real browser: the program as
-// users run it, the embedded endpoint, and Chromium. It is a module of its own,
-// so that what drives the browser stays out of the program's dependencies.
+// Package browsertest tests the pages in a real browser, with the program as users
+// run it, the embedded endpoint, and Chromium. It is a separate module, so that the
+// browser driver does not become a dependency of the program.
 //
-// Run it with "make ui-test"; pictures of all pages are left in test-output/ui.
+// Run it with "make ui-test", which saves pictures of all pages to test-output/ui.
 package browsertest

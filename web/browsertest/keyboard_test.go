@@ -9,14 +9,14 @@ import (
 
 // A stop is an element that has the keyboard focus.
 type stop struct {
-	Who     string // enough of its markup to find it
-	Number  int    // its place among all that can be reached
-	Ring    bool   // it shows that the keyboard is there
-	Covered bool   // something lies over it
+	Who     string // the beginning of its markup
+	Number  int    // its index among the reachable elements
+	Ring    bool   // it has a visible focus ring
+	Covered bool   // another element covers it
 }
 
-// reachable numbers what a keyboard has to reach: every visible link, button
-// and field, one radio button of each group.
+// reachable numbers the elements that the keyboard has to reach: every visible
+// link, button and field, and one radio button of each group.
 const reachable = `(() => { const groups = new Set(); let n = 0;
 	for (const e of document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")) {
 		if (!e.checkVisibility({ visibilityProperty: true }) || e.disabled || e.closest("[inert]") || e.tabIndex < 0) continue;
@@ -24,8 +24,8 @@ const reachable = `(() => { const groups = new Set(); let n = 0;
 		e.dataset.stop = n++;
 	} return n; })()`
 
-// standing notes what has the focus after each key; a ring is an outline, of the element
-// or, for an editor, of what is around it.
+// standing records the focused element after each key. A ring is an outline of the
+// element or, for an editor, of its parent.
 const standing = `window.__stops = []; addEventListener("keyup", () => { const on = () => { const e = document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
 	const ring = x => { const c = getComputedStyle(x); return c.outlineStyle != "none" && parseFloat(c.outlineWidth) >= 2; };
 	const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.left + Math.min(r.width, 40) / 2, y = r.top + Math.min(r.height, 24) / 2, over = document.elementFromPoint(x, y);
@@ -34,7 +34,7 @@ const standing = `window.__stops = []; addEventListener("keyup", () => { const o
 	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ring(e.parentElement), Covered: !seen }; };
 	__stops.push(on()); }, true)`
 
-// still stops the live updates of the page, so that what is reached stays.
+// still stops the live updates of the page, so that its elements stay the same.
 func (x *tab) still() {
 	x.t.Helper()
 	if must[bool](x, `!!document.querySelector(".rail [data-do=pause-live]")`) {
@@ -43,13 +43,13 @@ func (x *tab) still() {
 	}
 }
 
-// walk goes once around the page with Tab alone: everything is reached, shows
-// that it is, and is not covered.
+// walk moves through the page with Tab alone. Every element must be reached, show
+// a focus ring, and not be covered.
 func (x *tab) walk() {
 	x.t.Helper()
 	n := must[int](x, reachable)
 	must[any](x, standing)
-	x.do(chromedp.KeyEvent(strings.Repeat(kb.Tab, n+2))) // two for the window's own
+	x.do(chromedp.KeyEvent(strings.Repeat(kb.Tab, n+2))) // two more for the window's own controls
 	met := make([]bool, n)
 	for _, s := range must[[]stop](x, `__stops`) {
 		if s.Number < 0 || met[s.Number] {

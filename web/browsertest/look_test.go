@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// axe is the checker of accessibility, as npm has it.
+// axe returns the accessibility checker from npm.
 func axe(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile("node_modules/axe-core/axe.min.js")
@@ -17,7 +17,7 @@ func axe(t testing.TB) string {
 	return string(b)
 }
 
-// bring brings the checker to the page.
+// bring loads the checker into the page.
 func (x *tab) bring(axe string) {
 	x.t.Helper()
 	if _, err := eval[any](x, axe+";null"); err != nil {
@@ -41,7 +41,7 @@ func (x *tab) checkAccess(what string) {
 	}
 }
 
-// checkWidth fails the test where a page has to be scrolled sideways.
+// checkWidth fails the test if a page has to be scrolled sideways.
 func (x *tab) checkWidth(s screen, what string) {
 	x.t.Helper()
 	if wide := must[int64](x, "document.documentElement.scrollWidth"); wide > s.width {
@@ -50,14 +50,15 @@ func (x *tab) checkWidth(s screen, what string) {
 	}
 }
 
-// Shifts as browsers measure them; above 0.1 a page is thought to be bad. On a
-// live page a sentence may have got longer by a word, and break elsewhere.
+// The maximum layout shifts, as browsers measure them; above 0.1 a page is
+// considered bad. On a live page a sentence may grow by a word and wrap
+// differently.
 const (
 	stillShift = 0.001
 	liveShift  = 0.05
 )
 
-// checkShift fails the test where something moved while the page was there.
+// checkShift fails the test if the layout of the page shifted.
 func (x *tab) checkShift(what string) {
 	x.t.Helper()
 	most := stillShift
@@ -69,8 +70,8 @@ func (x *tab) checkShift(what string) {
 	}
 }
 
-// checkNames fails the test for ids that stand twice and for hostile text that
-// became markup or a title.
+// checkNames fails the test for duplicate ids and for hostile text that became
+// markup or a title.
 func (x *tab) checkNames(what string) {
 	x.t.Helper()
 	if twice := must[string](x, `[...document.querySelectorAll("[id]")].map(e => e.id).filter((id, i, all) => all.indexOf(id) != i).join(" ")`); twice != "" {
@@ -84,8 +85,8 @@ func (x *tab) checkNames(what string) {
 	}
 }
 
-// TestPages looks at each page on a laptop, a tablet and a phone, light and dark,
-// and walks around it with the keyboard.
+// TestPages checks each page on a laptop, a tablet and a phone, light and dark, and
+// moves through it with the keyboard.
 func TestPages(t *testing.T) {
 	needBrowser(t)
 	checker := axe(t)
@@ -109,9 +110,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// look opens a page and looks at it in both lights. On a laptop, where most is
-// shown, both are checked for accessibility; on a phone the dark one. Between the
-// two it is the width that matters.
+// look opens a page and checks it in both color schemes. On a laptop, which shows
+// most, both are checked for accessibility; on a phone only the dark one is. On a
+// tablet only the width is checked.
 func (x *tab) look(p look, s screen, checker string) {
 	x.t.Helper()
 	x.show(s)

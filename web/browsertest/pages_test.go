@@ -4,17 +4,17 @@ import "strconv"
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// A look is a page as somebody sees it.
+// A look is a page as one user sees it.
 type look struct {
 	name  string
-	role  string // who is signed in, "" for no user
+	role  string // role of the signed-in user, "" for none
 	path  string
-	shows string // a text that has to be there
+	shows string // a text that the page must show
 
-	refused bool // the answer is an error, which the browser notes
+	refused bool // the response is an error, which the browser logs
 }
 
-// pages are all that a person can open.
+// pages lists all pages that a user can open.
 func pages(w *world) []look {
 	return []look{
 		{name: "signin", role: "", path: "/signin", shows: "Sign in"},

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every plot says its values: mark by mark with the keyboard, and under the
-// pointer. Escape takes the words away.
+// Every plot shows its values, mark by mark with the keyboard, and under the
+// pointer. Escape hides them.
 func TestPlotsSayTheirValues(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -53,7 +53,7 @@ func TestPlotsSayTheirValues(t *testing.T) {
 }
 
 // A refused form opens with its message at the top of the page and the focus in
-// the field that is wrong.
+// the wrong field.
 func TestRefusedFormTakesTheFocus(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)

@@ -23,9 +23,9 @@ import (
 	"time"
 )
 
-const root = "../.." // of the repository
+const root = "../.." // the root of the repository
 
-var workplace string // a directory for the time of the tests
+var workplace string // a temporary directory for the tests
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "freshet-browsertest-")
@@ -56,8 +56,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// part skips a test that needs what this machine does not have, or fails it
-// where FRESHET_REQUIRE names the part.
+// part skips a test that needs a missing part, or fails it if FRESHET_REQUIRE
+// names the part.
 func part(t testing.TB, name, how string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), name) {
@@ -66,20 +66,20 @@ func part(t testing.TB, name, how string) {
 	t.Skipf("SKIP-PART %s: %s", name, how)
 }
 
-// A process is the program at work.
+// A process is a running instance of the program.
 type process struct {
 	cmd   *exec.Cmd
-	url   string // what it says it serves
+	url   string // the URL that it reports
 	lines []string
 	ended chan struct{}
 }
 
 var serves = regexp.MustCompile(`(?:serving|triples) at (http\S+)`)
 
-// running are the processes that the end of the tests ends.
+// running lists the processes that are killed when the tests end.
 var running []*process
 
-// start runs a command that serves and waits until it says where.
+// start runs a command that serves and waits until it reports its URL.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	bin, err := program()
@@ -116,11 +116,11 @@ func (p *process) watch(out io.Reader, ready chan<- string) {
 			ready <- m[1]
 		}
 	}
-	_ = p.cmd.Wait() // it is killed in the end
+	_ = p.cmd.Wait() // it reports the kill
 	close(p.ended)
 }
 
-// end ends the process and returns the last it said.
+// end kills the process and returns its last output.
 func (p *process) end() string {
 	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended
@@ -128,16 +128,16 @@ func (p *process) end() string {
 }
 
 // A world is a server with tokens and everything that its pages can show: an
-// endpoint that changes when the test says so, one that fails, one that is
-// paused, and queries with hostile names and data.
+// endpoint that tests can update, one that fails, one that is paused, and queries
+// with hostile names and data.
 type world struct {
 	t        testing.TB
 	url      string
 	endpoint string
-	queries  map[string]string // ids by a short word
+	queries  map[string]string // ids by keyword
 }
 
-// Tokens by role; the server knows their hashes.
+// Tokens by role. The server has their hashes.
 var tokens = map[string]string{"admin": "token-of-an-admin", "app": "token-of-an-application", "read": "token-of-a-reader"}
 
 const config = `
@@ -159,7 +159,7 @@ func sum(s string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// shared is the world of all tests that leave it as they found it.
+// shared returns the world of all tests that leave it unchanged.
 func shared(t testing.TB) *world {
 	t.Helper()
 	theWorld.Do(func() { common = newWorld(t) })
@@ -211,7 +211,7 @@ func newWorld(t testing.TB) *world {
 			w.until(q.word, 1)
 		}
 	}
-	// A webhook receives what changes from now on.
+	// A webhook receives the changes from now on.
 	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
 	w.until("free", 2)
 	eventually(t, "broken is known to fail, so that no page learns of it while it is looked at", func() bool {
@@ -246,7 +246,7 @@ func write(t testing.TB, path, text string) {
 
 var sessions sync.Map // server and role → cookie
 
-// session is the cookie of a role, from one sign-in for all tests.
+// session returns the cookie of a role, from one sign-in for all tests.
 func session(t testing.TB, base, role string) *http.Cookie {
 	t.Helper()
 	if c, ok := sessions.Load(base + role); ok {
@@ -265,7 +265,7 @@ func session(t testing.TB, base, role string) *http.Cookie {
 	return resp.Cookies()[0]
 }
 
-// call asks the API as the admin; out may be nil.
+// call sends a request to the API as admin; out may be nil.
 func (w *world) call(method, path string, in, out any) {
 	w.t.Helper()
 	if err := w.try(method, path, in, out); err != nil {
@@ -303,7 +303,7 @@ func (w *world) try(method, path string, in, out any) error {
 
 func escape(s string) string { return url.QueryEscape(s) }
 
-// update changes the data behind the endpoint.
+// update changes the data of the endpoint.
 func (w *world) update(sparql string) {
 	w.t.Helper()
 	resp, err := http.PostForm(w.endpoint, url.Values{"update": {sparql}})
@@ -316,7 +316,7 @@ func (w *world) update(sparql string) {
 	}
 }
 
-// eventually waits until ok holds; what says what did not come.
+// eventually waits until ok returns true; what describes the condition.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(30 * time.Millisecond) {

@@ -12,7 +12,7 @@
 //   localStorage.departures = JSON.stringify(sub.save())   // and later:
 //   freshet.follow('departures', handler, { from: JSON.parse(localStorage.departures ?? 'null') })
 //
-// Read it as an example, too. Replica contains the rules for clients: apply a delta
+// It also serves as an example. Replica contains the rules for clients: apply a delta
 // that starts at your position, ignore one that ends at or before it, and otherwise
 // subscribe again from your position. Replica does not depend on sockets, so it
 // works with server-sent events as well (see README.md).
@@ -127,8 +127,9 @@ function splice (rows, removed, removedAt, added, addedAt) {
 }
 
 /**
- * Compares strings by their UTF-8 bytes. JavaScript compares UTF-16 units, which puts characters beyond U+FFFF (surrogates, U+D800 to U+DFFF)
- * before U+E000 to U+FFFF instead of after.
+ * Compares strings by their UTF-8 bytes. JavaScript compares UTF-16 units, which
+ * puts characters beyond U+FFFF (surrogates, U+D800 to U+DFFF) before U+E000 to
+ * U+FFFF instead of after.
  */
 export function byBytes (a, b) {
   const n = Math.min(a.length, b.length)
@@ -309,7 +310,10 @@ export class Freshet {
     else this.load('ws')
   }
 
-  /** Node before 22: uses the WebSocket of a package. Its name is not a literal, so that bundlers for browsers do not look for it. */
+  /**
+   * Uses the WebSocket of a package, for Node before 22. The name of the package is
+   * not a literal, so that bundlers for browsers do not resolve it.
+   */
   load (name) {
     import(name).then(module => {
       this.options.WebSocket = module.WebSocket
@@ -338,7 +342,7 @@ export class Freshet {
     return sub
   }
 
-  /** Ends everything. */
+  /** Closes the connection and ends all subscriptions. */
   close () {
     this.closed = true
     for (const t of this.timers) clearTimeout(t)
@@ -352,8 +356,8 @@ export class Freshet {
     socket.onopen = () => this.send({ type: 'init', token: this.options.token, client: 'freshet.js' })
     socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
     socket.onclose = event => { if (socket === this.socket) this.lost(event) }
-    // A close event follows an error event, but not in every implementation, and
-    // waiting for a connection without an answer would take very long.
+    // Not every implementation sends a close event after an error event, and a
+    // connection attempt without an answer takes very long to fail.
     const giveUp = reason => { if (socket === this.socket && !this.ready) this.lost({ code: 1006, reason }) }
     socket.onerror = () => this.in(100, () => giveUp('error'))
     this.in(20000, () => giveUp('no answer'))
@@ -368,16 +372,16 @@ export class Freshet {
     if (this.closed) return
     if (m.type === 'ready') return this.begin(m)
     const sub = this.byId.get(m.id)
-    if (!sub) return // of a subscription that has ended
-    this.pause = this.options.minBackoff // it works
+    if (!sub) return // the subscription has ended
+    this.pause = this.options.minBackoff // the connection works
     sub.receive(m)
   }
 
   begin (m) {
     this.ready = true
     for (const sub of this.subscriptions) sub.subscribe()
-    // Pings of the protocol are invisible here: send our own, and treat silence
-    // as a broken connection.
+    // Pings of the WebSocket protocol are invisible to scripts. Send our own, and
+    // treat silence as a broken connection.
     const period = milliseconds(m.ping) || 25000
     clearInterval(this.pulse)
     this.pulse = setInterval(() => {

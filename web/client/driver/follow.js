@@ -1,10 +1,11 @@
-// Follows one query and writes a line of JSON for each thing that happens, for a
-// test that knows the truth:
+// Follows one query and writes a line of JSON for each event, for a test that
+// knows the expected result:
 //
 //   node driver/follow.js URL QUERY ws|native|sse|readme UNTIL
 //
-// ws is npm "ws", native the global WebSocket, sse server-sent events by npm
-// "eventsource", readme the same by what README.md shows. UNTIL is the seq at which to stop. FRESHET_TOKEN may hold a token.
+// ws uses the npm package "ws", native the global WebSocket, sse server-sent events
+// with the npm package "eventsource", and readme the example of README.md. UNTIL is
+// the seq at which to stop. FRESHET_TOKEN may contain a token.
 import { readFileSync } from 'node:fs'
 import { Freshet, Replica } from '../freshet.js'
 
@@ -57,7 +58,7 @@ async function events () {
   })
 }
 
-// What README.md shows is what runs here.
+// Runs the example of README.md.
 async function readme () {
   const { EventSource } = await import('eventsource')
   const text = readFileSync(new URL('../README.md', import.meta.url), 'utf8')

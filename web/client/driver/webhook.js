@@ -1,10 +1,11 @@
-// Receives webhooks, verifies them with npm "standardwebhooks" and writes a line
-// of JSON for each, for a test that knows the truth:
+// Receives webhooks, verifies them with the npm package "standardwebhooks" and
+// writes a line of JSON for each, for a test that knows the expected messages:
 //
 //   node driver/webhook.js
 //
-// The first line says where it listens. Each line on standard input is the
-// secret that is verified with from then on; before the first all are refused.
+// The first line has the URL on which it listens. Each line on standard input is
+// the secret to verify with from then on. Before the first secret all webhooks are
+// refused.
 import { createServer } from 'node:http'
 import { createInterface } from 'node:readline'
 import { Webhook } from 'standardwebhooks'

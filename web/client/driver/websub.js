@@ -1,10 +1,10 @@
-// Subscribes to a topic as npm "pubsubhubbub" does and writes a line of JSON for
-// each thing that happens, for a test that knows the truth:
+// Subscribes to a topic with the npm package "pubsubhubbub" and writes a line of
+// JSON for each event, for a test that knows the expected events:
 //
 //   node driver/websub.js HUB TOPIC
 //
-// A line on standard input makes it unsubscribe. It takes no secret: the package
-// signs with another one than it sends.
+// A line on standard input makes it unsubscribe. It uses no secret, because the
+// package verifies with a different secret than it sends.
 import pubsubhubbub from 'pubsubhubbub'
 
 const [hub, topic] = process.argv.slice(2)

@@ -15,13 +15,13 @@ function replica (...values) {
   return r
 }
 
-test('rows are ordered as their UTF-8 bytes are', () => {
+test('rows are ordered by their UTF-8 bytes', () => {
   const strings = ['', 'a', 'b', 'ab', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}', 'a\u{1d11e}', 'a\uffee']
   const want = [...strings].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
   assert.deepEqual([...strings].reverse().sort(byBytes), want)
 })
 
-test('a delta that continues is applied, row by row of the bag', () => {
+test('a delta that continues is applied to the bag row by row', () => {
   const r = replica('b', 'a', 'a', 'c')
   assert.equal(r.delta(delta(3, 4, ['a', 'c'], ['b', 'd'])), 'applied')
   assert.deepEqual(values(r.result), ['a', 'b', 'b', 'd'])
@@ -34,7 +34,7 @@ test('a folded delta is applied', () => {
   assert.deepEqual(r.position, { epoch: 'e', seq: 9 })
 })
 
-test('what is known is dropped, what does not continue asks again', () => {
+test('a known delta is dropped, and a gap asks to subscribe again', () => {
   const r = replica('a')
   assert.equal(r.delta(delta(2, 3, ['a'], ['z'])), 'dropped')
   assert.equal(r.delta(delta(1, 2, ['a'], ['z'])), 'dropped')
@@ -45,14 +45,14 @@ test('what is known is dropped, what does not continue asks again', () => {
   assert.deepEqual(r.position, { epoch: 'e', seq: 3 })
 })
 
-test('a delta that does not fit forgets everything', () => {
+test('a delta that does not fit discards the state', () => {
   const r = replica('a')
   assert.equal(r.delta(delta(3, 4, ['x'], [])), 'again')
   assert.equal(r.position, null)
   assert.equal(r.save(), null)
 })
 
-test('a baseline begins with nothing', () => {
+test('a baseline is applied to no result', () => {
   const r = new Replica()
   assert.equal(r.delta(delta(0, 1, [], ['a'], { baseline: true })), 'again')
   r.restart('e', 0)
@@ -60,7 +60,7 @@ test('a baseline begins with nothing', () => {
   assert.deepEqual(values(r.result), ['a', 'b'])
 })
 
-test('alive moves on', () => {
+test('alive advances the position', () => {
   const r = replica('a')
   assert.equal(r.alive({ epoch: 'e', seq: 7 }), 'applied')
   assert.equal(r.delta(delta(7, 8, ['a'], [])), 'applied')
@@ -85,7 +85,7 @@ test('ASK and graphs', () => {
   assert.equal(next.document(), '<a> <p> "1" .\n<c> <p> "1" .\n')
 })
 
-test('parts of a snapshot are one result', () => {
+test('the parts of a snapshot are joined', () => {
   const r = new Replica()
   assert.equal(r.snapshot({ form: 'SELECT', epoch: 'e', seq: 3, part: 1, results: rows('b') }), false)
   assert.equal(r.position, null)
@@ -93,11 +93,11 @@ test('parts of a snapshot are one result', () => {
   assert.deepEqual(values(r.result), ['a', 'b'])
 })
 
-test('a snapshot that a cut ended in the middle leaves nothing behind', () => {
+test('an interrupted snapshot is discarded', () => {
   const r = replica('x')
   const part = (n, last, value) => ({ form: 'SELECT', epoch: 'e', seq: 9, part: n, last, results: rows(value) })
   assert.equal(r.snapshot(part(1, undefined, 'a')), false)
-  // The line broke; the same snapshot comes again after resuming from where we are.
+  // The connection broke. After resuming, the same snapshot is sent again.
   assert.deepEqual(r.position, { epoch: 'e', seq: 3 })
   assert.equal(r.snapshot(part(1, undefined, 'a')), false)
   assert.equal(r.snapshot(part(2, true, 'b')), true)
@@ -107,18 +107,18 @@ test('a snapshot that a cut ended in the middle leaves nothing behind', () => {
   assert.deepEqual(values(r.result), ['c'])
 })
 
-test('what was saved goes on', () => {
+test('a saved state can be resumed', () => {
   const r = new Replica(JSON.parse(JSON.stringify(replica('a', 'ü\u2028"').save())))
   assert.equal(r.delta(delta(3, 4, ['a'], ['b'])), 'applied')
   assert.deepEqual(values(r.result), ['b', 'ü\u2028"'])
 })
 
-test('variables that look like numbers keep their place', () => {
+test('variables that look like numbers keep their order', () => {
   const doc = '{"head":{"vars":["b","1"]},"results":{"bindings":[{"b":{"type":"literal","value":"x"},"1":{"type":"literal","value":"y"}}]}}'
   assert.equal(Result.parse('SELECT', false, doc).document(), doc)
 })
 
-// With FRESHET_URL and FRESHET_QUERY, the copy must have the published hash.
+// With FRESHET_URL and FRESHET_QUERY, the replica must have the published hash.
 test('a live server', { skip: process.env.FRESHET_URL && process.env.FRESHET_QUERY ? false : 'FRESHET_URL and FRESHET_QUERY are not set' }, async () => {
   const WebSocket = globalThis.WebSocket ?? (await import('ws')).WebSocket
   const freshet = new Freshet(process.env.FRESHET_URL, { WebSocket, token: process.env.FRESHET_TOKEN })
@@ -131,7 +131,7 @@ test('a live server', { skip: process.env.FRESHET_URL && process.env.FRESHET_QUE
   assert.equal(hash[1], hash[0])
 })
 
-test('without a global WebSocket that of the package ws is taken', async () => {
+test('the package ws is used if there is no global WebSocket', async () => {
   const { WebSocketServer } = await import('ws')
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   await new Promise(resolve => server.on('listening', resolve))
@@ -143,7 +143,7 @@ test('without a global WebSocket that of the package ws is taken', async () => {
   server.close()
 })
 
-test('a handler hears why nothing is followed where there is no WebSocket at all', async () => {
+test('a handler gets an error if there is no WebSocket at all', async () => {
   class Bare extends Freshet { load () { super.load('no-such-package') } }
   const event = await new Promise(resolve => new Bare('http://127.0.0.1:1', { WebSocket: null }).follow('q', resolve))
   assert.equal(event.type, 'error')
@@ -151,7 +151,7 @@ test('a handler hears why nothing is followed where there is no WebSocket at all
   assert.match(event.message, /npm install ws/)
 })
 
-test('the types are those of the module', async () => {
+test('the types match the module', async () => {
   const { execFile } = await import('node:child_process')
   const here = new URL('.', import.meta.url).pathname
   await new Promise((resolve, reject) => execFile(process.execPath, [here + '../node_modules/typescript/bin/tsc', '--noEmit', '--strict',

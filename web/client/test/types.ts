@@ -1,4 +1,5 @@
-// Checked by the TypeScript compiler, not run: what the README shows has types.
+// The TypeScript compiler checks this file, which is not run: the examples of the
+// README have types.
 import { Freshet, Replica, type Event, type Saved } from '../freshet.js'
 
 const freshet = new Freshet('http://127.0.0.1:8080', { token: 'a token', trouble: event => console.warn(event.code, event.reason) })
