@@ -58,7 +58,7 @@ func TestManyConstants(t *testing.T) {
 		got = append(got, c.Query.ID)
 	}
 	if !slices.Equal(got, []string{"q_most"}) || len(x.related(&x.all["q_more"].Candidate)) != 0 {
-		t.Errorf("kin of q_one: %v", got)
+		t.Errorf("related to q_one: %v", got)
 	}
 	found, _ := x.index.affected([]string{"http://y/"})
 	if _, ok := found[x.all["q_more"]]; !ok || len(found) != 1 {

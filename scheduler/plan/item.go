@@ -31,7 +31,7 @@ type item struct {
 	key      policy.Key
 	since    uint64 // slot in which it entered the list
 	why      reason
-	planned  bool      // by the planner
+	planned  bool      // in the planner
 	plain    bool      // only its statistics decide when it may run
 	ran      bool      // started in the current slot
 	listed   bool      // in the policy's table

@@ -72,7 +72,7 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 		slot: 1,
 	}
 	x.ranked.source = newSource(p, &x.order)
-	x.rounds = rounds.New(profileQueries{x})
+	x.rounds = rounds.New(profileQueries(x.all))
 	return x
 }
 

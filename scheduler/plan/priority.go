@@ -5,7 +5,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// Limits on the effect of hints, whatever their content.
+// The limits on the effect of hints.
 const (
 	hintShare = 4      // hinted queries get at most 1/hintShare of the budget before their turn
 	maxHinted = 10_000 // marked queries; more count as a hint about all queries

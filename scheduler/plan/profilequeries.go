@@ -8,10 +8,10 @@ import (
 )
 
 // profileQueries lets the rounds of profiles read the planner's queries.
-type profileQueries struct{ p *Planner }
+type profileQueries map[string]*item
 
 func (v profileQueries) Last(query string) (e rounds.Execution, ok bool) {
-	c := v.p.all[query]
+	c := v[query]
 	if c == nil || !c.Stats.LastRun.Outcome.Complete() {
 		return e, false
 	}
@@ -20,7 +20,7 @@ func (v profileQueries) Last(query string) (e rounds.Execution, ok bool) {
 }
 
 func (v profileQueries) Changed(query string) (at time.Time, ok bool) {
-	c := v.p.all[query]
+	c := v[query]
 	if c == nil {
 		return at, false
 	}
@@ -29,7 +29,7 @@ func (v profileQueries) Changed(query string) (at time.Time, ok bool) {
 
 func (v profileQueries) History(query string) iter.Seq2[uint64, bool] {
 	return func(yield func(uint64, bool) bool) {
-		for _, x := range v.p.all[query].Stats.Samples {
+		for _, x := range v[query].Stats.Samples {
 			if !yield(x.Slot, x.Changed) {
 				return
 			}

@@ -136,12 +136,12 @@ func (p *Planner) absorb() {
 			ran = append(ran, &c.Candidate)
 		}
 	}
-	kin := p.related
+	related := p.related
 	if p.let != nil { // the loop has built the part of the index that is needed
-		kin = p.index.related
+		related = p.index.related
 	}
 	var l policy.Lesson
-	p.aside(func() { l = r.Absorb(p.moment(), ran, kin) })
+	p.aside(func() { l = r.Absorb(p.moment(), ran, related) })
 	p.shared = l.Shared
 	for _, t := range l.States {
 		t.Candidate.SetState(t.State)
