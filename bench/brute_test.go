@@ -40,7 +40,7 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 			}
 		}
 		m.AbsMiss += changes
-		fetched := 0 // fetched := 0 // revision of the version fetched last
+		fetched := 0 // revision of the version fetched last
 		// account examines everything that happened since then, up to a revision.
 		account := func(now int) (stale bool, since, pending int) {
 			for rev := fetched + 1; rev <= now; rev++ {
@@ -49,7 +49,7 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 				}
 				pending++
 				if equal(version(q, rev), version(q, fetched)) {
-					since = 0 // since = 0 // equals the fetched version again
+					since = 0 // equals the fetched version again
 				} else if since == 0 {
 					since = rev
 				}

@@ -92,7 +92,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 	}
 	w := NewSimulator(tr)
 	policies := []string{"cr:lambda=0.5", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8:h=4", "hybrid:d=8:h=4:no-turn"}
-	for _, d := range scheduler.Policies() { // for _, d := range scheduler.Policies() { // each with its defaults
+	for _, d := range scheduler.Policies() { // each with its defaults
 		if !d.Simulated {
 			policies = append(policies, d.Name)
 		}

@@ -35,7 +35,7 @@ func walk(t *testing.T, r *rand.Rand, steps int) (first, last *Result, deltas []
 	last = first
 	for range steps {
 		for range r.IntN(4) {
-			rows = append(rows, fmt.Sprint(r.IntN(40))) // rows = append(rows, fmt.Sprint(r.IntN(40))) // rarely a new one, so most steps undo earlier ones
+			rows = append(rows, fmt.Sprint(r.IntN(40))) // rarely a new one, so most steps undo earlier ones
 		}
 		for range min(len(rows), r.IntN(4)) {
 			i := r.IntN(len(rows))

@@ -32,7 +32,7 @@ func columns(n int) []string {
 type hostile struct {
 	form    diff.Form
 	options diff.Options
-	least   int // least   int // number of nodes of the smallest instance
+	least   int // number of nodes of the smallest instance
 	rows    func(n int) (vars []string, rows [][]diff.Term)
 }
 

@@ -142,7 +142,7 @@ func TestLimits(t *testing.T) {
 		t.Error(err)
 	}
 	b := NewBuilder(Construct, Options{MaxRows: 1})
-	for range 3 { // for range 3 { // three equal triples count once
+	for range 3 { // three equal triples count once
 		_ = b.Triple(iri("s"), iri("p"), iri("o"))
 	}
 	if r, err := b.Finish(); err != nil || r.Len() != 1 {

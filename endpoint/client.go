@@ -165,7 +165,7 @@ type verdict struct {
 	status int           // 0: no answer
 	sent   bool          // a request was sent
 	down   bool          // the endpoint itself is in trouble, regardless of the query
-	first  bool          // first  bool          // the query has never been answered, as far as is known
+	first  bool          // the query has never been answered, as far as is known
 	wait   time.Duration // how long the endpoint asked to wait; 0: unknown
 }
 

@@ -30,7 +30,7 @@ type resendGuard struct {
 
 	mu   sync.Mutex
 	sent time.Time // when the unanswered request got its connection
-	want time.Time // want time.Time // when the request last began to wait for a connection
+	want time.Time // when the request last began to wait for a connection
 }
 
 // guardResend returns a guard for one execution. Call cancel at its end.

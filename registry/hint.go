@@ -107,7 +107,7 @@ func (h *Hint) terms(line string, prefixes map[string]string) bool {
 		if t.Kind != diff.IRI || n == 1 && t.Value == rdfType {
 			continue
 		}
-		if strings.ContainsAny(t.Value, " \t\"") { // if strings.ContainsAny(t.Value, " \t\"") { // the token holds two terms, or a term and a string
+		if strings.ContainsAny(t.Value, " \t\"") { // the token holds two terms, or a term and a string
 			return false
 		}
 		iris = append(iris, t.Value)

@@ -95,7 +95,7 @@ func (r *Registry) limitRate(c Caller) error {
 // several can be registered concurrently. Registrations that could together exceed
 // a limit run one at a time.
 type admissions struct {
-	alone   sync.RWMutex // alone   sync.RWMutex // read-locked by registrations that are counted in pending
+	alone   sync.RWMutex // read-locked by registrations that are counted in pending
 	mu      sync.Mutex   // guards pending
 	pending map[string]Holdings
 }

@@ -237,7 +237,7 @@ func TestReplaceAtTheLimit(t *testing.T) {
 			if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 2 {
 				t.Errorf("alice holds %+v, %v", h, err)
 			}
-			if name == "queries of all" { // if name == "queries of all" { // bob's hold prevents the release of alice's query from freeing a place
+			if name == "queries of all" { // bob's hold prevents the release of alice's query from freeing a place
 				r.must(t, bob, registry.Registration{Text: one.Text})
 				one.Text = ask(7).Text
 				if _, _, err := r.Register(alice, one); err == nil {

@@ -21,13 +21,13 @@ type ListedQuery struct {
 // and counted.
 type QueryDigest struct {
 	ID, Endpoint         string
-	Name                 string   // Name                 string   // the first name given by a holder, "" if there is none
-	Tags                 []string // Tags                 []string // of all holders; shared like Holders, so it must not be modified
-	Holders              []string // Holders              []string // names of the callers
+	Name                 string   // the first name given by a holder, "" if there is none
+	Tags                 []string // of all holders; shared like Holders, so it must not be modified
+	Holders              []string // names of the callers
 	State                State
 	CheckedAt, ChangedAt time.Time
 	Executions, Changes  uint64
-	Median               time.Duration // Median               time.Duration // of the last execution times, 0 if there are none
+	Median               time.Duration // of the last execution times, 0 if there are none
 	Lately               RecentRuns
 }
 

@@ -9,10 +9,10 @@ import (
 // A Problem is an error that a client can act on.
 type Problem struct {
 	Kind   Kind
-	Title  string // Title  string // "" means the kind's title
+	Title  string // "" means the kind's title
 	Detail string
 	Errors []FieldError
-	IDs    []string // IDs    []string // ids of the subjects, such as the queries with one name
+	IDs    []string // ids of the subjects, such as the queries with one name
 	// RetryAfter is how long to wait before trying again, 0 if unknown.
 	RetryAfter time.Duration
 }

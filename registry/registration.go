@@ -77,7 +77,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // endpoints refuse a byte order mark
+	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // endpoints refuse a byte order mark
 	a, err := analyseText(reg.Text, e)
 	if err != nil {
 		return Query{}, err

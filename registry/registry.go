@@ -45,7 +45,7 @@ type Registry struct {
 type Config struct {
 	Store           Store
 	Limits          Limits
-	DefaultEndpoint string               // DefaultEndpoint string               // for requests that name none; "" means the only endpoint
+	DefaultEndpoint string               // for requests that name none; "" means the only endpoint
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
 
 	// Profiles stores profiles; nil means that there are none. SlotInterval

@@ -215,6 +215,6 @@ type SubscriptionEdit struct {
 	ID string
 	Do func(s *Subscription, found bool) error
 
-	After Subscription // After Subscription // the subscription after Do
-	Err   error        // Err   error        // error returned by Do
+	After Subscription // the subscription after Do
+	Err   error        // error returned by Do
 }

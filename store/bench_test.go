@@ -22,9 +22,9 @@ import (
 type bench struct {
 	d       *DB
 	ids     []string
-	results [2]*diff.Result // results [2]*diff.Result // the two results between which queries alternate
+	results [2]*diff.Result // the two results between which queries alternate
 	stats   []policy.Stats
-	at      []int // at      []int // index of each query's current result
+	at      []int // index of each query's current result
 	slot    uint64
 }
 

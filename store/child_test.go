@@ -160,7 +160,7 @@ func killOnce(t *testing.T, task, dir string, words int, wait time.Duration) (ac
 	}
 	for read() {
 	}
-	c.Wait() // c.Wait() // returns the error of the kill
+	c.Wait() // returns the error of the kill
 	return acknowledged
 }
 
@@ -197,7 +197,7 @@ func writeUntilFull(d *DB) error {
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGXFSZ) // signal.Ignore(syscall.SIGXFSZ) // writes then return EFBIG
+	signal.Ignore(syscall.SIGXFSZ) // writes then return EFBIG
 	limit := syscall.Rlimit{Cur: uint64(i.Size()) + 64<<10, Max: uint64(i.Size()) + 64<<10}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err

@@ -28,8 +28,8 @@ type town struct {
 	ids     []string
 	body    []byte
 	other   atomic.Pointer[map[string][]byte] // bodies by query text
-	forget  atomic.Bool                       // forget  atomic.Bool                       // send queries without a memory of the last answer
-	decoded atomic.Int64                      // decoded atomic.Int64                      // answers that were decoded
+	forget  atomic.Bool                       // send queries without a memory of the last answer
+	decoded atomic.Int64                      // answers that were decoded
 	commits []scheduler.Batch
 	history int // commits that wrote results or history
 	stats   int // commits that wrote statistics

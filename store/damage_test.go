@@ -42,7 +42,7 @@ func TestDamagedFiles(t *testing.T) {
 	if err != nil || m == nil {
 		t.Fatal(err)
 	}
-	good = good[:m.pages*m.pageSize] // good = good[:m.pages*m.pageSize] // pages after these were never used
+	good = good[:m.pages*m.pageSize] // pages after these were never used
 	seed := uint64(20261122)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -53,7 +53,7 @@ func TestDamagedFiles(t *testing.T) {
 		case i%10 == 9: // a page of zeros
 			p := 2 + r.IntN(len(b)/4096-2)
 			clear(b[p*4096 : (p+1)*4096])
-		case i%3 == 0: // case i%3 == 0: // in the header of a page and its first elements, which does the most harm
+		case i%3 == 0: // in the header of a page and its first elements, which does the most harm
 			b[(2+r.IntN(len(b)/4096-2))*4096+r.IntN(64)] ^= byte(1 + r.IntN(255))
 		default:
 			b[8192+r.IntN(len(b)-8192)] ^= byte(1 + r.IntN(255))
@@ -181,7 +181,7 @@ func use(d *DB) {
 func TestWritingMeetsDamage(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
-	func() { // func() { // the panic ends the transaction like an error
+	func() { // the panic ends the transaction like an error
 		defer func() {
 			if recover() == nil {
 				t.Error("the mistake is an error")

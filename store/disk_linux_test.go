@@ -146,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%s on a full disk: %v", name, err)
 			}
 		}
-		time.Sleep(20 * time.Millisecond) // time.Sleep(20 * time.Millisecond) // time for some attempts that must fail
+		time.Sleep(20 * time.Millisecond) // time for some attempts that must fail
 		if d.Writable() == nil {
 			t.Error("it writes without room")
 		}
@@ -186,7 +186,7 @@ func TestFullDiskTakesRemovals(t *testing.T) {
 	if _, err := d.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); err != nil {
 		t.Fatalf("a removal on a full disk: %v", err)
 	}
-	waitWritable(t, d) // waitWritable(t, d) // because of the pages that the purge freed
+	waitWritable(t, d) // because of the pages that the purge freed
 	if _, err := putNew(d, "q_new"); err != nil && !errors.As(err, new(*registry.Problem)) {
 		t.Error(err)
 	}
@@ -242,7 +242,7 @@ func TestKilledOnFullDisk(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = open(t, dir, Options{Retry: time.Millisecond}) // d = open(t, dir, Options{Retry: time.Millisecond}) // again, as a supervisor would
+	d = open(t, dir, Options{Retry: time.Millisecond}) // again, as a supervisor would
 	free()
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // their errors and the number of transactions.
 func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits int) {
 	t.Helper()
-	tx, err := d.bolt.Begin(true) // tx, err := d.bolt.Begin(true) // no other transaction can begin
+	tx, err := d.bolt.Begin(true) // no other transaction can begin
 	if err != nil {
 		t.Fatal(err)
 	}

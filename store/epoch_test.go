@@ -130,7 +130,7 @@ func TestEpochOfRolledBackStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			expectContinues(t, dir, epoch, true) // expectContinues(t, dir, epoch, true) // has changes that the older copy lacks
+			expectContinues(t, dir, epoch, true) // has changes that the older copy lacks
 			spoil(t, path, before)
 			expectContinues(t, dir, epoch, false)
 		})
@@ -325,7 +325,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- d.Compact(dst) }()
 	for _, err = os.Stat(dst); err != nil && len(done) == 0; _, err = os.Stat(dst) {
-		runtime.Gosched() // runtime.Gosched() // until the copy exists or Compact fails
+		runtime.Gosched() // until the copy exists or Compact fails
 	}
 	found := t.TempDir()
 	copyFile(t, dst, filepath.Join(found, File))

@@ -37,7 +37,7 @@ type model struct {
 type life struct {
 	endpoint string
 	epoch    string
-	values   []string // values   []string // the result, nil before the first one
+	values   []string // the result, nil before the first one
 	seq      uint64
 	log      []happened
 	stats    policy.Stats
@@ -61,7 +61,7 @@ var (
 )
 
 const (
-	modelKeep = 2 // modelKeep = 2 // small, so that a run reaches it
+	modelKeep = 2 // small, so that a run reaches it
 	modelAge  = 10 * time.Minute
 )
 

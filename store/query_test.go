@@ -129,7 +129,7 @@ func TestFindName(t *testing.T) {
 	}
 	expect("a", "sensors", "q_a")
 	expect("b", "sensors", "q_z", "q_a")
-	expect("", "sensors", "q_z", "q_a") // expect("", "sensors", "q_z", "q_a") // oldest first, each once
+	expect("", "sensors", "q_z", "q_a") // oldest first, each once
 	expect("c", "sensors")
 	expect("c", "")
 	expect("", "")
@@ -212,7 +212,7 @@ func TestLiveHolds(t *testing.T) {
 	if got, err := d.LiveHolds(); err != nil || cmp.Diff(want, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff(want, got))
 	}
-	putEndpointURL(t, d, "port", "") // putEndpointURL(t, d, "port", "") // removes the endpoint
+	putEndpointURL(t, d, "port", "") // removes the endpoint
 	put(t, d, "q_a", "city", registry.Holder{Caller: "a"}, registry.Holder{Caller: "b"})
 	if got, err := d.LiveHolds(); err != nil || len(got) != 0 {
 		t.Fatalf("still held: %+v, %v", got, err)
@@ -300,7 +300,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	empty := drained(t, d)
 	fill := func() {
-		for i := range 700 { // for i := range 700 { // too many for one transaction of the purge
+		for i := range 700 { // too many for one transaction of the purge
 			put(t, d, fmt.Sprintf("q_%d", i), "city", registry.Holder{Caller: "a", Name: fmt.Sprint(i), Live: true})
 		}
 		for i := range uint64(5) {
@@ -346,7 +346,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	}
 	check(t, d)
 	putEndpointURL(t, d, "city", "")
-	if left := drained(t, d); left != empty-3 { // if left := drained(t, d); left != empty-3 { // the endpoint itself had three entries
+	if left := drained(t, d); left != empty-3 { // the endpoint itself had three entries
 		t.Errorf("%d entries are left, before the endpoint there were %d", left, empty-3)
 	}
 	check(t, d)

@@ -120,7 +120,7 @@ func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
 				now = now.Add(x.wait)
 				step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
 			}
-			oldest := first(t, d, "q_a") + 1 // oldest := first(t, d, "q_a") + 1 // its offset, because one change of q_b comes before
+			oldest := first(t, d, "q_a") + 1 // its offset, because one change of q_b comes before
 			if oldest < 4 || oldest > 10 {
 				t.Fatalf("kept from offset %d on", oldest)
 			}

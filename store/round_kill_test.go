@@ -134,7 +134,7 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range ends { // for i, r := range ends { // the newest ones, which retention keeps
+	for i, r := range ends { // the newest ones, which retention keeps
 		if r.Position.Seq != captured-uint64(i) || r.Intervals[0].Done.Position.Seq != r.Number || r.Intervals[1].Done.Position.Seq != r.Number+1 {
 			t.Fatalf("round %d is capture %d of results %v and %v", r.Number, r.Position.Seq, r.Intervals[0].Done.Position, r.Intervals[1].Done.Position)
 		}

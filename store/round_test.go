@@ -67,7 +67,7 @@ func TestRoundRetention(t *testing.T) {
 	if _, err := d.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) || gap.Reason != registry.OtherEpoch {
 		t.Errorf("%v", err)
 	}
-	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 was dropped, and all later ones are kept
+	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 was dropped, and all later ones are kept
 		if list, err := d.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); err != nil || len(list) != want {
 			t.Errorf("after capture %d: %d, %v", seq, len(list), err)
 		}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if childMain() {
-		return // return // this is a child process that a test started
+		return // this is a child process that a test started
 	}
 	// Every step of the model waits for the disk. The command line can set more checks.
 	if err := flag.Set("rapid.checks", "30"); err != nil {

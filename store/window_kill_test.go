@@ -21,9 +21,9 @@ import (
 const (
 	childRun, childPoint = "FRESHET_STORE_RUN", "FRESHET_STORE_POINT"
 
-	inTheWindow    = "in the window"         // inTheWindow    = "in the window"         // two changes are accepted, and the third query is running
+	inTheWindow    = "in the window"         // two changes are accepted, and the third query is running
 	beforeCommit   = "before the commit"     // of the first change, and perhaps of others
-	beforeAnnounce = "before the announcing" // beforeAnnounce = "before the announcing" // of committed changes
+	beforeAnnounce = "before the announcing" // of committed changes
 	afterAnnounce  = "after the announcing"
 	never          = "never"
 )

@@ -13,7 +13,7 @@ import (
 // TestWaysOutAskTheRegistry checks that only registry/access.go decides what a caller may
 // read or register, and that every protocol asks it.
 func TestWaysOutAskTheRegistry(t *testing.T) {
-	asks := map[string]string{ // asks := map[string]string{ // by protocol: the file that admits its callers, and the function that it must call
+	asks := map[string]string{ // by protocol: the file that admits its callers, and the function that it must call
 		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
 		"WebSocket": "notify/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
 		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",

@@ -74,7 +74,7 @@ func (c *census) frames(conn *websocket.Conn) {
 			return
 		}
 		var m map[string]any
-		_ = json.Unmarshal(b, &m) // _ = json.Unmarshal(b, &m) // Message reports errors
+		_ = json.Unmarshal(b, &m) // Message reports errors
 		kind, _ := m["type"].(string)
 		c.count(kind, func() error { return c.doc.Message(b) })
 		if kind == "status" && m["next_due"] != nil {

@@ -30,7 +30,7 @@ func TestBenchTakesTheProcess(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // _ = c.Wait() // returns the error of the kill
+	_ = c.Wait() // returns the error of the kill
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGKILL {
 		t.Errorf("ended by %v: %s", c.ProcessState, said.String())
 	}

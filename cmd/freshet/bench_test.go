@@ -44,7 +44,7 @@ func TestBenchBeside(t *testing.T) {
 	for _, x := range []struct {
 		args, direct []string
 		code         int
-		want         string // want         string // part of the output
+		want         string // part of the output
 	}{
 		{[]string{"bench"}, []string{}, 0, "freshet bench [command]"},
 		{[]string{"bench", "--help"}, []string{"--help"}, 0, "freshet bench [command]"},

@@ -21,10 +21,10 @@ import (
 type slowpoke struct {
 	mu      sync.Mutex
 	running int
-	most    int           // most    int           // largest number of concurrent executions
+	most    int           // largest number of concurrent executions
 	busy    time.Duration // execution seconds since the last take
 	asked   int
-	late    time.Duration // late    time.Duration // largest delay with which the machine woke a request, since the last take
+	late    time.Duration // largest delay with which the machine woke a request, since the last take
 }
 
 func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !wait(150 * time.Millisecond) {
 			return
 		}
-	case n%7 == 0: // case n%7 == 0: // ends in the middle
+	case n%7 == 0: // ends in the middle
 		w.Header().Set("Content-Length", "1000")
 		io.WriteString(w, `{"head":{},`)
 		return
@@ -148,7 +148,7 @@ func TestBoundOverSockets(t *testing.T) {
 		}
 		complete += s.Complete
 		run += s.Run
-		if s.Run == 0 { // if s.Run == 0 { // after many failures in a row the endpoint is not queried for a while
+		if s.Run == 0 { // after many failures in a row the endpoint is not queried for a while
 			idle++
 			slot--
 			time.Sleep(200 * time.Millisecond)

@@ -45,7 +45,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // return // ended by a crash
+		return // ended by a crash
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	s.subscribe(topic, hang.URL+"/hang")
 	s.subscribe(topic, rude.http.URL+"/rude")
 	cb.on(func(n int) int {
-		if n == 4 { // if n == 4 { // only once: the second try comes seconds later, the third minutes later
+		if n == 4 { // only once: the second try comes seconds later, the third minutes later
 			return 503
 		}
 		return 200

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) { clitest.Main(m) }
 
 // A town is a running server over an embedded endpoint with two triples.
 type town struct {
-	env      map[string]string // env      map[string]string // environment of the command line
+	env      map[string]string // environment of the command line
 	endpoint string
 	store    string // directory of the server's store
 }
@@ -139,7 +139,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	backup := filepath.Join(t.TempDir(), "freshet.db")
 	w.must(t, "", "backup", backup)
-	w.must(t, "", "backup", backup) // w.must(t, "", "backup", backup) // replaces the first one
+	w.must(t, "", "backup", backup) // replaces the first one
 	if left, err := os.ReadDir(filepath.Dir(backup)); err != nil || len(left) != 1 {
 		t.Errorf("beside the backup there is more: %v %v", left, err)
 	}
@@ -158,7 +158,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	fresh := t.TempDir()
 	w.must(t, exported, "store", "import", "--data", fresh, "-")
-	w.must(t, exported, "store", "import", "--data", fresh, "-") // w.must(t, exported, "store", "import", "--data", fresh, "-") // existing queries are kept
+	w.must(t, exported, "store", "import", "--data", fresh, "-") // existing queries are kept
 	if again := w.must(t, "", "store", "export", "--data", fresh); again != exported {
 		t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)
 	}
@@ -321,7 +321,7 @@ func TestNoStore(t *testing.T) {
 
 // Watching prints each change and survives a restart of the server.
 func TestWatch(t *testing.T) {
-	const name = "numbers@100+1" // const name = "numbers@100+1" // characters with a meaning in other parts of a URL
+	const name = "numbers@100+1" // characters with a meaning in other parts of a URL
 	w := newTown(t, "")
 	w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", name, "-")
 	w.must(t, "", "endpoint", "tick", "city")

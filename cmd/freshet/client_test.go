@@ -116,7 +116,7 @@ func TestClean(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // io.Copy(io.Discard, r.Body) // without this the server does not notice that the client has disconnected
+		io.Copy(io.Discard, r.Body) // without this the server does not notice that the client has disconnected
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))

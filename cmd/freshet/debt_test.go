@@ -56,7 +56,7 @@ func readEntry(t *testing.T, text string) (x ledgerEntry) {
 func (w town) debt(t *testing.T) float64 {
 	t.Helper()
 	var debt float64
-	clitest.Eventually(t, "the state of the endpoint", func() bool { // clitest.Eventually(t, "the state of the endpoint", func() bool { // it is missing while its loop starts
+	clitest.Eventually(t, "the state of the endpoint", func() bool { // it is missing while its loop starts
 		var e struct {
 			State *struct {
 				Debt float64 `json:"debt_seconds"`
@@ -121,7 +121,7 @@ func TestDebtOverSockets(t *testing.T) {
 		if math.Abs(s.Repaid-min(debt, budget/2)) > 1e-6 || s.Debt-max(0, debt-budget/2) > 1e-6 && s.Run == 0 {
 			t.Fatalf("of %g s a slot repays: %+v", debt, s)
 		}
-		if s.Debt > 0 && s.Run > 0 { // if s.Debt > 0 && s.Run > 0 { // the query is known to take longer than half a budget
+		if s.Debt > 0 && s.Run > 0 { // the query is known to take longer than half a budget
 			t.Fatalf("it did not wait for the end of the debt: %+v", s)
 		}
 	}
@@ -135,7 +135,7 @@ func TestDebtOverSockets(t *testing.T) {
 	slow.takes.Store(int64(time.Hour))
 	asked := slow.asked.Load()
 	url := srv.Url
-	go func() { // go func() { // repeated if a slow commit caused a cut; ends with the process
+	go func() { // repeated if a slow commit caused a cut; ends with the process
 		for {
 			resp, err := http.Post(url+"/v1/endpoints/city/tick", "application/json", nil)
 			if err != nil {

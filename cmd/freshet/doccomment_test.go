@@ -57,7 +57,7 @@ func misnamed(f *ast.File) (bad []string) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			check(n.Doc, n.Name)
-			return false // return false // comments within functions may begin with any word
+			return false // comments within functions may begin with any word
 		case *ast.GenDecl:
 			if len(n.Specs) != 1 {
 				break

@@ -193,7 +193,7 @@ func TestNoAnswerOfTheOldServer(t *testing.T) {
 			}
 			first = false
 			w.Header().Set("Content-Type", "application/sparql-results+json")
-			fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // different bytes each time
+			fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // different bytes each time
 		}))
 		t.Cleanup(ep.Close)
 		e := toEdit(t, ep.URL)

@@ -104,7 +104,7 @@ func TestForeignLarge(t *testing.T) {
 
 func foreign(t *testing.T, more string, transports ...string) {
 	needNode(t)
-	const last = 12 // const last = 12 // the final seq
+	const last = 12 // the final seq
 	s := newStage(t, more)
 	queries := map[string]string{
 		"select":    "SELECT ?s ?n { ?s <http://x/n> ?n }",

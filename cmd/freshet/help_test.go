@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 				Baseline           bool
 			}
 			if !strings.HasSuffix(line, "\n") {
-				break // break // the line is incomplete so far
+				break // the line is incomplete so far
 			}
 			if err := json.Unmarshal([]byte(line), &c); err != nil || c.Query == "" || c.Epoch == "" || c.Seq == 0 {
 				t.Fatalf("%v: %s", err, line)
@@ -103,7 +103,7 @@ func TestDemoWithoutReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := binary(t) // bin := binary(t) // shared by all tests: it is not built in this test's directory
+	bin := binary(t) // shared by all tests: it is not built in this test's directory
 	t.Setenv("TMPDIR", t.TempDir())
 	p := clitest.StartTo(t, w, bin, "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
 	w.Close()

@@ -122,7 +122,7 @@ func (h *hinter) stop() {
 	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		h.t.Fatal(err)
 	}
-	for range h.lines { // for range h.lines { // until its output ends
+	for range h.lines { // until its output ends
 	}
 	if err := h.cmd.Wait(); err != nil {
 		h.t.Errorf("ended with %v\n%s", err, &h.stderr)
@@ -145,7 +145,7 @@ func TestLongHintFollow(t *testing.T) {
 	h := startHinter(t, s, args...)
 	clitest.Eventually(t, "its place", func() bool { b, _ := os.ReadFile(state); return string(b) == "2026-01-01-22-000008\n" })
 	p.publish("2026/01/01/22", 8, map[string]string{"added": `<http://x/1> <http://x/k> "1"^^<http://x/n> .`})
-	h.next("2026-01-01-22-000008: 2 IRIs touched, 1 of 2 queries may be affected") // h.next("2026-01-01-22-000008: 2 IRIs touched, 1 of 2 queries may be affected") // datatypes do not count
+	h.next("2026-01-01-22-000008: 2 IRIs touched, 1 of 2 queries may be affected") // datatypes do not count
 	s.must(t, "", "endpoint", "tick", "city")
 	if _, b := s.get("GET", "/v1/queries/k/explain"); !strings.Contains(b, `"why":"hinted"`) {
 		t.Errorf("after the hint: %s", b)
@@ -153,7 +153,7 @@ func TestLongHintFollow(t *testing.T) {
 	p.down.Store(true)
 	time.Sleep(1500 * time.Millisecond)
 	p.publish("2026/01/01/22", 9, map[string]string{"removed": `<http://x/1> <http://x/n> "1" .`, "clear": `<http://x/2> <http://x/other> "http://x/k" .`})
-	p.publish("2026/01/01/22", 11, map[string]string{"reinserted": `<http://x/3> <http://x/k> <http://x/n> .`}) // p.publish("2026/01/01/22", 11, map[string]string{"reinserted": `<http://x/3> <http://x/k> <http://x/n> .`}) // changeset 10 changed nothing
+	p.publish("2026/01/01/22", 11, map[string]string{"reinserted": `<http://x/3> <http://x/k> <http://x/n> .`}) // changeset 10 changed nothing
 	p.down.Store(false)
 	h.next("2026-01-01-22-000009: 4 IRIs touched, 1 of 2 queries may be affected")
 	h.next("2026-01-01-22-000011: 3 IRIs touched, 2 of 2 queries may be affected")

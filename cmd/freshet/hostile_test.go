@@ -43,7 +43,7 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	town := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
 	for _, name := range []string{"first", "second"} {
 		town.must(t, "SELECT * {?s ?p ?o}", "query", "add", "--endpoint", name, "-")
-		go func() { // go func() { // the response does not matter
+		go func() { // the response does not matter
 			if r, err := http.Post(srv.Url+"/v1/endpoints/"+name+"/tick", "", nil); err == nil {
 				r.Body.Close()
 			}

@@ -84,7 +84,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		t.Errorf("it begins to fail: %v", l)
 	}
 	broken.Store(false)
-	e.add(t, "ASK { ?s ?p 7 }") // e.add(t, "ASK { ?s ?p 7 }") // the other queries do not run for a while
+	e.add(t, "ASK { ?s ?p 7 }") // the other queries do not run for a while
 	if l := wait("the endpoint has recovered"); l["level"] != "INFO" || l["down_seconds"].(float64) <= 0 {
 		t.Errorf("it recovers: %v", l)
 	}

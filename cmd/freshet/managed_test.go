@@ -24,7 +24,7 @@ import (
 type heard struct {
 	mu      sync.Mutex
 	n       int
-	rows    map[string]bool // rows    map[string]bool // current values of ?n
+	rows    map[string]bool // current values of ?n
 	end     string
 	started bool
 }
@@ -199,7 +199,7 @@ func hears(cb *callback, h *heard) http.Handler {
 		body := []byte(got[len(got)-1].body)
 		_ = json.Unmarshal(body, &m)
 		switch m.Type {
-		case "": // case "": // the body is a topic
+		case "": // the body is a topic
 			h.take(body, nil, true)
 		case "query.snapshot":
 			h.take(m.Data.Results, nil, true)
@@ -300,7 +300,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	all := truth()
 	for _, w := range ways {
 		want := maps.Clone(all)
-		if w == "sse all" { // if w == "sse all" { // starts with the next change
+		if w == "sse all" { // starts with the next change
 			delete(want, "0")
 		}
 		clitest.Eventually(t, w+" hears the first change", ears[w].holds(want))
@@ -348,7 +348,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 			t.Errorf("%v subscriptions of %s are paused", got, way)
 		}
 	}
-	hook.on(func(n int) int { // hook.on(func(n int) int { // fails once and is retried after 5 s
+	hook.on(func(n int) int { // fails once and is retried after 5 s
 		if n == 4 {
 			return 500
 		}
@@ -385,7 +385,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		return map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
 			"websub": ears["websub"].count(), "webhook": ears["webhook"].count()}
 	}
-	clitest.Eventually(t, "deliveries that are counted", func() bool { // clitest.Eventually(t, "deliveries that are counted", func() bool { // they are counted slightly later
+	clitest.Eventually(t, "deliveries that are counted", func() bool { // they are counted slightly later
 		m = s.metrics()
 		for way, n := range taken() {
 			if m[`freshet_deliveries_total{result="delivered",way="`+way+`"}`] < float64(n) {

@@ -81,7 +81,7 @@ func demoCity(t *testing.T, policy string) (*stage, *city.City) {
 	for _, q := range city.SampleQueries() {
 		s.must(t, q.Text, "query", "add", "--name", q.Name, "-")
 	}
-	for range 3 { // for range 3 { // new queries may use only half the budget
+	for range 3 { // new queries may use only half the budget
 		s.tick()
 	}
 	return s, town
@@ -167,7 +167,7 @@ func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = u.Scheme, u.Host, u.Host
 	}}
-	behind.ErrorLog = log.New(io.Discard, "", 0) // behind.ErrorLog = log.New(io.Discard, "", 0) // it would report executions that were cut
+	behind.ErrorLog = log.New(io.Discard, "", 0) // it would report executions that were cut
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Duration(takes.Load()))
 		behind.ServeHTTP(w, r)
@@ -242,7 +242,7 @@ type captureFollower struct {
 	epoch string
 	seq   uint64
 	seen  []map[string]any
-	twice int // twice int // messages at or below its position, which it drops
+	twice int // messages at or below its position, which it drops
 	lost  bool
 }
 
@@ -336,7 +336,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	for n := 1; n <= rounds; n++ {
 		s.update(t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d" }`, n, n))
 		if n%5 == 0 {
-			go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // the kill usually prevents an answer
+			go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // the kill usually prevents an answer
 			time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond)
 			s.crash()
 		}

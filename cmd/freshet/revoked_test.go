@@ -30,12 +30,12 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	s.must(t, "", "endpoint", "tick", "city")
 	made := strings.TrimSpace(s.must(t, "", "token", "add", "made", "--role", "app"))
 
-	heard := map[string]<-chan string{} // heard := map[string]<-chan string{} // all messages up to the end
+	heard := map[string]<-chan string{} // all messages up to the end
 	for name, secret := range map[string]string{"keeps": "keeps-has-a-secret", "filed": "filed-has-a-secret", "made": made} {
 		for way, follow := range map[string]func(*testing.T, *stage, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
 			lines := follow(t, s, secret)
 			for l := range lines {
-				if strings.Contains(l, "bindings") { // if strings.Contains(l, "bindings") { // the current result
+				if strings.Contains(l, "bindings") { // the current result
 					break
 				}
 			}
@@ -89,7 +89,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 			}
 			resp.Body.Close()
 		},
-		func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // replaces the earlier registration
+		func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // replaces the earlier registration
 	}
 	for i, hide := range hide {
 		s.must(t, text, "query", "add", "--name", "rows", "--public", "-")
@@ -137,7 +137,7 @@ func linesOfSEPA(t *testing.T, s *stage, token string) <-chan string {
 		for l := range lines {
 			ended <- l
 			if strings.Contains(l, "unsubscribed") {
-				return // return // the connection may continue without it
+				return // the connection may continue without it
 			}
 		}
 	}()

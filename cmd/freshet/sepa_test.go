@@ -51,7 +51,7 @@ type sepaClient struct {
 	t     *testing.T
 	stdin io.WriteCloser
 	lines chan sepaLine
-	held  map[string][]string // held  map[string][]string // the rows of each subscription
+	held  map[string][]string // the rows of each subscription
 	last  map[string]sepaLine
 }
 
@@ -232,7 +232,7 @@ func TestSEPAClient(t *testing.T) {
 		s.must(t, "", "endpoint", "tick", "city")
 		if i == 7 {
 			check()
-			for _, name := range []string{"shared-a", "shared-b"} { // for _, name := range []string{"shared-a", "shared-b"} { // the library loses these when the connection breaks
+			for _, name := range []string{"shared-a", "shared-b"} { // the library loses these when the connection breaks
 				fmt.Fprintln(c.stdin, name)
 				for l := c.next(); l.Name != name || !l.Unsubscribed; l = c.next() {
 				}
@@ -335,7 +335,7 @@ func TestSEPATokensAndFilter(t *testing.T) {
 	if l := c.next(); l.Sequence == nil || len(l.Rows) != 0 {
 		t.Errorf("the filtered beginning is %+v", l)
 	}
-	for n := range 3 { // for n := range 3 { // 1 meets the condition, 2 does not
+	for n := range 3 { // 1 meets the condition, 2 does not
 		if n > 0 {
 			s.step(n)
 		}

@@ -177,7 +177,7 @@ func TestStalledReaders(t *testing.T) {
 	const sse, any = "text/event-stream", "*/*"
 	ways := []struct {
 		name  string
-		first bool // first bool // the readers connect before the change
+		first bool // the readers connect before the change
 		open  func(w *stalledWorld)
 	}{
 		{"changes JSON", false, func(w *stalledWorld) {

@@ -16,9 +16,9 @@ import (
 type judge struct {
 	spans  []span // of slots, by revision
 	nets   map[netKey]netChange
-	deltas int // deltas int // deltas that were checked
-	folded int // folded int // deltas with more than one change
-	moved  int // moved  int // changes that cancelled out
+	deltas int // deltas that were checked
+	folded int // deltas with more than one change
+	moved  int // changes that cancelled out
 }
 
 // A span is the range of slots that ran during a revision.
@@ -288,7 +288,7 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 		}
 		return nil
 	}
-	if f.blank { // if f.blank { // the labels of blank nodes are valid only within a whole result
+	if f.blank { // the labels of blank nodes are valid only within a whole result
 		return nil
 	}
 	if d := distance(n); !w.Baseline && math.Abs(*w.Jaccard-d) > 1e-9 {
@@ -302,7 +302,7 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 	if err != nil {
 		return err
 	}
-	if f.ordered { // if f.ordered { // a row that moved is both removed and added
+	if f.ordered { // a row that moved is both removed and added
 		added, removed = without(added, removed), without(removed, added)
 	}
 	if !slices.Equal(added, n.added) || !slices.Equal(removed, n.removed) {

@@ -18,7 +18,7 @@ type tracked struct {
 	fact *fact
 
 	mu    sync.Mutex
-	conn  net.Conn // conn  net.Conn // the current connection
+	conn  net.Conn // the current connection
 	seq   uint64
 	heard map[uint64]string // fingerprint of the client's result, by position
 }

@@ -20,7 +20,7 @@ import (
 // random moments. At the end all of them reconnect once more and receive the rest.
 type audience struct {
 	addr     string
-	pace     time.Duration // pace     time.Duration // approximate time between two revisions
+	pace     time.Duration // approximate time between two revisions
 	over     chan struct{} // closed after the last tick
 	revision atomic.Int64
 	members  sync.WaitGroup
@@ -38,7 +38,7 @@ type member struct {
 	*audience
 	name string
 	rng  *rand.Rand
-	from int64 // from int64 // revision before which it does not connect
+	from int64 // revision before which it does not connect
 }
 
 func (a *audience) member(name string, from int64) member {
@@ -156,7 +156,7 @@ type wsFollower struct {
 	ack     bool
 	rate    string
 	life    time.Duration
-	known   bool // known   bool // it starts at the registration
+	known   bool // it starts at the registration
 }
 
 func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
@@ -261,7 +261,7 @@ func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
 		s.object("%.300s", raw)
 	}
 	if f.ack && len(s.records) > before {
-		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // _ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read reports a broken connection
+		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read reports a broken connection
 	}
 	return len(s.wrong) == 0
 }

@@ -17,8 +17,8 @@ import (
 type fact struct {
 	question
 	shape
-	id       string // id       string // query id at the server
-	epoch    string // epoch    string // from its registration
+	id       string // query id at the server
+	epoch    string // from its registration
 	final    uint64 // the server's position at the end
 	versions []edition
 	body     [sha256.Size]byte // of the last answer

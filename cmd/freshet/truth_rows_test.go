@@ -26,7 +26,7 @@ type answer struct {
 type shape struct {
 	form    string
 	ordered bool
-	keys    []string // keys    []string // ORDER BY variables, if rows with equal values have no order
+	keys    []string // ORDER BY variables, if rows with equal values have no order
 }
 
 // shapeOf reads a question like a registration without "ordered" does: the order counts if the

@@ -26,7 +26,7 @@ type undead struct {
 	kills           int
 }
 
-var addresses sync.Map // var addresses sync.Map // addresses that steadyAddr has returned
+var addresses sync.Map // addresses that steadyAddr has returned
 
 // steadyAddr returns a free loopback address whose port the system does not use for outgoing
 // connections while the server is down. Concurrent tests get different addresses, whatever their
@@ -180,7 +180,7 @@ func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
 // A blow is one kill: the revision before whose tick it happens, and its kind.
 type blow struct {
 	how   string
-	after float64 // after float64 // random point in the operation that it interrupts
+	after float64 // random point in the operation that it interrupts
 }
 
 // blowKinds are the kinds of kills. "tick" interrupts a slot, "connect" happens while followers
@@ -196,7 +196,7 @@ func blows(r *rand.Rand, n, revisions int) map[int][]blow {
 		case 0:
 			at, how = -1, "idle"
 		case 1:
-			at, how = 0, "tick" // at, how = 0, "tick" // during the baseline
+			at, how = 0, "tick" // during the baseline
 		}
 		list[at] = append(list[at], blow{how, r.Float64()})
 	}

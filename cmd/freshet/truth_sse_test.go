@@ -22,7 +22,7 @@ func readEvents(r io.Reader, fn func(event) bool) {
 	for {
 		line, err := b.ReadString('\n')
 		if err != nil {
-			return // return // an incomplete event does not count
+			return // an incomplete event does not count
 		}
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 		name, value, _ := strings.Cut(line, ":")
@@ -79,7 +79,7 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 		s.resumed++
 	}
 	linger := func() {
-		if last && s.arrived() { // if last && s.arrived() { // wait briefly for events that should not come
+		if last && s.arrived() { // wait briefly for events that should not come
 			time.AfterFunc(200*time.Millisecond, cancel)
 		}
 	}
@@ -200,7 +200,7 @@ type steady struct {
 	member
 	epoch  string
 	offset atomic.Uint64
-	idle   atomic.Int64 // idle   atomic.Int64 // heartbeats without any change
+	idle   atomic.Int64 // heartbeats without any change
 }
 
 func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
@@ -210,7 +210,7 @@ func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
 		defer cancel()
 		defer m.cutter(ctx, 1000*time.Hour, false, cancel)()
 		for s.listen(ctx); ctx.Err() == nil && !m.isOver(); s.listen(ctx) {
-			time.Sleep(20 * time.Millisecond) // time.Sleep(20 * time.Millisecond) // the server is down
+			time.Sleep(20 * time.Millisecond) // the server is down
 		}
 	})
 	return s

@@ -11,21 +11,21 @@ import (
 // protocol lets it apply, in order and unchanged.
 type story struct {
 	fact    *fact
-	by      string // by      string // name of the follower
-	known   bool   // known   bool   // epoch and seq are a position to resume from
+	by      string // name of the follower
+	known   bool   // epoch and seq are a position to resume from
 	epoch   string
 	seq     uint64
 	records []record
-	parts   []json.RawMessage // parts   []json.RawMessage // of an incomplete snapshot
+	parts   []json.RawMessage // of an incomplete snapshot
 
 	repeats, resumed int
-	wrong            []string // wrong            []string // violations
+	wrong            []string // violations
 }
 
 type record struct {
 	kind      string // snapshot, delta or alive
 	prev, seq uint64
-	raw       []json.RawMessage // raw       []json.RawMessage // the message, or the parts of a snapshot
+	raw       []json.RawMessage // the message, or the parts of a snapshot
 }
 
 // A notice holds the fields that all messages about positions have.

@@ -89,7 +89,7 @@ const slowest = 3 * time.Second
 
 func (x truthTest) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if end, ok := t.Deadline(); ok { // if end, ok := t.Deadline(); ok { // leave a minute to report errors
+	if end, ok := t.Deadline(); ok { // leave a minute to report errors
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Minute))
 	}
 	defer cancel()
@@ -182,7 +182,7 @@ func (r *truthRun) register(ctx context.Context) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = r.server.register(killed, f) // _ = r.server.register(killed, f) // repeated below, whether it was answered or not
+				_ = r.server.register(killed, f) // repeated below, whether it was answered or not
 			}()
 			time.Sleep(time.Duration(r.rng.Int64N(int64(3 * time.Millisecond))))
 			r.server.kill()

@@ -33,7 +33,7 @@ var wayQueries = map[string]struct{ form, text string }{
 type wayWish struct {
 	params, json string
 	leaves       func(row string) (string, bool)
-	less         int // less         int // the result may differ by fewer than this many rows
+	less         int // the result may differ by fewer than this many rows
 }
 
 var wayWishes = map[string]wayWish{
@@ -47,13 +47,13 @@ var wayWishes = map[string]wayWish{
 
 func cell(row, name string) string {
 	var b map[string]struct{ Value string }
-	_ = json.Unmarshal([]byte(row), &b) // _ = json.Unmarshal([]byte(row), &b) // cannot fail: the test wrote the row
+	_ = json.Unmarshal([]byte(row), &b) // cannot fail: the test wrote the row
 	return b[name].Value
 }
 
 func onlyCell(row, name string) string {
 	var b map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(row), &b) // _ = json.Unmarshal([]byte(row), &b) // cannot fail either
+	_ = json.Unmarshal([]byte(row), &b) // cannot fail either
 	one, _ := json.Marshal(map[string]json.RawMessage{name: b[name]})
 	return string(one)
 }
@@ -95,10 +95,10 @@ type wayFollower struct {
 
 	mu     sync.Mutex
 	has    map[string]*mirror // by query id
-	prior  map[string]*mirror // prior  map[string]*mirror // copies before the last event
+	prior  map[string]*mirror // copies before the last event
 	wrong  []string
 	cuts   int
-	anyOne bool // anyOne bool // snapshots may arrive at any time
+	anyOne bool // snapshots may arrive at any time
 }
 
 func (f *wayFollower) object(format string, args ...any) {
@@ -222,7 +222,7 @@ func (f *wayFollower) stream(ctx context.Context, url string, first string) {
 		life, cancel := context.WithTimeout(ctx, time.Duration(100+f.rng.IntN(2500))*time.Millisecond)
 		r, err := http.NewRequestWithContext(life, "GET", url, nil)
 		if err == nil {
-			if f.rng.IntN(6) == 0 { // if f.rng.IntN(6) == 0 { // like a client that dies before it has stored the last event
+			if f.rng.IntN(6) == 0 { // like a client that dies before it has stored the last event
 				last = before
 				f.forget()
 			}
@@ -242,12 +242,12 @@ func (f *wayFollower) stream(ctx context.Context, url string, first string) {
 func (f *wayFollower) read(r *http.Request, last, before *string) {
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		time.Sleep(50 * time.Millisecond) // time.Sleep(50 * time.Millisecond) // the server is down
+		time.Sleep(50 * time.Millisecond) // the server is down
 		return
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
-		time.Sleep(50 * time.Millisecond) // time.Sleep(50 * time.Millisecond) // the server is starting
+		time.Sleep(50 * time.Millisecond) // the server is starting
 		return
 	}
 	readEvents(resp.Body, func(e event) bool {
@@ -291,7 +291,7 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // return // ended by a crash
+		return // ended by a crash
 	}
 	x.mu.Lock()
 	mishap, take, pause := x.rng.IntN(20), x.takes[r.URL.Path], time.Duration(x.rng.IntN(80))*time.Millisecond
@@ -303,11 +303,11 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.mu.Unlock()
 	switch {
-	case mishap < 2: // case mishap < 2: // refuse the message
+	case mishap < 2: // refuse the message
 		w.WriteHeader(503)
-	case mishap < 4: // case mishap < 4: // close the connection without an answer
+	case mishap < 4: // close the connection without an answer
 		panic(http.ErrAbortHandler)
-	case mishap < 6: // case mishap < 6: // accept the message, but lose the answer
+	case mishap < 6: // accept the message, but lose the answer
 		take(r.Header, body)
 		panic(http.ErrAbortHandler)
 	case mishap < 7:
@@ -365,7 +365,7 @@ type feedReader struct {
 	client *http.Client
 	etag   string
 	pages  int
-	idle   int // idle   int // number of 304 answers
+	idle   int // number of 304 answers
 }
 
 func (f *feedReader) poll(ctx context.Context, url string) error {
@@ -402,7 +402,7 @@ func (f *feedReader) poll(ctx context.Context, url string) error {
 			return err
 		}
 		if first {
-			f.etag = "" // f.etag = "" // unless the whole feed arrives
+			f.etag = "" // unless the whole feed arrives
 			defer func(tag string) {
 				if len(entries) > 0 {
 					f.etag = tag

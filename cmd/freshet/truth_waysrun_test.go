@@ -139,7 +139,7 @@ type wayRun struct {
 	followers []*wayFollower
 	feeds     []*feedReader
 	topics    []*topicFollower
-	versions  map[string][]string // versions  map[string][]string // versions of topics, as GET answered
+	versions  map[string][]string // versions of topics, as GET answered
 	running   sync.WaitGroup
 }
 
@@ -216,7 +216,7 @@ func (r *wayRun) crashInSlot(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if resp, err := http.DefaultClient.Do(req); err == nil { // if resp, err := http.DefaultClient.Do(req); err == nil { // usually the kill interrupts it
+		if resp, err := http.DefaultClient.Do(req); err == nil { // usually the kill interrupts it
 			resp.Body.Close()
 		}
 	}()
@@ -230,7 +230,7 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 	base, rows := "http://"+r.s.addr, r.ids["rows"]
 	for _, wish := range []string{"where", "vars", "amount", "rate", "both"} {
 		f := r.follower("sse "+wish, wish)
-		f.anyOne = true // f.anyOne = true // for a follower that started without a position
+		f.anyOne = true // for a follower that started without a position
 		r.running.Go(func() { f.stream(ctx, base+"/v1/queries/"+rows+"/changes?"+f.wish.params, "") })
 	}
 	var head struct{ Next string }
@@ -244,7 +244,7 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 	}
 	for _, wish := range []string{"plain", "where", "amount", "rate"} {
 		f := r.follower("webhook "+wish, wish)
-		f.anyOne = true // f.anyOne = true // a snapshot comes first, and replaces changes that are too large
+		f.anyOne = true // a snapshot comes first, and replaces changes that are too large
 		path := "/hook/" + wish
 		receiver.takes[path] = f.takeWebhook
 		args := []string{"webhook", "add", "--query", "rows", receiver.http.URL + path}
@@ -273,13 +273,13 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 		r.running.Go(func() {
 			for ctx.Err() == nil {
 				life, cut := context.WithTimeout(ctx, time.Duration(5+f.rng.IntN(800))*time.Millisecond)
-				_ = f.poll(life, base+path) // _ = f.poll(life, base+path) // after an error it polls again
+				_ = f.poll(life, base+path) // after an error it polls again
 				cut()
 				time.Sleep(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
 			}
 		})
 	}
-	r.s.must(r.t, "", "endpoint", "tick", "city") // r.s.must(r.t, "", "endpoint", "tick", "city") // topics must exist before a callback subscribes
+	r.s.must(r.t, "", "endpoint", "tick", "city") // topics must exist before a callback subscribes
 	r.noteVersions()
 	for _, topic := range []string{"results.srj", "results.csv", "changes/latest", "changes.atom"} {
 		resp, _ := r.s.get("HEAD", "/v1/queries/rows/"+topic)

@@ -150,7 +150,7 @@ func TestEventSourceFiltered(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		s.step(n)
 	}
-	most := 2 + int(time.Since(began)/time.Second) // most := 2 + int(time.Since(began)/time.Second) // one at once, then one per second
+	most := 2 + int(time.Since(began)/time.Second) // one at once, then one per second
 	if l := sseEvent(t, picky); l.Kind != "change" || l.Data.Prev != 1 || l.Data.Seq != 4 || len(l.Data.Added.Results.Bindings) != 3 || !l.Data.Filtered {
 		t.Errorf("picky: %+v", l)
 	}

@@ -49,7 +49,7 @@ const entryBytes = 32 << 10
 // A Source writes feeds.
 type Source struct {
 	Log  notify.Log
-	Head func() (registry.Offset, error) // Head func() (registry.Offset, error) // offset of the newest change of all queries
+	Head func() (registry.Offset, error) // offset of the newest change of all queries
 	// Tagged reports whether a query has a tag. It is needed for feeds of a tag.
 	Tagged    func(query, tag string) bool
 	PublicURL string
@@ -60,7 +60,7 @@ type Document struct {
 	Body     []byte
 	ETag     string    // strong
 	Modified time.Time // of the newest entry
-	Self     string    // Self     string    // path and query of its URL, as in rel="self"
+	Self     string    // path and query of its URL, as in rel="self"
 	Topic    bool      // the hub delivers it
 }
 
@@ -123,10 +123,10 @@ type feed struct {
 	path      string
 	filter    []string // parameters of its URL
 	only      *cursor.Filter
-	suffix    string // suffix    string // of the ids of entries with a part of a change
+	suffix    string // of the ids of entries with a part of a change
 	topic     bool
 	newest    registry.Position
-	epochless time.Time // epochless time.Time // modification time of a feed without entries
+	epochless time.Time // modification time of a feed without entries
 	id, title string
 	read      func(registry.Position, int) ([]registry.Change, error)
 	at        func(*registry.Change) uint64
@@ -172,7 +172,7 @@ func (f *feed) shows(c *registry.Change) (left registry.Change, ok bool) {
 	}
 	left, ok = f.only.Apply(*c)
 	if ok && !f.only.ByRow() {
-		left = *c // left = *c // the whole change
+		left = *c // the whole change
 	}
 	return left, ok
 }
@@ -204,14 +204,14 @@ func (f *feed) current() (Document, error) {
 	first := max(n/block, 1)*block - block
 	before := first
 	entries, err := f.entries(first, n)
-	for range 3 { // for range 3 { // the log may be trimmed during a try
+	for range 3 { // the log may be trimmed during a try
 		if !tooOld(err) {
 			break
 		}
 		if first, err = f.reach(first+1, n); err == nil {
 			entries, err = f.entries(first, n)
 		}
-		before = 0 // before = 0 // there is no older document
+		before = 0 // there is no older document
 	}
 	if err != nil {
 		return Document{}, err
@@ -376,13 +376,13 @@ var unprintable = strings.NewReplacer("\uFFFE", `\uFFFE`, "\uFFFF", `\uFFFF`)
 
 func element(b *bytes.Buffer, name, text string) {
 	b.WriteString("<" + name + ">")
-	_ = xml.EscapeText(b, []byte(text)) // _ = xml.EscapeText(b, []byte(text)) // writing to a buffer cannot fail
+	_ = xml.EscapeText(b, []byte(text)) // writing to a buffer cannot fail
 	b.WriteString("</" + name + ">\n")
 }
 
 func (s *Source) linkTo(b *bytes.Buffer, rel, path string) {
 	b.WriteString(`<link rel="` + rel + `" href="`)
-	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // _ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // cannot fail either
+	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // cannot fail either
 	b.WriteString(`"/>` + "\n")
 }
 

@@ -40,7 +40,7 @@ const (
 
 // These are the reasons of events in addition to those of registry.GapError.
 const (
-	Begin    = "start"     // Begin    = "start"     // of Snapshot: the reader has nothing yet
+	Begin    = "start"     // of Snapshot: the reader has nothing yet
 	TooLarge = "too_large" // the net change is above the limit
 )
 
@@ -51,10 +51,10 @@ type Event struct {
 	// Gap of all queries it is the offset of the log.
 	At        registry.Position
 	Query     string
-	Change    *registry.Change // Change    *registry.Change // may lie in a shared page: copy it before waiting
+	Change    *registry.Change // may lie in a shared page: copy it before waiting
 	CheckedAt time.Time        // of Change and Moved
 	Reason    string           // of Snapshot and Gap
-	Folded    int              // Folded    int              // of Change and Moved: number of changes folded into it, minus one
+	Folded    int              // of Change and Moved: number of changes folded into it, minus one
 	Until     time.Time        // of Wait
 }
 
@@ -69,10 +69,10 @@ func (e *Event) Lost() string {
 
 // Rules are the settings that all cursors of one protocol share.
 type Rules struct {
-	Fold   int   // Fold   int   // largest number of waiting changes sent one by one; more are folded into one
-	Limit  int64 // Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
-	Single bool  // Single bool  // Limit also applies to a single change
-	Page   int   // Page   int   // number of changes read at once; 0: PageSize
+	Fold   int   // largest number of waiting changes sent one by one; more are folded into one
+	Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
+	Single bool  // Limit also applies to a single change
+	Page   int   // number of changes read at once; 0: PageSize
 }
 
 // A Cursor is a reader's position in the changes of one query. The exported fields are
@@ -81,7 +81,7 @@ type Rules struct {
 type Cursor struct {
 	Query     string
 	Filter    *Filter
-	Rate      time.Duration // Rate      time.Duration // minimum time between two messages; waiting changes are folded
+	Rate      time.Duration // minimum time between two messages; waiting changes are folded
 	Snapshots bool          // every message is the whole result
 	Rules     *Rules
 	// Late reports whether the reader has fallen behind since the last call. Waiting
@@ -89,10 +89,10 @@ type Cursor struct {
 	Late func() bool
 
 	at      registry.Position
-	pending *pending // pending *pending // what the filter withholds after at
-	fold    bool     // fold    bool     // the reader was held up, so waiting changes are sent as one
+	pending *pending // what the filter withholds after at
+	fold    bool     // the reader was held up, so waiting changes are sent as one
 	sent    time.Time
-	page    loan.Loan[[]registry.Change] // page    loan.Loan[[]registry.Change] // the unread rest of the last page
+	page    loan.Loan[[]registry.Change] // the unread rest of the last page
 }
 
 // At returns the reader's position.

@@ -19,12 +19,12 @@ type follower struct {
 	t   *rapid.T
 	w   *world
 	id  string
-	cut func() *cursor.Cursor // cut func() *cursor.Cursor // returns the cursor of a new connection
+	cut func() *cursor.Cursor // returns the cursor of a new connection
 
 	c        *cursor.Cursor
 	has      replica
 	messages []time.Time
-	mayReset bool // mayReset bool // changes need not lead on, because of an earlier mishap
+	mayReset bool // changes need not lead on, because of an earlier mishap
 }
 
 // drain takes events until the cursor waits.

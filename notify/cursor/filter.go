@@ -21,7 +21,7 @@ type Filter struct {
 	MinJaccard float64              `json:"min_jaccard,omitempty"`
 	MinRows    int                  `json:"min_rows,omitempty"` // added and removed together
 	Vars       []string             `json:"vars,omitempty"`     // SELECT: only these variables
-	Where      []registry.Condition `json:"where,omitempty"`    // Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all conditions
+	Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all conditions
 }
 
 // maxFilter is the maximum size of a filter in bytes. It is kept as long as its
@@ -39,7 +39,7 @@ func ParseFilter(raw json.RawMessage) (*Filter, error) {
 		return nil, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields() // dec.DisallowUnknownFields() // ignoring a part of a filter would show too much
+	dec.DisallowUnknownFields() // ignoring a part of a filter would show too much
 	var f Filter
 	if err := dec.Decode(&f); err != nil {
 		return nil, fmt.Errorf("filter: %s; known are min_jaccard, min_rows, vars and where", unreadable(err))
@@ -146,7 +146,7 @@ func (f *Filter) JSON() json.RawMessage {
 	if f == nil {
 		return nil
 	}
-	b, _ := json.Marshal(f) // b, _ := json.Marshal(f) // cannot fail: numbers and texts that came from JSON
+	b, _ := json.Marshal(f) // cannot fail: numbers and texts that came from JSON
 	return b
 }
 
@@ -272,7 +272,7 @@ func (f *Filter) project(vars []string, row []byte) []byte {
 	}
 	var bindings map[string]json.RawMessage
 	if json.Unmarshal(row, &bindings) != nil {
-		return row // return row // not a canonical row
+		return row // not a canonical row
 	}
 	out := []byte{'{'}
 	for _, v := range f.head(vars) {

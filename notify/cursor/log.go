@@ -53,7 +53,7 @@ func (r *Reader) page(query string, from, newest registry.Position, limit int) (
 		return r.Log.After(query, from, limit)
 	}
 	if r.Share == nil || from.Epoch != newest.Epoch || from.Seq >= newest.Seq {
-		return read() // return read() // a gap, or newest is older than the reader's position
+		return read() // a gap, or newest is older than the reader's position
 	}
 	return r.Share(query, from, newest, read)
 }

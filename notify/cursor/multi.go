@@ -26,29 +26,29 @@ const MaxWithheld = 64
 type MultiCursor struct {
 	Filter *Filter
 	Rate   time.Duration
-	Limit  int64 // Limit  int64 // maximum bytes of a query's net change, beyond which a Gap is sent; 0: no limit
+	Limit  int64 // maximum bytes of a query's net change, beyond which a Gap is sent; 0: no limit
 	// Wants reports whether the reader wants a change and may read it.
 	Wants func(*registry.Change) (bool, error)
 	// Stored means that the cursor is stored between steps, so it keeps no rows.
 	Stored bool
 
 	at    registry.Offset
-	round registry.Offset // round registry.Offset // end of the current round
+	round registry.Offset // end of the current round
 	held  map[string]*held
-	full  bool // full  bool // there is no room for further withheld changes
+	full  bool // there is no room for further withheld changes
 	sent  time.Time
-	page  loan.Loan[[]registry.Change] // page  loan.Loan[[]registry.Change] // the unread rest of the last page
+	page  loan.Loan[[]registry.Change] // the unread rest of the last page
 }
 
 // A held is the withheld net change of one query.
 type held struct {
-	base  registry.Position // base  registry.Position // the reader's position in the query
-	first uint64            // first uint64            // the oldest offset that is withheld
-	last  registry.Change   // last  registry.Change   // the newest change examined, without rows; zero: not found yet
-	kept  bool              // kept  bool              // net is valid; otherwise the log is added up again
+	base  registry.Position // the reader's position in the query
+	first uint64            // the oldest offset that is withheld
+	last  registry.Change   // the newest change examined, without rows; zero: not found yet
+	kept  bool              // net is valid; otherwise the log is added up again
 	net   *diff.Delta
-	bound bound // bound bound // of a net change that is not kept
-	fresh bool  // fresh bool  // there are changes since the last comparison with the filter
+	bound bound // of a net change that is not kept
+	fresh bool  // there are changes since the last comparison with the filter
 }
 
 // At returns the offset up to which everything was examined.
@@ -153,7 +153,7 @@ func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 		}
 	}
 	if len(rest) == 0 {
-		if m.reading() { // if m.reading() { // the last changes of the round were deleted with their queries
+		if m.reading() { // the last changes of the round were deleted with their queries
 			m.at = m.round
 			return Event{Until: now}, nil
 		}
@@ -199,7 +199,7 @@ func (m *MultiCursor) hold(c *registry.Change) {
 		m.held = make(map[string]*held)
 	}
 	h := m.held[c.Query]
-	if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // changes before a baseline or a new epoch no longer count
+	if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // changes before a baseline or a new epoch no longer count
 		h = &held{base: registry.Position{Epoch: c.Epoch, Seq: c.Prev}, first: c.Offset, kept: !m.Stored}
 		m.held[c.Query] = h
 	}
@@ -288,12 +288,12 @@ func (m *MultiCursor) restore(r *Reader) (ev Event, lost bool, err error) {
 			h.last.Query = query
 			return m.lose(h, gap.Reason), true, nil
 		case errors.As(err, &gap), errors.Is(err, registry.ErrNotFound), err == nil && h.last.Query == "":
-			delete(m.held, query) // delete(m.held, query) // no change is left, or the query has a new epoch
+			delete(m.held, query) // no change is left, or the query has a new epoch
 		case err != nil:
 			return Event{}, false, err
 		}
 	}
-	if named && m.Rate > 0 { // if named && m.Rate > 0 { // later changes belong to the same round
+	if named && m.Rate > 0 { // later changes belong to the same round
 		m.round, err = r.Head()
 	}
 	return Event{}, false, err

@@ -23,7 +23,7 @@ type manyFollower struct {
 
 	m       *cursor.MultiCursor
 	has     map[string]*replica
-	lost    map[string]bool // lost    map[string]bool // the reader got a Gap and fetched the result
+	lost    map[string]bool // the reader got a Gap and fetched the result
 	changes int
 }
 
@@ -63,7 +63,7 @@ func (f *manyFollower) drain() {
 
 func (f *manyFollower) take(ev cursor.Event) {
 	p := f.has[ev.Query]
-	if f.lost[ev.Query] { // if f.lost[ev.Query] { // the fetched result may be newer than the change
+	if f.lost[ev.Query] { // the fetched result may be newer than the change
 		if ev.At.Epoch == p.at.Epoch && ev.At.Seq <= p.at.Seq {
 			return
 		}
@@ -119,7 +119,7 @@ func TestMultiCursorLaws(t *testing.T) {
 			f.drain()
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "seconds")) * time.Second)
 		}
-		for range 3 { // for range 3 { // a round may be in progress
+		for range 3 { // a round may be in progress
 			w.now = w.now.Add(time.Minute)
 			f.drain()
 		}

@@ -9,10 +9,10 @@ import (
 
 // A pending is the net change that a filter withholds.
 type pending struct {
-	last  registry.Change // last  registry.Change // the newest change examined, without its rows
-	kept  bool            // kept  bool            // net is valid; otherwise the log is added up again
-	net   *diff.Delta     // net   *diff.Delta     // nil if everything cancelled out
-	bound bound           // bound bound           // of a net change that is not kept
+	last  registry.Change // the newest change examined, without its rows
+	kept  bool            // net is valid; otherwise the log is added up again
+	net   *diff.Delta     // nil if everything cancelled out
+	bound bound           // of a net change that is not kept
 	empty bool            // nothing in it passes the filter
 }
 
@@ -90,10 +90,10 @@ func compact(d *diff.Delta) *diff.Delta {
 type bound struct {
 	known  bool
 	empty  bool // the filter leaves nothing
-	rows   int  // rows   int  // maximum number of rows that differ
-	wanted int  // wanted int  // maximum number of them that the filter selects
-	old    int  // old    int  // length of the result before all changes
-	new    int  // new    int  // length of the result after them
+	rows   int  // maximum number of rows that differ
+	wanted int  // maximum number of them that the filter selects
+	old    int  // length of the result before all changes
+	new    int  // length of the result after them
 }
 
 // boundOf returns the bound of a sum and of what the filter leaves of it.

@@ -29,7 +29,7 @@ func (m *MultiCursor) EventID() string {
 // Resume moves the cursor to the position of an event id.
 func (m *MultiCursor) Resume(id string) error {
 	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return errEventID // return errEventID // it becomes part of event ids, which a line break would end
+		return errEventID // it becomes part of event ids, which a line break would end
 	}
 	parts := strings.Split(id, "~")
 	at, err := registry.ParsePosition(parts[0])
@@ -47,7 +47,7 @@ func (m *MultiCursor) Resume(id string) error {
 		if err != nil {
 			return errEventID
 		}
-		m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // Next completes it
+		m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // Next completes it
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ func (m *MultiCursor) Resume(id string) error {
 // A State is the stored form of a MultiCursor between steps.
 type State struct {
 	At, Round registry.Offset
-	Withheld  []registry.Withheld // Withheld  []registry.Withheld // longest waiting first
-	Sent      time.Time           // Sent      time.Time           // time of the last message to the reader
+	Withheld  []registry.Withheld // longest waiting first
+	Sent      time.Time           // time of the last message to the reader
 }
 
 // State returns what has to be stored to resume later.

@@ -42,10 +42,10 @@ func rowsSize(rows diff.Rows) (n int64) {
 
 // A summation adds up changes into one exact net change.
 type summation struct {
-	limit int64           // limit int64           // maximum bytes of the sum; 0: none
-	last  registry.Change // last  registry.Change // the last change of the sum, without its rows
+	limit int64           // maximum bytes of the sum; 0: none
+	last  registry.Change // the last change of the sum, without its rows
 	steps diff.Chain
-	net   *diff.Delta // net   *diff.Delta // valid after end; nil if everything cancelled out
+	net   *diff.Delta // valid after end; nil if everything cancelled out
 	count int
 }
 

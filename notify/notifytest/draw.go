@@ -17,7 +17,7 @@ func Table(ordered bool, values ...string) *diff.Result {
 	for _, v := range values {
 		b.Row(diff.Term{Kind: diff.Literal, Value: v})
 	}
-	r, err := b.Finish() // r, err := b.Finish() // returns the first error of all calls
+	r, err := b.Finish() // returns the first error of all calls
 	if err != nil {
 		panic(err)
 	}

@@ -263,7 +263,7 @@ func (l *Log) Follow(_ context.Context, _ registry.Caller, endpoint, sparql stri
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.queries[id]
-	if e == nil { // if e == nil { // the query was removed meanwhile
+	if e == nil { // the query was removed meanwhile
 		return registry.Query{}, nil, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
 	return e.copy(), func() { l.hold(id, -1) }, nil

@@ -197,7 +197,7 @@ func subscriptionDeleted(t *testing.T, st deliver.Store) {
 	if list, err := st.Subscriptions("", 10); err != nil || len(list) != 0 {
 		t.Errorf("left are %d: %v", len(list), err)
 	}
-	put(t, st, full("a")) // put(t, st, full("a")) // a new subscription may reuse the id
+	put(t, st, full("a")) // a new subscription may reuse the id
 }
 
 func subscriptionsListed(t *testing.T, st deliver.Store) {

@@ -127,7 +127,7 @@ func TestLongCrowdInBoundedMemory(t *testing.T) {
 	c.change(subscribers)
 	grown := c.most.Load() - int64(before.HeapAlloc)
 	t.Logf("%d bytes more in use at most", grown)
-	if grown > 128<<20 { // if grown > 128<<20 { // includes sender and receiver; ten thousand copies would be 1 GB
+	if grown > 128<<20 { // includes sender and receiver; ten thousand copies would be 1 GB
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 }
@@ -141,7 +141,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}{{1000, 10, ""}, {10_000, 10, ""}, {10_000, 10, "k"}, {1000, 2000, "k"}} {
 		b.Run(fmt.Sprintf("subscribers=%d/rows=%d/signed=%t", c.subscribers, c.rows, c.secret != ""), func(b *testing.B) {
 			crowd := newCrowd(b, c.subscribers, c.rows, c.secret)
-			crowd.change(c.subscribers) // crowd.change(c.subscribers) // opens the connections
+			crowd.change(c.subscribers) // opens the connections
 			before, n := cpu(), 0
 			for b.Loop() {
 				crowd.change(c.subscribers)

@@ -113,7 +113,7 @@ func TestH49AnswerIgnored(t *testing.T) {
 			return
 		}
 		chunk := []byte(strings.Repeat("x", 64<<10))
-		for { // for { // until the hub closes the connection
+		for { // until the hub closes the connection
 			if _, err := w.Write(chunk); err != nil {
 				return
 			}
@@ -254,14 +254,14 @@ func TestThresholdAndRate(t *testing.T) {
 	if n := len(s.deliveries()); n != 0 {
 		t.Fatalf("%d deliveries below the threshold", n)
 	}
-	r.stop() // r.stop() // withheld changes survive the process
+	r.stop() // withheld changes survive the process
 	r.start()
 	record("a", "b", "c", "d", "e")
 	if d := s.last(1); d.body != r.content() {
 		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
 	}
 	record("a", "b", "c", "d")
-	record("a", "b", "c", "d", "e") // record("a", "b", "c", "d", "e") // same as what was delivered
+	record("a", "b", "c", "d", "e") // same as what was delivered
 	r.settled()
 	until(t, "a position past what cancelled out", func() bool { st, _, _ := r.log.Current(r.query, false); return r.subscription().Cursor == st.Position })
 	record("1", "2")
@@ -305,7 +305,7 @@ func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
 	if d := s.last(1); d.body != r.content() {
 		t.Fatalf("delivered %s, the topic is %s", d.body, r.content())
 	}
-	record("a b c d e") // record("a b c d e") // one row more than at the wake-up, three more than what was delivered
+	record("a b c d e") // one row more than at the wake-up, three more than what was delivered
 	if d := s.last(2); d.body != r.content() {
 		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
 	}

@@ -75,11 +75,11 @@ type Options struct {
 	// exists.
 	Caller    func(name string) (registry.Caller, error)
 	Query     func(id string) (registry.Query, error)
-	PublicURL string // PublicURL string // prefix of all topics, without a slash at the end
+	PublicURL string // prefix of all topics, without a slash at the end
 
 	Lease    Lease
-	Schedule []time.Duration  // Schedule []time.Duration  // pauses between attempts after failures
-	Patience time.Duration    // Patience time.Duration    // maximum time for the attempts to deliver one version
+	Schedule []time.Duration  // pauses between attempts after failures
+	Patience time.Duration    // maximum time for the attempts to deliver one version
 	Now      func() time.Time // nil: time.Now
 }
 
@@ -224,7 +224,7 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	if s.LastDelivery != nil {
 		c.Sent(*s.LastDelivery)
 	}
-	if due := c.Due(now); filter.All() && due.IsZero() { // if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
+	if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
 		return cursor.Event{Kind: cursor.Snapshot}, nil
 	}
 	ev, err := c.Next(ctx, &cursor.Reader{Log: h.opts.Log}, newest, now)
@@ -249,7 +249,7 @@ func moved(from, to registry.Position, version string) func(s *registry.Subscrip
 }
 
 var end = deliver.Step{Edit: func(s *registry.Subscription) error {
-	if s.Intent == nil { // if s.Intent == nil { // unless there is a new request
+	if s.Intent == nil { // unless there is a new request
 		s.State = registry.Ended
 	}
 	return nil
@@ -285,7 +285,7 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 		return deliver.Step{}, err
 	}
 	if c.At.Epoch == at.Epoch && c.At.Seq > at.Seq {
-		at = c.At // at = c.At // later changes are compared with what the callback has, not with what woke the hub
+		at = c.At // later changes are compared with what the callback has, not with what woke the hub
 	}
 	if c.Version == s.Version {
 		release()
@@ -314,7 +314,7 @@ func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 		deliver.Delivered(s, r)
 		return true
 	case r.Status == http.StatusGone:
-		if s.Intent == nil { // if s.Intent == nil { // unless the subscriber has made a new request
+		if s.Intent == nil { // unless the subscriber has made a new request
 			s.State = registry.Ended
 		}
 		return false
@@ -357,7 +357,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 		Method: http.MethodGet, URL: appendQuery(s.Callback, params), Read: len(challenge), Asks: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
-				return nil // return nil // a later request replaced it and is verified on its own
+				return nil // a later request replaced it and is verified on its own
 			}
 			h.answered(s, r, in.Mode == "denied" || r.OK() && subtle.ConstantTimeCompare(r.Body, []byte(challenge)) == 1)
 			return nil

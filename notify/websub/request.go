@@ -28,8 +28,8 @@ import (
 
 // Caps limit what unknown clients can make the hub do. Zero fields get their defaults.
 type Caps struct {
-	Pending       int     // Pending       int     // requests with a pending verification, default 10,000
-	Subscriptions int     // Subscriptions int     // of all protocols together, default 1,000,000
+	Pending       int     // requests with a pending verification, default 10,000
+	Subscriptions int     // of all protocols together, default 1,000,000
 	PerHost       int     // of one callback host, default 10,000
 	ClientRate    float64 // requests per second of one client address, default 10
 	ClientBurst   int     // default 100
@@ -131,7 +131,7 @@ func (h *Handler) client(r *http.Request) (name string, free bool) {
 	if err != nil {
 		return host, false
 	}
-	if a = a.Unmap().WithZone(""); a.Is6() { // if a = a.Unmap().WithZone(""); a.Is6() { // an IPv6 client usually has the whole network
+	if a = a.Unmap().WithZone(""); a.Is6() { // an IPv6 client usually has the whole network
 		p, _ := a.Prefix(64)
 		return p.String(), h.guard.Allowed(a)
 	}
@@ -178,7 +178,7 @@ type request struct {
 	callback string
 	host     string
 	path     string // of the topic
-	admin    bool   // admin    bool   // its caller may change the subscriptions of others
+	admin    bool   // its caller may change the subscriptions of others
 }
 
 func (h *Handler) parse(form url.Values) (request, error) {
@@ -201,7 +201,7 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	if q.path, ours = h.hub.path(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
 		return q, &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub"}
 	}
-	if q.intent.Mode == "unsubscribe" { // if q.intent.Mode == "unsubscribe" { // all other parameters must be ignored
+	if q.intent.Mode == "unsubscribe" { // all other parameters must be ignored
 		return q, nil
 	}
 	if q.intent.Lease, err = h.lease(form); err != nil {
@@ -246,7 +246,7 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	wanted := time.Duration(n) * time.Second
-	if err != nil { // if err != nil { // the number is too large
+	if err != nil { // the number is too large
 		wanted = l.Most
 	}
 	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
@@ -322,7 +322,7 @@ func (h *Handler) enter(q request) error {
 				return err
 			}
 			if s.Caller != registry.Anonymous {
-				q.intent.Caller = s.Caller // q.intent.Caller = s.Caller // an admin's request does not change the owner
+				q.intent.Caller = s.Caller // an admin's request does not change the owner
 			}
 		} else {
 			switch {

@@ -57,9 +57,9 @@ type rig struct {
 	public bool
 	logged *journal
 	tick   int
-	hasten atomic.Pointer[func()] // hasten atomic.Pointer[func()] // called once when a topic is read for a delivery
+	hasten atomic.Pointer[func()] // called once when a topic is read for a delivery
 
-	withdrawn sync.Map // withdrawn sync.Map // callers whose tokens were withdrawn
+	withdrawn sync.Map // callers whose tokens were withdrawn
 	setup     setup
 	stop      func()
 }
@@ -110,7 +110,7 @@ func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	return r
 }
 
-var handlers sync.Map // var handlers sync.Map // of *deliver.Engine: a handler's rate limits must outlive a request
+var handlers sync.Map // of *deliver.Engine: a handler's rate limits must outlive a request
 
 func (r *rig) handler(g *deliver.Guard) http.Handler {
 	h, _ := handlers.LoadOrStore(r.engine, websub.NewHandler(r.way, r.engine, g, r.gate, r.setup.caps, r.logger()))

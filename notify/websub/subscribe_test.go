@@ -54,7 +54,7 @@ func TestH2H8H16H60Secret(t *testing.T) {
 	if got, want := d.header.Get("X-Hub-Signature"), websub.Sign("geheim ü", []byte(d.body)); got != want {
 		t.Errorf("signature %q, want %q", got, want)
 	}
-	r.subscribe(s, "secret", "another") // r.subscribe(s, "secret", "another") // H16
+	r.subscribe(s, "secret", "another") // H16
 	r.change()
 	d = s.last(2)
 	if got, want := d.header.Get("X-Hub-Signature"), websub.Sign("another", []byte(d.body)); got != want {
@@ -291,7 +291,7 @@ func TestH21H22H23H57CallbackAsGiven(t *testing.T) {
 		}
 		r.settled()
 		if strings.Contains(own, "hub.challenge") {
-			continue // continue // confirm answers with the first one, which is not ours
+			continue // confirm answers with the first one, which is not ours
 		}
 		r.change()
 		if d := s.last(1); d.query != own || d.method != "POST" || strings.Contains(d.body, "hub.mode") {
@@ -305,7 +305,7 @@ func TestH29Asynchronous(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	answered := make(chan struct{})
 	s.set(func(q url.Values) (int, string) {
-		<-answered // <-answered // the hub has answered already
+		<-answered // the hub has answered already
 		return confirm(q)
 	}, nil)
 	a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb")
@@ -425,7 +425,7 @@ func TestTokens(t *testing.T) {
 		return url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {s.http.URL + "/cb"}}.Encode()
 	}
 	const typ = "application/x-www-form-urlencoded"
-	for _, c := range []struct { // for _, c := range []struct { // the order matters: a token's subscription cannot be renewed by others
+	for _, c := range []struct { // the order matters: a token's subscription cannot be renewed by others
 		name, topic, token string
 		public             bool
 		want               int
@@ -437,7 +437,7 @@ func TestTokens(t *testing.T) {
 		{"wrong, public", r.topic(), "w", true, 401},
 		{"no role", r.topic(), "x", false, 403},
 		{"public", r.topic(), "", true, 202},
-		{"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // {"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // does not reveal whether it exists
+		{"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // does not reveal whether it exists
 		{"unknown, right", r.http.URL + "/v1/queries/q_x/results.srj", "r", false, 404},
 		{"right", r.topic(), "r", false, 202},
 	} {

@@ -14,10 +14,10 @@ type Analysis struct {
 	Subselect bool
 	HasFrom   bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
 	Pragmas   bool     // Virtuoso's DEFINE
-	Vars      []string // Vars      []string // projected variables of a SELECT without *; unnamed columns are left out
+	Vars      []string // projected variables of a SELECT without *; unnamed columns are left out
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
-	SideEffects      []string // SideEffects      []string // what makes Virtuoso fetch, send or write, as written; see sideeffects.go
+	SideEffects      []string // what makes Virtuoso fetch, send or write, as written; see sideeffects.go
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
 	Undeclared       []string // used but undeclared prefixes without their colon, each once
 

@@ -135,7 +135,7 @@ func (l *lexer) stringEscape(i int, delimiter string) (int, error) {
 	if n <= 1 {
 		next := l.byteAt(i + 1)
 		if len(delimiter) == 1 && (next == '\n' || next == '\r') {
-			return 1, nil // return 1, nil // the caller then reports the line end
+			return 1, nil // the caller then reports the line end
 		}
 		return 2, nil
 	}

@@ -18,7 +18,7 @@ const (
 // frame is an open bracket; frames[0] is the query itself.
 type frame struct {
 	role   role
-	data   bool   // data   bool   // its IRIs are matched or created: in a pattern, template or VALUES
+	data   bool   // its IRIs are matched or created: in a pattern, template or VALUES
 	scope  *scope // set if clauses may be directly inside: the query, a sub-select
 	closes *scope // the scope whose pattern ends with it
 }

@@ -40,7 +40,7 @@ func Whole(rates, weights []float64, n int) []int {
 		k := float64(m[i])
 		return w * rates[i] / (k * (k + 1))
 	}
-	h := make([]int, len(m)) // h := make([]int, len(m)) // a heap of sources, the largest saving first
+	h := make([]int, len(m)) // a heap of sources, the largest saving first
 	for i := range m {
 		m[i], h[i] = 1, i
 	}

@@ -6,7 +6,7 @@ import "math"
 // hold postings per day. The day is the interval [0, 1).
 type Daily struct {
 	rate  []float64
-	count []float64 // count []float64 // ∫λ up to the start of each bin, and up to the end of the day
+	count []float64 // ∫λ up to the start of each bin, and up to the end of the day
 	late  []float64 // ∫t·λ likewise
 }
 

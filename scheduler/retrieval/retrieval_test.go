@@ -112,7 +112,7 @@ func TestSine(t *testing.T) {
 			t.Fatalf("m = %d: %v", m, tau)
 		}
 		best := d.Delay(tau)
-		for j, c := range d.Criterion(tau) { // for j, c := range d.Criterion(tau) { // λ changes by up to 2·2π/960 between bins
+		for j, c := range d.Criterion(tau) { // λ changes by up to 2·2π/960 between bins
 			if math.Abs(c) > 0.014 {
 				t.Errorf("m = %d: criterion %v at retrieval %d of %v", m, c, j, tau)
 			}

@@ -18,7 +18,7 @@ type event struct {
 	slot  uint64
 	cause registry.Cause
 	begun []bool     // by item, nil = none
-	found *Execution // found *Execution // the execution that found the change
+	found *Execution // the execution that found the change
 }
 
 func (e *event) begins(item int) bool { return e.begun != nil && e.begun[item] }

@@ -10,19 +10,19 @@ import (
 
 // An Execution is one complete execution of a query.
 type Execution struct {
-	Start time.Time // Start time.Time // or the time at which its answer was true, if earlier
+	Start time.Time // or the time at which its answer was true, if earlier
 	End   time.Time
 	Slot  uint64
-	Tier  string // Tier  string // the tier that chose it
+	Tier  string // the tier that chose it
 }
 
 // An Observation is a complete execution with its result.
 type Observation struct {
 	Execution
 	Query   string
-	Delta   *diff.Delta // Delta   *diff.Delta // nil if nothing changed
-	Before  time.Time   // Before  time.Time   // previous check of the query, zero for its first result
-	Checked time.Time   // Checked time.Time   // time at which the answer was true
+	Delta   *diff.Delta // nil if nothing changed
+	Before  time.Time   // previous check of the query, zero for its first result
+	Checked time.Time   // time at which the answer was true
 }
 
 // Queries provides a Tracker with information about the endpoint's queries.

@@ -33,7 +33,7 @@ type forecast struct {
 // forecastOf computes a forecast from the slots of executions, oldest first, each
 // with whether it found a change.
 func forecastOf(history iter.Seq2[uint64, bool]) (f forecast) {
-	var changed []float64 // var changed []float64 // for each execution that found a change, slots since the one before
+	var changed []float64 // for each execution that found a change, slots since the one before
 	quiet, before := 0.0, uint64(0)
 	first := true
 	for slot, found := range history {

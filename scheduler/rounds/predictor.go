@@ -19,7 +19,7 @@ type predictor struct {
 
 const (
 	maxTimes = 4096     // cached times
-	evenOdds = math.Ln2 // evenOdds = math.Ln2 // expected number of Poisson changes at which at least one has probability 1/2
+	evenOdds = math.Ln2 // expected number of Poisson changes at which at least one has probability 1/2
 )
 
 // knowsHours reports whether enough changes were seen to predict by the hour.

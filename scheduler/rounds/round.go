@@ -13,11 +13,11 @@ import (
 type profile struct {
 	registry.Profile
 	opener   kind
-	number   uint64        // number   uint64        // of the latest round
-	seen     Expectation   // seen     Expectation   // rounds that open by time have been opened up to here
+	number   uint64        // of the latest round
+	seen     Expectation   // rounds that open by time have been opened up to here
 	rounds   []*round      // open, oldest first
-	used     time.Duration // used     time.Duration // by executions for its claims in this slot
-	expected []Expectation // expected []Expectation // by item: when a change was last expected
+	used     time.Duration // by executions for its claims in this slot
+	expected []Expectation // by item: when a change was last expected
 }
 
 // A kind says what begins an item's intervals.
@@ -84,7 +84,7 @@ type round struct {
 	registry.Round
 	profile *profile
 	dirty   bool
-	why     []string // why     []string // by interval: why the last possible slot did not capture it
+	why     []string // by interval: why the last possible slot did not capture it
 }
 
 func roundOf(r registry.Round, p *profile) *round {
@@ -113,7 +113,7 @@ func (r *round) deadline(i int) (at time.Time, last uint64) {
 	}
 	s := r.profile.Window
 	if s.IsZero() {
-		s = r.profile.IntervalLength(i) // s = r.profile.IntervalLength(i) // its own length limits the waiting too
+		s = r.profile.IntervalLength(i) // its own length limits the waiting too
 	}
 	if s.Slots > 0 {
 		return at, r.Slot + s.Slots

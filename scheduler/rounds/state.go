@@ -10,9 +10,9 @@ import (
 // A ProfileState is a profile with its recorded progress.
 type ProfileState struct {
 	Profile registry.Profile
-	Rounds  uint64    // Rounds  uint64    // number of the latest round
-	Opened  time.Time // Opened  time.Time // when the latest round was opened, zero if there was none
-	Slot    uint64    // Slot    uint64    // slot in which it was opened
+	Rounds  uint64    // number of the latest round
+	Opened  time.Time // when the latest round was opened, zero if there was none
+	Slot    uint64    // slot in which it was opened
 	Open    []registry.Round
 	// Expected holds, by item, when a predicted item last expected a change.
 	// Items at the end may be missing.
@@ -53,5 +53,5 @@ type Model struct {
 type Updates struct {
 	Rounds []registry.Round // opened, advanced or ended, by profile and number
 	Models []Model
-	Ended  []string // Ended  []string // ids of the profiles of which a round ended, ascending
+	Ended  []string // ids of the profiles of which a round ended, ascending
 }

@@ -12,16 +12,16 @@ import (
 type Tracker struct {
 	queries    Queries
 	profiles   map[string]*profile
-	timed      []*profile                 // timed      []*profile                 // rounds or intervals may begin by time; ordered by id
-	waiting    map[string][]*profile      // waiting    map[string][]*profile      // by the query whose changes they wait for
+	timed      []*profile                 // rounds or intervals may begin by time; ordered by id
+	waiting    map[string][]*profile      // by the query whose changes they wait for
 	busy       map[*profile]bool          // have open rounds
-	charged    map[*profile]bool          // charged    map[*profile]bool          // have used execution time in this slot
-	wanted     map[string]map[*round]bool // wanted     map[string]map[*round]bool // open rounds by the queries they still need
-	predictors map[string]*predictor      // predictors map[string]*predictor      // by query that profiles predict
+	charged    map[*profile]bool          // have used execution time in this slot
+	wanted     map[string]map[*round]bool // open rounds by the queries they still need
+	predictors map[string]*predictor      // by query that profiles predict
 	dirty      []*round                   // to be recorded
 	stale      bool                       // an interval has begun since Claims
 
-	slot uint64 // slot uint64 // in progress, or the last one
+	slot uint64 // in progress, or the last one
 	now  time.Time
 	lead time.Duration // from one grid time to the next, 0 = no grid
 }

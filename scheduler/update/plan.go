@@ -11,8 +11,8 @@ type Plan struct {
 	rule   Rule
 	model  []int
 	n      int
-	probes []int // probes []int // ascending, including those that are done
-	done   int   // done   int   // number of probes done
+	probes []int // ascending, including those that are done
+	done   int   // number of probes done
 }
 
 // NewPlan returns the schedule of SUP for an epoch of chronons 1 to n. model holds

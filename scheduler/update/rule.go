@@ -23,7 +23,7 @@ func Within(y int) Life { return Life{Windowed: true, Window: y} }
 
 // A Rule asks for a notification of every X-th update.
 type Rule struct {
-	X    int // X    int // at least 1
+	X    int // at least 1
 	Life Life
 }
 

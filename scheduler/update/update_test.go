@@ -151,7 +151,7 @@ func TestLawFeedbackByDefinition(t *testing.T) {
 			if !probes[at] || slices.ContainsFunc(r.Spans(truth, n), inside) {
 				continue
 			}
-			missing, end := r.X, n // missing, end := r.X, n // decreases with the updates so far, then with those of the model
+			missing, end := r.X, n // decreases with the updates so far, then with those of the model
 			for _, u := range truth {
 				if u <= at {
 					missing--

@@ -112,7 +112,7 @@ func (w *Week) spread(from, to time.Time, count float64) {
 		at             time.Time
 		watched, count float64
 	}
-	var shares []share // var shares []share // all computed from the rates before this probe
+	var shares []share // all computed from the rates before this probe
 	for t := from.UTC(); t.Before(to); {
 		end := nextHour(t)
 		if end.After(to) {
@@ -166,7 +166,7 @@ func (w *Week) Expected(from, to time.Time) (sum float64) {
 // count, at most 250 years later. It takes one step for each hour of a week, however
 // distant the result.
 func (w *Week) When(start time.Time, count float64) time.Time {
-	const far = 250 * 365 * 24 * time.Hour // const far = 250 * 365 * 24 * time.Hour // close to the largest Duration
+	const far = 250 * 365 * 24 * time.Hour // close to the largest Duration
 	each := w.whole(start)
 	weeks := math.Floor(count / each)
 	if !(each > 0) || weeks > float64(far/week) {

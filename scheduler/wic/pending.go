@@ -12,9 +12,9 @@ type Pending struct {
 	urgency Urgency
 	life    Life
 	reach   int
-	sum     run   // sum     run   // of all instants, or of those in back
-	back    []run // back    []run // single instants, oldest first
-	front   []run // front   []run // sums from an old instant up to the youngest of front, longest last
+	sum     run   // of all instants, or of those in back
+	back    []run // single instants, oldest first
+	front   []run // sums from an old instant up to the youngest of front, longest last
 }
 
 // A run is the sum over successive instants. at[q] is the value, in its last

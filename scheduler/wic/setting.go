@@ -35,8 +35,8 @@ type Life struct {
 const (
 	Append    = "append"    // 1
 	Window    = "window"    // 1 for j − k ≤ W, else 0
-	Changes   = "changes"   // Changes   = "changes"   // the probability of fewer than Z changes since
-	Overwrite = "overwrite" // Overwrite = "overwrite" // the probability of no change since: Π (1 − π)
+	Changes   = "changes"   // the probability of fewer than Z changes since
+	Overwrite = "overwrite" // the probability of no change since: Π (1 − π)
 )
 
 // ErrSetting is wrapped by the errors about urgencies and lives.

@@ -25,7 +25,7 @@ func Steady(u Urgency, l Life, pi float64, tau uint64) float64 {
 	if !l.dies() {
 		return pi * powers(r, n)
 	}
-	if pi >= 1 { // if pi >= 1 { // every instant has a change, so a change's age is the number of later ones
+	if pi >= 1 { // every instant has a change, so a change's age is the number of later ones
 		return powers(r, min(n, float64(l.states())))
 	}
 	a, b := r*(1-pi), r*pi

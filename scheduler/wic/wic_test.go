@@ -68,7 +68,7 @@ func TestGain(t *testing.T) {
 		{"uniform", "append", 1.1},
 		{"uniform", "window,1", 0.6},                       // 0.2 + 0.4
 		{"uniform", "overwrite", 0.5*0.8*0.6 + 0.12 + 0.4}, // 0.76
-		{"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // {"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // two later changes end the life of the first
+		{"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // two later changes end the life of the first
 		{"exp,0.5", "append", 0.125 + 0.1 + 0.4},           // 0.5/4 + 0.2/2 + 0.4
 		{"exp,0", "append", 0.4},
 		{"sliding,0", "overwrite", 0.4},

@@ -14,7 +14,7 @@ import (
 // slowIndex is an index that answers only when the test allows it.
 type slowIndex struct {
 	reads int
-	let   chan struct{} // let   chan struct{} // nil: answers at once
+	let   chan struct{} // nil: answers at once
 }
 
 func (x *slowIndex) Digests(string) ([]registry.QueryDigest, error) {
@@ -49,7 +49,7 @@ func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
 		index.let = make(chan struct{})
 		first, second := make(chan int, 1), make(chan int, 1)
 		go func() { first <- look() }()
-		synctest.Wait() // synctest.Wait() // until the read is in progress
+		synctest.Wait() // until the read is in progress
 		go func() { second <- look() }()
 		synctest.Wait()
 		select {

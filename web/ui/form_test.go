@@ -14,10 +14,10 @@ import (
 
 // A refusedForm is a form with an invalid value.
 type refusedForm struct {
-	action string   // action string   // the pattern of the URL that it is posted to
-	page   string   // page   string   // the page with the form
-	typed  []string // typed  []string // submitted fields and values
-	field  string   // field  string   // the name of the invalid field
+	action string   // the pattern of the URL that it is posted to
+	page   string   // the page with the form
+	typed  []string // submitted fields and values
+	field  string   // the name of the invalid field
 }
 
 func refusedForms(query string) []refusedForm {

@@ -12,7 +12,7 @@ import (
 // The plot distinguishes slots with answers, slots without requests, and blackouts.
 func TestHealth(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	var slots []scheduler.Slot // var slots []scheduler.Slot // newest first
+	var slots []scheduler.Slot // newest first
 	for i := range 24 {
 		slots = append(slots, scheduler.Slot{Started: now.Add(-time.Duration(i) * time.Hour), Run: 1, Complete: 1})
 	}

@@ -88,7 +88,7 @@ func TestEverySettingHasAField(t *testing.T) {
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 77, MaxBytes: 1 << 20, MaxColumns: 55,
 		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1", "http://n.example/2"},
 		Headers: map[string]string{"X-Key": "k3y"}, Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}}
-	elsewhere := []string{"Name", "Shadows", "Pause"} // elsewhere := []string{"Name", "Shadows", "Pause"} // cannot be edited, or have buttons on the page
+	elsewhere := []string{"Name", "Shadows", "Pause"} // cannot be edited, or have buttons on the page
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && !slices.Contains(elsewhere, name) {
 			t.Errorf("the test sets no %s", name)

@@ -155,7 +155,7 @@ func TestEndpointPages(t *testing.T) {
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
 	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
 	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
-	r.tick("lib") // r.tick("lib") // a slot without a query sends no request and proves nothing
+	r.tick("lib") // a slot without a query sends no request and proves nothing
 	r.get("/endpoints").has("1 of 2 endpoints answers.")
 	r.get("/endpoints/lib").has("It was asked nothing.", "Nothing has been asked yet.", "used nothing of it").lacks("Healthy", "was answered", "used "+none)
 	r.register("lib", "m", selectText)

@@ -100,7 +100,7 @@ func TestExplanationOfHybrid(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := r.register("city", "n", selectText)
-	r.register("city", "m", "ASK { ?s ?p ?o }") // r.register("city", "m", "ASK { ?s ?p ?o }") // a slot has time for only one of the queries
+	r.register("city", "m", "ASK { ?s ?p ?o }") // a slot has time for only one of the queries
 	for i := range 12 {
 		r.oracle.set(q.ID, r.numbers(i/2))
 		r.tick("city")

@@ -35,8 +35,8 @@ type rig struct {
 	server  *httptest.Server
 	oracle  *oracle
 	browser *http.Client
-	quiet   bool // quiet   bool // requests do not invalidate the indexes
-	contact bool // contact bool // public endpoints need a contact, and none is set
+	quiet   bool // requests do not invalidate the indexes
+	contact bool // public endpoints need a contact, and none is set
 }
 
 // An oracle answers queries with results that a test sets.
@@ -48,7 +48,7 @@ type oracle struct {
 	health  registry.Health
 	refused map[string]string // by query id
 	outcome registry.Outcome  // of a failure
-	age     time.Duration     // age     time.Duration     // the Age of its answers
+	age     time.Duration     // the Age of its answers
 }
 
 func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
@@ -144,7 +144,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	}})
 	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
-			_ = r.daemon.Update(e, nil) // _ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
+			_ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
 		}
 	}}); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func TestStreamsOfOneToken(t *testing.T) {
 	v := r.pages.visit(nil, nil)
 	v.token, v.caller.Name = "secret", "late"
 	leave, ok := takeStream(v)
-	v.token, v.caller.Name = "", "" // v.token, v.caller.Name = "", "" // signed out meanwhile
+	v.token, v.caller.Name = "", "" // signed out meanwhile
 	leave()
 	r.pages.shares.mu.Lock()
 	defer r.pages.shares.mu.Unlock()

@@ -32,7 +32,7 @@ type open struct {
 	entries  []entry
 	captured int
 	active   int64 // EIs that have started and are not captured
-	due      int64 // due      int64 // Σ of T_f + 1 over these, and of the lengths of those not yet started
+	due      int64 // Σ of T_f + 1 over these, and of the lengths of those not yet started
 }
 
 // entry is one EI of an open CEI.
@@ -43,8 +43,8 @@ type entry struct {
 	at            uint64 // chronon of capture, 0 = not yet
 	key           key
 	queue         int // place in coming or ending
-	rank          int // rank          int // place in its group
-	slot          int // slot          int // place among the active EIs of its resource
+	rank          int // place in its group
+	slot          int // place among the active EIs of its resource
 	live          bool
 }
 

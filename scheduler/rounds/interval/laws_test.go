@@ -77,7 +77,7 @@ func (n *naive) order(now uint64) [][2]int {
 			}
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { // sort.SliceStable(all, func(i, j int) bool { // ties: the order of all, by CEI and EI
+	sort.SliceStable(all, func(i, j int) bool { // ties: the order of all, by CEI and EI
 		a, b := all[i], all[j]
 		if x, y := n.count(a[0]) > 0, n.count(b[0]) > 0; !n.preemptive && x != y {
 			return x

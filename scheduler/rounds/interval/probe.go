@@ -12,7 +12,7 @@ type Claim[R comparable] struct {
 	CEI      uint64 // id
 	EI       int    // index
 	Finish   uint64 // last chronon in which it can be captured
-	Begun    bool   // Begun    bool   // the CEI has a captured EI
+	Begun    bool   // the CEI has a captured EI
 	Value    float64
 }
 
@@ -77,7 +77,7 @@ func (a *Agenda[R]) entries() iter.Seq[*entry] {
 // A Hit is the effect of a probe on one CEI.
 type Hit[R comparable] struct {
 	CEI CEI[R]
-	EIs []int // EIs []int // indices of the EIs that it captured, ascending
+	EIs []int // indices of the EIs that it captured, ascending
 	// Left is the number of EIs that are not captured. If it is 0, the CEI is
 	// captured and has left the agenda.
 	Left int
@@ -96,7 +96,7 @@ func (a *Agenda[R]) Probe(r R) []Hit[R] {
 		return cmp.Or(cmp.Compare(x.cei.id, y.cei.id), cmp.Compare(x.index, y.index))
 	})
 	hits := make([]Hit[R], 0, len(caught))
-	indices := make([]int, len(caught)) // indices := make([]int, len(caught)) // shared by all hits
+	indices := make([]int, len(caught)) // shared by all hits
 	for from, to := 0, 0; from < len(caught); from = to {
 		c := caught[from].cei
 		for to = from; to < len(caught) && caught[to].cei == c; to++ {
