@@ -334,7 +334,7 @@ func TestDebtIsExplained(t *testing.T) {
 		until(90 * time.Second) // slots of minutes 0 and 1: 4 s, then 24 s; 14 s are owed
 		w.register("b")
 		x := w.explain("q_a")
-		if x.Code != scheduler.CodeDebt || !strings.Contains(x.Why, "waits until the debt of 14s is repaid, 5s a slot") || x.PassedOver != nil || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
+		if x.Code != plan.CodeDebt || !strings.Contains(x.Why, "waits until the debt of 14s is repaid, 5s a slot") || x.PassedOver != nil || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
 			t.Errorf("it needs 14 s; slots repay 5, 5 and 4 s, and the third owes nothing more: %+v", x)
 		}
 		until(150 * time.Second)
@@ -342,7 +342,7 @@ func TestDebtIsExplained(t *testing.T) {
 		if x.PassedOver == nil || !strings.Contains(x.PassedOver.Reason, "had 5s of its 10s") || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
 			t.Errorf("passed over while a debt was repaid: %+v, %+v", x, x.PassedOver)
 		}
-		if x = w.explain("q_b"); !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.Code != scheduler.CodeOrder {
+		if x = w.explain("q_b"); !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.Code != plan.CodeOrder {
 			t.Errorf("its 4 s fit what repaying leaves: %+v", x)
 		}
 		until(270 * time.Second)

@@ -24,26 +24,17 @@ type Explanation struct {
 	Inputs     map[string]float64 `json:"inputs"`   // what the rank was computed from
 	Estimate   registry.Duration  `json:"estimate"` // expected execution time, 0 = unknown
 	Why        string             `json:"why"`      // one sentence for readers
-	Code       string             `json:"code"`     // the reason as a word: a constant Code…, or a tier
+	Code       string             `json:"code"`     // the reason as a word: a constant Code… here or in package plan, or a tier
 	LastRun    policy.Run         `json:"last_run"`
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
 
-// The codes of explanations. If a tier puts a query before others, the code is the
-// tier.
+// The codes of explanations besides those of package plan. If a tier puts a query before
+// others, the code is the tier.
 const (
 	CodePlanning = "planning" // the order is being computed
 	CodeClosed   = "closed"   // the next slot sends no requests
-	CodeRunning  = plan.CodeRunning
-	CodePaused   = plan.CodePaused
-	CodeInactive = plan.CodeInactive
-	CodeBackOff  = plan.CodeBackOff
-	CodeCut      = plan.CodeCut
-	CodeTooSoon  = plan.CodeTooSoon
-	CodeNotDue   = plan.CodeNotDue
-	CodeDebt     = plan.CodeDebt
-	CodeOrder    = plan.CodeOrder
 )
 
 // PassedOver is the last slot in which a query was eligible but did not run.

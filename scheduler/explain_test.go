@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 		w.register("a")
 		w.run()
 		synctest.Wait() // the slot of minute 0 runs
-		if x := w.explain("q_a"); x.Eligible || x.Code != scheduler.CodeRunning || x.Slot != 1 {
+		if x := w.explain("q_a"); x.Eligible || x.Code != plan.CodeRunning || x.Slot != 1 {
 			t.Errorf("while it runs: %+v", x)
 		}
 		w.register("late")
@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("passed over: %+v, %+v", x, x.PassedOver)
 		}
 		// At rank 3, with 4 s each, 8 s come before it: it still runs in this slot.
-		if x = w.explain("q_late"); x.Rank != 3 || x.Code != scheduler.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
+		if x = w.explain("q_late"); x.Rank != 3 || x.Code != plan.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
 			t.Errorf("last in the order: %+v", x)
 		}
 		w.register("fails")
@@ -78,10 +78,10 @@ func TestExplain(t *testing.T) {
 			t.Errorf("after the first failure it may run in the next slot: %+v", x)
 		}
 		until(270 * time.Second) // slot 5: the second failure, out until slot 7
-		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || x.Code != scheduler.CodeBackOff || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
+		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || x.Code != plan.CodeBackOff || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
 			t.Errorf("backing off: %+v", x)
 		}
-		if x = w.explain("q_paused"); x.Eligible || x.Code != scheduler.CodePaused || x.Why != "it is paused" || !x.NextDue.IsZero() {
+		if x = w.explain("q_paused"); x.Eligible || x.Code != plan.CodePaused || x.Why != "it is paused" || !x.NextDue.IsZero() {
 			t.Errorf("paused: %+v", x)
 		}
 		if _, err := w.loop.Explain("q_nobody"); !errors.Is(err, registry.ErrNotFound) {
@@ -185,7 +185,7 @@ func TestExplainDue(t *testing.T) {
 		// Baseline in slot 1 (minute 0), due in slot 2 (minute 1); ttl 2: due in slot 4
 		// (minute 3); ttl 4: due in slot 8 (minute 7).
 		x := w.explain("q_a")
-		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != scheduler.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
+		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != plan.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
 		}
 		due, err := w.loop.Due([]string{"q_a", "q_nobody"})

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -302,7 +303,7 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 
 func (m *memory) Explain(_, query string) (scheduler.Explanation, error) {
 	q, err := m.Query(query)
-	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Code: scheduler.CodeOrder, Rank: 1, Of: 2,
+	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Code: plan.CodeOrder, Rank: 1, Of: 2,
 		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: policy.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
 		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -323,7 +324,7 @@ func chanceOf(s policy.Stats, x scheduler.Explanation) (float64, bool) {
 // whySay states the main reason in one sentence. For a ranked query this is the input
 // that determines its rank; for others it is the scheduler's reason.
 func whySay(x scheduler.Explanation, chance float64, known bool) string {
-	if x.Code != scheduler.CodeOrder {
+	if x.Code != plan.CodeOrder {
 		return sentence(x.Why)
 	}
 	place := "It is " + ordinal(x.Rank) + " of " + count(x.Of) + " in the order of " + x.Policy
