@@ -14,7 +14,7 @@ type requestLimiter struct {
 	last   *lastRequest
 }
 
-// lastRequest is when the last request ended.
+// lastRequest records when the last request ended.
 type lastRequest struct {
 	mu    sync.Mutex
 	ended time.Time

@@ -114,7 +114,7 @@ func (k *onceCache[K, V]) drop(m *cacheEntry[K, V]) {
 	delete(k.byKey, m.key)
 }
 
-// sweep drops what was not asked for since the last one.
+// sweep drops the entries that were not used since the last sweep.
 func (k *onceCache[K, V]) sweep() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

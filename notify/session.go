@@ -91,7 +91,7 @@ func (s *session) close() {
 	s.gone()
 }
 
-// take does what the client asks for, and returns false at the end.
+// take handles one message of the client. It returns false when the session ends.
 func (s *session) take(in *inbound) bool {
 	s.mu.Lock()
 	if !s.over {

@@ -15,9 +15,9 @@ type Store interface {
 	// transaction and is returned unchanged.
 	EditQueries(n Names, edit func(q *Query, others []*Query, found bool) error) (Query, error)
 
-	// FindName lists at most this many queries that a caller gave a name, or any
-	// holder if caller is "", oldest first. If public is true it lists only public
-	// ones.
+	// FindName lists the queries to which the caller gave the name, oldest first and
+	// at most most of them. If caller is "", the name of any holder counts. If public
+	// is true, only public queries are listed.
 	FindName(caller, name string, public bool, most int) ([]Query, error)
 
 	// CountQueries counts the queries of an endpoint, or of all endpoints for "".

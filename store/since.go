@@ -93,8 +93,7 @@ func (d *DB) parseRecord(v []byte) (record, error) {
 	return r, err
 }
 
-// removed lists the removed queries. A query that was registered again is not listed:
-// its entry is among the others.
+// removed lists the queries that were removed and not registered again.
 func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
 	c := tx.Bucket(bRemovals).Cursor()
 	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {

@@ -115,8 +115,8 @@ type Followers interface {
 
 // Rechecks reports changes of tokens.
 type Rechecks interface {
-	// Rechecked is closed when the tokens of followers are to be checked again,
-	// which happens every Limits.Recheck in any case.
+	// Rechecked returns a channel that is closed when the tokens of followers have to
+	// be checked again. They are also checked every Limits.Recheck.
 	Rechecked() <-chan struct{}
 }
 

@@ -29,9 +29,9 @@ func (h *recordingSource) newCheckpoints(resuming bool) *checkpoints {
 	return &checkpoints{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
 }
 
-// begin removes the marks of another recording, unless this one resumes, and warns
-// if the graph already has triples: unless they are the base, they would be in the
-// results.
+// begin prepares a recording that does not resume another one. It removes the marks
+// of an earlier recording. It warns if the graph has triples: those outside of the
+// base would appear in the results.
 func (m *checkpoints) begin(ctx context.Context) error {
 	if m.resuming {
 		return nil

@@ -64,7 +64,7 @@ type client struct {
 	options notify.StreamOptions
 
 	mu     sync.Mutex
-	over   bool // nothing is started any more
+	over   bool // no further subscription may start
 	subs   map[string]*subscription
 	vacant time.Time // since when there are none
 	active sync.WaitGroup
@@ -153,7 +153,7 @@ func (c *client) inspect() {
 	}
 }
 
-// take does what one message asks for.
+// take handles one message of the client.
 func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) error {
 	r, err := parse(frame)
 	alias := ""
@@ -256,7 +256,7 @@ func (c *client) start(connected context.Context, sub *subscription, expires tim
 	return true
 }
 
-// remove takes a subscription out; false when it was out already.
+// remove removes sub and reports whether it was present.
 func (c *client) remove(sub *subscription) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
