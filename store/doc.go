@@ -68,6 +68,6 @@
 // A list with a selective filter examines every query. It reads the stored bytes of
 // registrations in the order of the file and decodes only those that may fit, so a
 // search needs no index and no memory of its own. A search without a match in 100,000
-// queries of 320 bytes takes 45 to 70 ms of processor time on a busy machine with two
-// cores, a filter by state 30 to 40 ms (BenchmarkSearch).
+// queries of 320 bytes takes 40 to 75 ms of processor time, a filter by state 40 ms
+// (BenchmarkSearch).
 package store
