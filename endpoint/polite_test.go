@@ -321,7 +321,7 @@ func TestHealthRules(t *testing.T) {
 			t.Errorf("a shorter wait replaced the longer: %+v", h)
 		}
 	})
-	t.Run("a clock that was set back keeps nobody waiting", func(t *testing.T) {
+	t.Run("a clock that was set back delays no request", func(t *testing.T) {
 		for _, c := range []struct{ since, until, want time.Duration }{
 			{-time.Minute, time.Hour, time.Hour},
 			{10 * time.Hour, 11 * time.Hour, time.Hour},

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // TestMarshalChange holds the JSON of changes of every form against a file.
 func TestMarshalChange(t *testing.T) {

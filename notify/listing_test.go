@@ -41,7 +41,7 @@ func TestListing(t *testing.T) {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // it moves once the message is written
 		x, err := r.srv.Subscription(x.ID)
 		if err != nil || time.Now().After(end) {
-			t.Fatalf("after a change it stands at %v: %v", x.Cursor, err)
+			t.Fatalf("after a change its position is %v: %v", x.Cursor, err)
 		}
 		if x.Cursor.Seq == 2 {
 			break

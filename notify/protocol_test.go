@@ -218,7 +218,7 @@ func TestErrors(t *testing.T) {
 	p.expect("subscribed")
 	for _, c := range []struct{ send, code, id string }{
 		{`{"type":"dance"}`, "bad_params", ""},
-		{`{"type":"subscribe","id":"x","query":"nobody"}`, "unknown_query", "x"},
+		{`{"type":"subscribe","id":"x","query":"missing"}`, "unknown_query", "x"},
 		{`{"type":"subscribe","id":"x","query":"two of them"}`, "ambiguous_name", "x"},
 		{`{"type":"subscribe","id":"x"}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":7}`, "bad_params", "x"},

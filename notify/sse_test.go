@@ -134,7 +134,7 @@ func TestEventStream(t *testing.T) {
 func TestEventStreamRefusals(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Limits.Connections = 1 })
 	id := r.log.Add("q", "SELECT", false)
-	for path, want := range map[string]int{"/v1/queries/nobody/changes": 404, "/v1/queries/" + id + "/changes?after=x": 400, "/v1/changes?after=e:-1": 400} {
+	for path, want := range map[string]int{"/v1/queries/missing/changes": 404, "/v1/queries/" + id + "/changes?after=x": 400, "/v1/changes?after=e:-1": 400} {
 		resp := r.get(t, path)
 		var p struct {
 			Type   string

@@ -418,7 +418,7 @@ type gateFunc func(string) (registry.Caller, error)
 func (f gateFunc) Authenticate(_, token string) (registry.Caller, error) { return f(token) }
 
 // A slow prediction of a query's next execution does not delay new followers.
-func TestSlowPredictionHoldsNobodyUp(t *testing.T) {
+func TestSlowPredictionDelaysNoClient(t *testing.T) {
 	asked, answer := make(chan struct{}, 2), make(chan struct{})
 	r := newRig(t, func(o *notify.Options) {
 		o.Due = func(string, string) (time.Time, error) {

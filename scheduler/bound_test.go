@@ -168,10 +168,10 @@ func storm(w *world, seed uint64) {
 	}
 }
 
-// TestLongNobodyStarves: under rr, every query that can complete within the budget, or
+// TestLongEveryQueryRuns: under rr, every query that can complete within the budget, or
 // on credit within the timeout, does so repeatedly, even beside queries that cannot,
 // many new queries and many refresh requests.
-func TestLongNobodyStarves(t *testing.T) {
+func TestLongEveryQueryRuns(t *testing.T) {
 	const budget, timeout = 10 * time.Second, 30 * time.Second
 	for _, c := range []struct {
 		rule   string

@@ -84,7 +84,7 @@ func TestExplain(t *testing.T) {
 		if x = w.explain("q_paused"); x.Eligible || x.Code != plan.CodePaused || x.Why != "it is paused" || !x.NextDue.IsZero() {
 			t.Errorf("paused: %+v", x)
 		}
-		if _, err := w.loop.Explain("q_nobody"); !errors.Is(err, registry.ErrNotFound) {
+		if _, err := w.loop.Explain("q_missing"); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 		w.stop()
@@ -188,7 +188,7 @@ func TestExplainDue(t *testing.T) {
 		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != plan.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
 		}
-		due, err := w.loop.Due([]string{"q_a", "q_nobody"})
+		due, err := w.loop.Due([]string{"q_a", "q_missing"})
 		if err != nil || len(due) != 2 || !due[0].Equal(x.NextDue) || !due[1].IsZero() {
 			t.Errorf("Due: %v, %v; Explain says %s", due, err, x.NextDue)
 		}

@@ -387,7 +387,7 @@ func sharing(t *testing.T, width int, share float64) {
 }
 
 // Without other waiting queries, intervals may use the whole budget.
-func TestIntervalsTakeWhatNobodyWants(t *testing.T) {
+func TestIntervalsTakeUnusedBudget(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "sedf")
 		e.FallbackPolicy = "ttl:max=64:reset" // what never changes is hardly ever due

@@ -121,7 +121,7 @@ func TestTrialEndsWithItsLoop(t *testing.T) {
 			}
 		}
 		if n := service.ran(schedulertest.Query(city, "trial").ID); n != 2 {
-			t.Errorf("asked %d times by two trial runs that waited for nobody", n)
+			t.Errorf("asked %d times by two trial runs that did not wait", n)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestCheckFinds(t *testing.T) {
 		}
 	}
 	damage := map[string]func(tx *bbolt.Tx) error{
-		"a result of nobody": func(tx *bbolt.Tx) error { return tx.Bucket(bResults).Put(key8(9999), []byte("x")) },
+		"a result without a query": func(tx *bbolt.Tx) error { return tx.Bucket(bResults).Put(key8(9999), []byte("x")) },
 		"a wrong counter": func(tx *bbolt.Tx) error {
 			c := loadCounters(tx)
 			c.logBytes++

@@ -149,7 +149,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestItemOfNobody(t *testing.T) {
+func TestItemOfUnknownHolder(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	for _, id := range []string{"", "q_a"} {
 		if _, err := d.Item(id); !errors.Is(err, registry.ErrNotFound) {

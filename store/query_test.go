@@ -339,7 +339,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	put(t, d, "q_7", "city")
 	if s, err := d.Stats("q_7"); err != nil || s.Position.Seq != 0 || s.Position.Epoch == epoch.Position.Epoch || s.Executions != 0 {
-		t.Errorf("registered anew it has %+v, %v", s, err)
+		t.Errorf("registered again it has %+v, %v", s, err)
 	}
 	if again, err := d.Since("city", n.Revision); err != nil || !again.Full || len(again.Entries) != 1 || again.Last.Number != 0 {
 		t.Errorf("a loop hears %+v, %v", again, err)

@@ -32,7 +32,7 @@ func TestRoles(t *testing.T) {
 	id := w.register(selectText, `"name":"all"`)
 	s := &server{Config: w.config}
 	for _, rt := range s.table() {
-		target := strings.NewReplacer("{id}", id, "{name}", "nobody", "{slug}", "gap").Replace(rt.path)
+		target := strings.NewReplacer("{id}", id, "{name}", "missing", "{slug}", "gap").Replace(rt.path)
 		for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
 			w.token = secrets[role]
 			if rt.method == "DELETE" && role == registry.RoleApp {
@@ -162,7 +162,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the list: %s", s)
 	}
 	if strings.Contains(w.log.String(), secret) {
-		t.Error("a secret stands in the log")
+		t.Error("the log contains a secret")
 	}
 	w.do("DELETE", "/v1/tokens/tv", "").status(204)
 	w.do("DELETE", "/v1/tokens/tv", "").problem(404, "not-found")

@@ -55,7 +55,7 @@ func TestQueryChanges(t *testing.T) {
 		w.get(at+"?"+bad).problem(400, "malformed")
 	}
 	w.get(at, "Accept: text/html").problem(406, "not-acceptable")
-	w.get("/v1/queries/nobody/changes").problem(404, "not-found")
+	w.get("/v1/queries/missing/changes").problem(404, "not-found")
 }
 
 // Without after, the page begins with the oldest stored change.
@@ -92,7 +92,7 @@ func TestLatestChange(t *testing.T) {
 	w.get(at, `If-None-Match: "Zq81.2.change"`).status(304)
 	w.get(at, `If-None-Match: "Zq81.1.change"`).status(200)
 	w.do("HEAD", at, "").status(200)
-	w.get("/v1/queries/nobody/changes/latest").problem(404, "not-found")
+	w.get("/v1/queries/missing/changes/latest").problem(404, "not-found")
 	if a = w.get(at); a.Header.Get("Last-Modified") != "Fri, 20 Nov 2026 09:00:00 GMT" {
 		t.Errorf("%v", a.Header)
 	}

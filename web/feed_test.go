@@ -36,7 +36,7 @@ func TestFeeds(t *testing.T) {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}
-	w.get("/v1/queries/nobody/changes.atom").problem(404, "not-found")
+	w.get("/v1/queries/missing/changes.atom").problem(404, "not-found")
 	w.token = ""
 	w.get("/v1/queries/"+private+"/changes.atom").problem(401, "unauthorized")
 	w.get("/v1/changes.atom").problem(401, "unauthorized")

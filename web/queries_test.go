@@ -241,8 +241,8 @@ func TestPatchAndRelease(t *testing.T) {
 		w.do("PATCH", at, body, merge).status(want)
 	}
 	w.do("PATCH", at, `{}`, "Content-Type: text/plain").problem(415, "unsupported-media-type")
-	w.do("PATCH", "/v1/queries/nobody", `{}`, merge).problem(404, "not-found")
-	w.do("DELETE", "/v1/queries/nobody", "").problem(404, "not-found")
+	w.do("PATCH", "/v1/queries/missing", `{}`, merge).problem(404, "not-found")
+	w.do("DELETE", "/v1/queries/missing", "").problem(404, "not-found")
 	w.do("DELETE", at+"?force=2", "").problem(400, "malformed")
 	w.do("DELETE", at, "", "If-Match: *").status(204)
 	w.get(at).problem(404, "not-found")

@@ -138,11 +138,11 @@ func TestResultsNegotiate(t *testing.T) {
 		}
 	}
 	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl") {
-		w.get("/v1/queries/nobody/results"+x).problem(404, "not-found")
+		w.get("/v1/queries/missing/results"+x).problem(404, "not-found")
 	}
 	locked, _ := lockedWorld(t)
 	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl") {
-		locked.get("/v1/queries/nobody/results"+x).problem(401, "unauthorized")
+		locked.get("/v1/queries/missing/results"+x).problem(401, "unauthorized")
 	}
 }
 
@@ -312,7 +312,7 @@ func TestTurtle(t *testing.T) {
 		t.Errorf("(-nt +ttl):\n%s\n%s", d, text)
 	}
 	if n := bytes.Count(text, []byte("/a>")); n != 1 {
-		t.Errorf("a subject stands %d times:\n%s", n, text)
+		t.Errorf("a subject occurs %d times:\n%s", n, text)
 	}
 	if !bytes.Equal(represent(t, r, "nt"), r.Document()) || len(represent(t, graph(t), "ttl")) != 0 {
 		t.Error("nt is not the canonical document, or nothing is not nothing")

@@ -54,7 +54,7 @@ func TestShadows(t *testing.T) {
 	if p := s.Policies; len(p) != 2 || !p[0].Current || p[0].Estimate != nil || p[1].Current || p[1].Estimate.Known != 1 || p[1].Estimate.Samples == 0 {
 		t.Errorf("%+v", s)
 	}
-	w.get("/v1/endpoints/nobody/shadows").problem(404, "not-found")
+	w.get("/v1/endpoints/missing/shadows").problem(404, "not-found")
 
 	chosen := func(a *answer, want string) {
 		t.Helper()
@@ -75,5 +75,5 @@ func TestShadows(t *testing.T) {
 	}
 	w.do("POST", at, `{"policy":"`+strings.Repeat("x", 2<<20)+`"}`, asJSON).status(413)
 	w.do("DELETE", at, "").status(422)
-	w.do("POST", "/v1/endpoints/nobody/shadows", `{"policy":"rr"}`, asJSON).problem(404, "not-found")
+	w.do("POST", "/v1/endpoints/missing/shadows", `{"policy":"rr"}`, asJSON).problem(404, "not-found")
 }

@@ -198,7 +198,7 @@ func TestExitCodes(t *testing.T) {
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
-	nobody := map[string]string{"FRESHET_SERVER": "http://" + clitest.FreeAddr(t)}
+	unreachable := map[string]string{"FRESHET_SERVER": "http://" + clitest.FreeAddr(t)}
 	for _, x := range []struct {
 		name  string
 		env   map[string]string
@@ -228,8 +228,8 @@ func TestExitCodes(t *testing.T) {
 		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, cli.ExitUsage, "http://"},
 		{"help about nothing", w.env, "", []string{"help", "query", "lst"}, cli.ExitUsage, "query lst"},
 		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, cli.ExitUsage, "tcsh"},
-		{"no server", nobody, "", []string{"query", "list"}, cli.ExitUnreachable, "freshet serve"},
-		{"watch without server", nobody, "", []string{"watch", "x"}, cli.ExitUnreachable, "freshet serve"},
+		{"no server", unreachable, "", []string{"query", "list"}, cli.ExitUnreachable, "freshet serve"},
+		{"watch without server", unreachable, "", []string{"watch", "x"}, cli.ExitUnreachable, "freshet serve"},
 		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, cli.ExitNotFound, ""},
 		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "make deps"},
 		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, cli.ExitUsage, "there are none in"},

@@ -17,7 +17,7 @@ import (
 // "reports", "except".
 var avoided = regexp.MustCompile(`(?i)\b(whoever|nobody|anew|heed(s|ed)?|thereof|stands|(tell|tells|told) of|but for)\b`)
 
-// TestProse reads the comments of Go files, the Markdown files, the templates
+// TestProse reads the comments and strings of Go files, the Markdown files, the templates
 // and the API documents.
 func TestProse(t *testing.T) {
 	seen := 0
@@ -45,12 +45,12 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// avoidedIn returns the lines of a file that contain an avoided word. In Go files it reads only
-// comments.
+// avoidedIn returns the lines of a file that contain an avoided word. In Go files it reads
+// comments and strings.
 func avoidedIn(file string, text []byte) (lines []string) {
 	parts := []string{string(text)}
 	if filepath.Ext(file) == ".go" {
-		parts = comments(text)
+		parts = prose(text)
 	}
 	for _, part := range parts {
 		for _, paragraph := range strings.Split(part, "\n") {
@@ -62,9 +62,9 @@ func avoidedIn(file string, text []byte) (lines []string) {
 	return lines
 }
 
-// comments returns each comment of a Go file as one line, so that phrases are found across line
-// breaks.
-func comments(text []byte) (list []string) {
+// prose returns the strings of a Go file, and each of its comments as one line, so that phrases
+// are found across line breaks.
+func prose(text []byte) (list []string) {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(text))
 	s.Init(file, text, nil, scanner.ScanComments)
@@ -74,6 +74,9 @@ func comments(text []byte) (list []string) {
 		switch {
 		case kind == token.EOF:
 			return list
+		case kind == token.STRING:
+			list, last = append(list, literal), -1
+			continue
 		case kind != token.COMMENT:
 			last = -1
 			continue
@@ -90,8 +93,8 @@ func comments(text []byte) (list []string) {
 
 func TestProseFindsWords(t *testing.T) {
 	source := "package x\n\n// This reads\n// a file but\n// for its head.\nvar a = \"whoever\" // it stands here\n"
-	if got := avoidedIn("x.go", []byte(source)); len(got) != 2 {
-		t.Errorf("found %q, want two comments", got)
+	if got := avoidedIn("x.go", []byte(source)); len(got) != 3 {
+		t.Errorf("found %q, want two comments and a string", got)
 	}
 	if got := avoidedIn("x.md", []byte("Nobody\nreads it. Understands, withstands.")); len(got) != 1 {
 		t.Errorf("found %q, want one line", got)

@@ -62,7 +62,7 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 			last = l
 		}
 		if keeps := strings.HasPrefix(name, "keeps"); told != keeps {
-			t.Errorf("%s: told of the change: %t, want %t", name, told, keeps)
+			t.Errorf("%s: notified of the change: %t, want %t", name, told, keeps)
 		}
 		if how := map[string]string{"made by WebSocket": "4401", "made by SEPA": "unsubscribed"}[name]; !strings.Contains(last, how) {
 			t.Errorf("%s ended with %s, want %s", name, last, how)
@@ -104,7 +104,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 		s.step(7 + i)
 		for l := range lines {
 			if strings.Contains(l, fmt.Sprintf("http://x/%d", 7+i)) {
-				t.Errorf("hidden %d: told of a change: %s", i, l)
+				t.Errorf("hidden %d: notified of a change: %s", i, l)
 				break
 			}
 		}

@@ -54,7 +54,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 			t.Fatalf("told %q", got)
 		}
 	}
-	t.Error("not told of the stop")
+	t.Error("not notified of the stop")
 }
 
 // A server that hangs sends no watchdog notification.

@@ -244,8 +244,8 @@ func TestAll(t *testing.T) {
 	if own.Entries[0].ID != f.Entries[0].ID {
 		t.Errorf("one change has two ids: %s and %s", own.Entries[0].ID, f.Entries[0].ID)
 	}
-	if none := parse(t, must(s.All(url.Values{"tag": {"nobody"}}))); len(none.Entries) != 0 {
-		t.Errorf("a tag that nobody has: %v", none.Entries)
+	if none := parse(t, must(s.All(url.Values{"tag": {"missing"}}))); len(none.Entries) != 0 {
+		t.Errorf("an unused tag: %v", none.Entries)
 	}
 }
 

@@ -142,7 +142,7 @@ func (s *script) asked(want ...string) {
 	var got []string
 	for _, m := range s.subs {
 		if m.Resume == nil {
-			got = append(got, "anew")
+			got = append(got, "new")
 		} else {
 			got = append(got, fmt.Sprintf("%s:%d", m.Resume.Epoch, m.Resume.Seq))
 		}
@@ -159,21 +159,21 @@ func TestRules(t *testing.T) {
 		acts  [][]string
 		asked []string
 	}{
-		{"applied", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew"}},
-		{"folded", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 9, doc("z"), doc("a"))}}, []string{"anew"}},
-		{"old ones dropped", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 3, doc("a"), none), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew"}},
-		{"a hole", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 4, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
-		{"an overlap", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
-		{"another epoch", [][]string{{fresh, snapshot("e", 3, "a"), delta("f", 3, 4, doc("z"), doc("a"))}, {fresh, snapshot("f", 4, "z")}}, []string{"anew", "e:3"}},
-		{"does not fit", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("b"))}, {fresh, snapshot("e", 4, "z")}}, []string{"anew", "anew"}},
-		{"alive moves on", [][]string{{fresh, snapshot("e", 3, "a"), `{"type":"alive","id":"ID","epoch":"e","seq":6}`, delta("e", 6, 7, doc("z"), doc("a"))}}, []string{"anew"}},
-		{"parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 3, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 3, 4, doc("z"), doc("a", "b"))}}, []string{"anew"}},
-		{"strangers ignored", [][]string{{fresh, `{"type":"news","id":"ID"}`, strings.Replace(snapshot("e", 8, "x"), "ID", "other", 1), snapshot("e", 4, "z")}}, []string{"anew"}},
-		{"cut in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), "close 4001"}, {fresh, snapshot("e", 3, "z")}}, []string{"anew", "anew"}},
-		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"anew"}},
-		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
-		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
-		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`}, {fresh, snapshot("e", 3, "z")}}, []string{"anew", "anew"}},
+		{"applied", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new"}},
+		{"folded", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 9, doc("z"), doc("a"))}}, []string{"new"}},
+		{"old ones dropped", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 3, doc("a"), none), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new"}},
+		{"a hole", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 4, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"an overlap", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"another epoch", [][]string{{fresh, snapshot("e", 3, "a"), delta("f", 3, 4, doc("z"), doc("a"))}, {fresh, snapshot("f", 4, "z")}}, []string{"new", "e:3"}},
+		{"does not fit", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("b"))}, {fresh, snapshot("e", 4, "z")}}, []string{"new", "new"}},
+		{"alive moves on", [][]string{{fresh, snapshot("e", 3, "a"), `{"type":"alive","id":"ID","epoch":"e","seq":6}`, delta("e", 6, 7, doc("z"), doc("a"))}}, []string{"new"}},
+		{"parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 3, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 3, 4, doc("z"), doc("a", "b"))}}, []string{"new"}},
+		{"strangers ignored", [][]string{{fresh, `{"type":"news","id":"ID"}`, strings.Replace(snapshot("e", 8, "x"), "ID", "other", 1), snapshot("e", 4, "z")}}, []string{"new"}},
+		{"cut in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), "close 4001"}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
+		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"new"}},
+		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, c.acts...)
@@ -232,7 +232,7 @@ func TestState(t *testing.T) {
 	if _, err := s.follow(client.Options{From: &from, SPARQL: "SELECT", Endpoint: "city"}, doc("z")); err != nil {
 		t.Error(err)
 	}
-	s.asked("anew", "e:3")
+	s.asked("new", "e:3")
 	if q := string(s.subs[1].Query); q != `{"endpoint":"city","sparql":"SELECT"}` || s.tokens[0] != "secret" {
 		t.Errorf("asked for %s with %q", q, s.tokens)
 	}

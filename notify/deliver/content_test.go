@@ -58,7 +58,7 @@ func TestContentsShare(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	if c.shared["/t"].content.Value() != nil {
-		t.Error("what nobody sends is kept in memory")
+		t.Error("content without a delivery is kept in memory")
 	}
 }
 

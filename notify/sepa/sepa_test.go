@@ -263,7 +263,7 @@ func TestFormat(t *testing.T) {
 	id := r.log.Add("q", diff.Select, false)
 	p := r.dial("", nil)
 	p.subscribe("q", "my alias <\u2028>")
-	r.wait("nobody follows", func() bool { return r.waker.Followers(id) > 0 })
+	r.wait("no follower left", func() bool { return r.waker.Followers(id) > 0 })
 	r.record(id, table(false, "a", "a"))
 	text := p.read()
 	_, rest, _ := strings.Cut(text, `"spuid":"`)
@@ -450,7 +450,7 @@ func TestSlowReader(t *testing.T) {
 		r.record(id, table(false, fmt.Sprint(n, big)))
 		quick.read()
 	}
-	r.wait("nobody notices that the client does not read", func() bool { return r.live.Stats().Slow > 0 })
+	r.wait("the slow client is not counted", func() bool { return r.live.Stats().Slow > 0 })
 	if code := slow.closed(); code != notify.CloseSlow {
 		t.Errorf("closed with %d", code)
 	}

@@ -58,7 +58,7 @@ func TestMessages(t *testing.T) {
 	r.waker.Wake(id)
 	until(t, "the end", func() bool { _, err := r.store.Subscription(s.ID); return errors.Is(err, registry.ErrNotFound) })
 	if len(h.messages(webhook.TypeEnded)) != 1 {
-		t.Error("the receiver is not told of the end")
+		t.Error("the receiver is not notified of the end")
 	}
 }
 
@@ -278,7 +278,7 @@ func TestFilterAndRate(t *testing.T) {
 		t.Errorf("%d messages within %v at one per 150 ms", n, time.Since(start))
 	}
 	for field, w := range map[string]registry.WebhookRequest{
-		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)}, "/query": {Query: "nobody's"},
+		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)}, "/query": {Query: "unused"},
 		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
 	} {
 		if w.URL = h.http.URL; field == "/url" {
@@ -300,7 +300,7 @@ func TestManyQueries(t *testing.T) {
 	h.many = true
 	s := r.create(h, registry.WebhookRequest{})
 	other := newReceiver(t)
-	r.create(other, registry.WebhookRequest{Tag: "nobody has this"})
+	r.create(other, registry.WebhookRequest{Tag: "unused"})
 	for i := range 20 {
 		r.record(a, notifytest.Rows(fmt.Sprint("a", i)))
 		r.record(b, notifytest.Rows(fmt.Sprint("b", i)))

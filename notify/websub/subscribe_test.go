@@ -311,9 +311,9 @@ func TestH29Asynchronous(t *testing.T) {
 	a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb")
 	close(answered)
 	a.want(t, 202)
-	b := r.ask("mode", "subscribe", "topic", r.topic(), "callback", "http://127.0.0.1:1/nobody")
+	b := r.ask("mode", "subscribe", "topic", r.topic(), "callback", "http://127.0.0.1:1/missing")
 	if b.status != a.status || b.text != a.text {
-		t.Errorf("a callback that nobody answers makes another answer: %d %q", b.status, b.text)
+		t.Errorf("a callback that missing answers makes another answer: %d %q", b.status, b.text)
 	}
 	r.settled()
 }
@@ -418,7 +418,7 @@ func TestH14LaterRequestWins(t *testing.T) {
 // With tokens, topics need one unless their query is public.
 func TestTokens(t *testing.T) {
 	r := newRig(t, func(s *setup) {
-		s.gate = gate{"r": {Name: "reader", Role: registry.RoleRead}, "x": {Name: "nobody", Role: "none"}}
+		s.gate = gate{"r": {Name: "reader", Role: registry.RoleRead}, "x": {Name: "missing", Role: "none"}}
 	})
 	s := newSubscriber(t)
 	form := func(topic string) string {

@@ -14,7 +14,7 @@ import (
 func TestTallyIsTheCount(t *testing.T) {
 	for i, s := range registry.States() {
 		if stateIndex(s) != i {
-			t.Errorf("%s stands at %d", s, i)
+			t.Errorf("%s is %d", s, i)
 		}
 	}
 	random := rand.New(rand.NewPCG(7, 7))

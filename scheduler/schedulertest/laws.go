@@ -137,7 +137,7 @@ func testResult(t *testing.T, b *bench) {
 		}
 		was = got
 	}
-	if r := b.result("q_nobody"); r != nil {
+	if r := b.result("q_missing"); r != nil {
 		t.Error("an unknown query has a result")
 	}
 }

@@ -169,7 +169,7 @@ func testModels(t *testing.T, b *bench) {
 	}
 	b.register(alpha, "a")
 	if n := b.since(alpha, 0); len(n.Models) != 0 {
-		t.Errorf("of a query registered anew: %+v", n.Models)
+		t.Errorf("of a query registered again: %+v", n.Models)
 	}
 }
 

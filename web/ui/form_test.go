@@ -103,7 +103,7 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 	}
 	wrong := regexp.MustCompile(`<p class="err" id="f-` + f.field + `-e">([^<]+)</p>`).FindStringSubmatch(a.body)
 	if wrong == nil || !strings.Contains(marked, "f-"+f.field+"-e") || !strings.Contains(summary, wrong[1]) {
-		t.Errorf("beside the field stands %q, in the message %s", wrong, summary)
+		t.Errorf("the field shows %q, the message %s", wrong, summary)
 	} else if text := html.UnescapeString(wrong[1]); strings.HasPrefix(text, "Endpoint ") || strings.HasPrefix(text, "Auth:") {
 		t.Errorf("the text begins with what the page says already: %s", text)
 	}

@@ -86,7 +86,7 @@ func signedIn(t *testing.T, role registry.Role) *rig {
 // Every page and form is tested with every role: the roles in the tables are enforced,
 // and without a sign-in every page is refused.
 func TestRolesOfPages(t *testing.T) {
-	fill := strings.NewReplacer("{name}", "nobody", "{id}", "nobody", "{$}", "")
+	fill := strings.NewReplacer("{name}", "missing", "{id}", "missing", "{$}", "")
 	for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
 		r := signedIn(t, role)
 		for _, p := range r.pages.pages() {
@@ -124,7 +124,7 @@ func TestTokensPage(t *testing.T) {
 	}
 	r.get("/tokens").has("4 tokens are valid.", "tiles").lacks(secret[1])
 	r.get("/tokens/tiles/revoke").status(200).has("Revoke tiles?", "out at once", `action="/tokens/tiles/revoke"`)
-	r.get("/tokens/nobody/revoke").status(404)
+	r.get("/tokens/missing/revoke").status(404)
 	r.follow(r.post("/tokens/tiles/revoke")).has("Token tiles is revoked.", "3 tokens are valid.")
 	if _, err := r.gate.Authenticate("", secret[1]); err == nil {
 		t.Error("a revoked token lets in")
@@ -396,7 +396,7 @@ func TestDeliveriesPage(t *testing.T) {
 	if _, err := r.store.Subscription("b"); err == nil {
 		t.Error("still there")
 	}
-	r.post("/deliveries/nobody/drop").status(404)
+	r.post("/deliveries/missing/drop").status(404)
 }
 
 // Followers with the same name are distinguished by program, caller and address, and
@@ -472,7 +472,7 @@ func TestProfilesPage(t *testing.T) {
 	q := r.register("city", "trams", selectText)
 	r.get("/profiles").status(200).has("No profile is kept.", "/add-profile")
 	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is not one of every", "trams whenever")
-	r.post("/profiles", "items", "trams every 2 slots\nnobody every 5m slack 1m").status(422).has("nobody every 5m slack 1m", "Line 2: no query has this id or name")
+	r.post("/profiles", "items", "trams every 2 slots\nmissing every 5m slack 1m").status(422).has("missing every 5m slack 1m", "Line 2: no query has this id or name")
 	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
 	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles/")
 	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 || p.Budget != registry.Duration(2*time.Second) {
@@ -484,7 +484,7 @@ func TestProfilesPage(t *testing.T) {
 	r.get("/profiles").status(200).has("&lt;b&gt;board", "every 2 slots slack 1 slot", "captures", "/profiles/"+id+"/remove").lacks("<b>board")
 	r.get("/profiles/" + id + "/remove").status(200).has("Its queries stay.")
 	r.follow(r.post("/profiles/"+id+"/remove")).has("The profile is removed.", "No profile is kept.")
-	r.get("/profiles/nobody/remove").status(404)
+	r.get("/profiles/missing/remove").status(404)
 }
 
 // The pages also refuse what a session's role does not allow.

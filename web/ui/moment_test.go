@@ -119,7 +119,7 @@ func TestExplanationOfHybrid(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range append(bars, regexp.MustCompile(`<dt>([^<]*)</dt>`).FindAllStringSubmatch(why, -1)...) {
 		if seen[m[1]] {
-			t.Errorf("%q stands twice", m[1])
+			t.Errorf("%q occurs twice", m[1])
 		}
 		seen[m[1]] = true
 	}

@@ -115,7 +115,7 @@ func TestPaging(t *testing.T) {
 	two := r.get("/queries?sort=name&page=2").has("31 to 35 of 35", `rel="prev"`).lacks(`rel="next"`)
 	for i, q := range all {
 		if in := strings.Contains(one.body, q.ID); in != (i < 30) || strings.Contains(two.body, q.ID) == in {
-			t.Errorf("query %d stands on the wrong page", i)
+			t.Errorf("query %d is on the wrong page", i)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestChangePage(t *testing.T) {
 	r.get(at+"/changes/2?row=101").has("101 to 120 of 120", `rel="prev"`).lacks(`rel="next"`)
 	r.get(at+"/changes/3").status(404).has("There is no such change", "number 2")
 	r.get(at + "/changes/x").status(404)
-	r.get("/queries/q_nobody").status(404).has("There is no query q_nobody", "It may have ended", "Search the queries")
+	r.get("/queries/q_missing").status(404).has("There is no query q_missing", "It may have ended", "Search the queries")
 }
 
 func TestOtherForms(t *testing.T) {
