@@ -96,8 +96,10 @@ func TestReadyWaitsForLoops(t *testing.T) {
 			go s.becomeReady(ctx, c.limit)
 			want := 0
 			if c.let {
-				if err := (health{s}).Ready(); err == nil {
-					t.Error("ready before an endpoint has read its queries")
+				select {
+				case <-ready:
+					t.Fatal("ready before an endpoint has read its queries")
+				case <-time.After(200 * time.Millisecond): // far longer than it takes without a wait
 				}
 				close(l.let)
 			} else {
