@@ -1,0 +1,108 @@
+package merge_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/endpoint/merge"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+const prefixes = "PREFIX : <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
+
+func parse(t testing.TB, text string) (*merge.Template, []string, error) {
+	t.Helper()
+	a, err := sparql.Analyse(prefixes + text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return merge.Parse(a)
+}
+
+// Which constants become parameters, shown by a merged query of two members
+// whose arguments all differ.
+func TestParameters(t *testing.T) {
+	for _, c := range []struct{ query, args, merged string }{
+		{"SELECT ?p ?o { :c ?p ?o }", "<http://x/c>",
+			"SELECT ?i ?p ?o WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?p0 ?p ?o }"},
+		{"SELECT DISTINCT ?s WHERE { ?s a :C ; :p :c , \"x\"@en . OPTIONAL { ?s :q :c ; } } ORDER BY DESC(?s)", `<http://x/c> "x"@en`,
+			"SELECT DISTINCT ?i ?s WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> \"x\"@en ) ( 1 <u:0> <u:1> ) } ?s a <http://x/C> ; <http://x/p> ?p0 , ?p1 . " +
+				"OPTIONAL { ?s <http://x/q> ?p0 ; } } ORDER BY ?i DESC( ?s )"},
+		{"ASK { ?i ?p0 :c }", "<http://x/c>",
+			"SELECT DISTINCT ?i_ WHERE { VALUES ( ?i_ ?p0_ ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?i ?p0 ?p0_ }"},
+		{"CONSTRUCT { :c :has ?o . ?o a :C } FROM <g:1> { :c :p/:q* ?x . ?x ^:r+|(:s/^:t) :d . FILTER(?x != :d) }", "<http://x/d>",
+			"SELECT DISTINCT ?i ?o FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> / <http://x/q> * ?x . " +
+				"?x ^ <http://x/r> + | ( <http://x/s> / ^ <http://x/t> ) ?p0 . FILTER( ?x != <http://x/d> ) }"},
+		{"SELECT (COUNT(*) AS ?n) { ?s :p :c, 1, \"1\"^^xsd:byte, (:l), [ :q :d ] }", "<http://x/c> <http://x/d>",
+			"SELECT ?i ( COUNT( * ) AS ?n ) WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> <http://x/d> ) ( 1 <u:0> <u:1> ) } ?s <http://x/p> ?p0 , 1 , " +
+				"\"1\"^^<http://www.w3.org/2001/XMLSchema#byte> , ( <http://x/l> ) , [ <http://x/q> ?p1 ] } GROUP BY ?i"},
+		{"SELECT ?k (MAX(?v) AS ?m) { ?k :p :c ; :v ?v } GROUP BY ?k HAVING (COUNT(*) > 1)", "<http://x/c>",
+			"SELECT ?i ?k ( MAX( ?v ) AS ?m ) WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?k <http://x/p> ?p0 ; <http://x/v> ?v } GROUP BY ?i ?k HAVING( COUNT( * ) > 1 )"},
+		{"SELECT * { { ?s :p :c OPTIONAL { ?s :q :c, :d } } UNION { ?t :p :c } BIND(:d AS ?x) MINUS { ?m :p :e } VALUES ?v { :f } }", "<http://x/c>",
+			"SELECT ?i ?s ?t ?x ?v WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } { ?s <http://x/p> ?p0 OPTIONAL { ?s <http://x/q> ?p0 , <http://x/d> } } " +
+				"UNION { ?t <http://x/p> ?p0 } BIND( <http://x/d> AS ?x ) MINUS { ?m <http://x/p> <http://x/e> } VALUES ?v { <http://x/f> } }"},
+		{"SELECT ?s { GRAPH :g { ?s :p :c } { SELECT ?s { ?s :q :d } LIMIT 3 } SERVICE <s:1> { ?s :r :e } FILTER NOT EXISTS { ?s :t :f } }", "<http://x/c>",
+			"SELECT ?i ?s WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } GRAPH <http://x/g> { ?s <http://x/p> ?p0 } { SELECT ?s { ?s <http://x/q> <http://x/d> } LIMIT 3 } " +
+				"SERVICE <s:1> { ?s <http://x/r> <http://x/e> } FILTER NOT EXISTS { ?s <http://x/t> <http://x/f> } }"},
+		{"SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }", "<http://x/c>",
+			"SELECT ?i ?s WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; <http://x/p> ?p0 }"},
+	} {
+		tpl, args, err := parse(t, c.query)
+		if err != nil {
+			t.Errorf("%s: %v", c.query, err)
+			continue
+		}
+		if got := strings.Join(args, " "); got != c.args {
+			t.Errorf("%s: arguments %s, want %s", c.query, got, c.args)
+		}
+		other := make([]string, len(args))
+		for i := range other {
+			other[i] = "<u:" + string(rune('0'+i)) + ">"
+		}
+		if got := tpl.Query([][]string{args, other}); got != c.merged {
+			t.Errorf("%s\n got %s\nwant %s", c.query, got, c.merged)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		query  string
+		reason merge.Reason
+	}{
+		{"SELECT ?o { :c :p ?o } LIMIT 1", merge.Limit},
+		{"SELECT ?o { :c :p ?o } OFFSET 1", merge.Limit},
+		{"DESCRIBE :c", merge.Describe},
+		{"SELECT REDUCED ?o { :c :p ?o }", merge.Reduced},
+		{"SELECT ?o { SELECT ?o { :c :p ?o } }", merge.Subselect},
+		{"SELECT ?s { ?s a :C }", merge.NoParameter},
+		{"SELECT ?s { ?s :p 1 }", merge.NoParameter},
+		{"SELECT ?o { :c :p ?o FILTER(?o < NOW()) }", merge.Dynamic},
+		{"SELECT ?o { :c !(:p|^:q) ?o }", merge.NegatedPath},
+		{"SELECT ?o { :c :p ?o } ORDER BY STR(?o)", merge.Order},
+		{"SELECT ?o { :c :p ?o ; :q ?q } ORDER BY ?q", merge.Order},
+		{"SELECT (MAX(?o) AS ?m) { :c :p ?o }", merge.Aggregate},
+		{"SELECT (COUNT(*)+1 AS ?m) { :c :p ?o }", merge.Aggregate},
+		{"SELECT (GROUP_CONCAT(?o) AS ?m) { :c :p ?o ; :q ?q } GROUP BY ?q", merge.Aggregate},
+		{"SELECT (COUNT(*) AS ?m) { :c :p ?o } HAVING (COUNT(*) > 1)", merge.Aggregate},
+		{"ASK { :c :p ?o } GROUP BY ?o", merge.Modifiers},
+		{"CONSTRUCT WHERE { :c :p ?o }", merge.ShortConstruct},
+		{"CONSTRUCT { [] :p ?o } WHERE { :c :p ?o }", merge.BlankTemplate},
+		{"CONSTRUCT { ?o :p _:b } WHERE { :c :p ?o }", merge.BlankTemplate},
+		{"SELECT * { :c :p ?o { SELECT ?s { ?s :p :d } } }", merge.Columns},
+		{"SELECT ?o ?o { :c :p ?o }", merge.Columns},
+		{"SELECT ?o { :c bif:contains ?o }", merge.Dialect},
+		{"SELECT ?o { <c> :p ?o }", merge.Dialect},
+		{"DEFINE input:same-as \"yes\" SELECT ?o { :c :p ?o }", merge.Dialect},
+		{"SELECT ?o { :c :p ?o } VALUES ?o { 1 }", merge.Dialect},
+		{"SELECT ?o { << :c :p ?o >> :q ?o }", merge.Dialect},
+		{"SELECT ?o { :c :p 'a\\qb' , ?o }", merge.Dialect},
+	} {
+		_, _, err := parse(t, c.query)
+		var r *merge.Refusal
+		if !errors.As(err, &r) || r.Reason != c.reason {
+			t.Errorf("%s: %v, want %s", c.query, err, c.reason)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package merge
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// distinguishable reports whether SPARQL defines which of two different terms
+// comes first in a sequence.
+func distinguishable(a, b diff.Term) bool {
+	if a.Kind != b.Kind {
+		return true
+	}
+	switch a.Kind {
+	case diff.Unbound, diff.Blank:
+		return false
+	case diff.IRI:
+		return true
+	}
+	if a.Datatype != b.Datatype || a.Lang != b.Lang || a.Lang != "" {
+		return false
+	}
+	switch name := strings.TrimPrefix(a.Datatype, xsd); name {
+	case "", "string":
+		return true
+	case "integer", "decimal", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger":
+		x, ok := new(big.Rat).SetString(a.Value)
+		y, okay := new(big.Rat).SetString(b.Value)
+		return ok && okay && x.Cmp(y) != 0
+	case "double", "float":
+		x, err := strconv.ParseFloat(a.Value, 64)
+		y, failed := strconv.ParseFloat(b.Value, 64)
+		return err == nil && failed == nil && (x < y || x > y)
+	case "date", "dateTime":
+		return isUTC(a.Value) && isUTC(b.Value) && len(a.Value) == len(b.Value)
+	}
+	return false
+}
+
+// isUTC reports whether the lexical form of a date or time ends with Z, so that
+// two different ones of equal length are different points in time.
+func isUTC(lexical string) bool { return strings.HasSuffix(lexical, "Z") }
