@@ -34,6 +34,8 @@ func TestParameters(t *testing.T) {
 		{"CONSTRUCT { :c :has ?o . ?o a :C } FROM <g:1> { :c :p/:q* ?x . ?x ^:r+|(:s/^:t) :d . FILTER(?x != :d) }", "<http://x/d>",
 			"SELECT DISTINCT ?i ?o FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> / <http://x/q> * ?x . " +
 				"?x ^ <http://x/r> + | ( <http://x/s> / ^ <http://x/t> ) ?p0 . FILTER( ?x != <http://x/d> ) }"},
+		{"CONSTRUCT WHERE { :c :p ?o ; a :D }", "<http://x/c>",
+			"SELECT DISTINCT ?i ?o WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?p0 <http://x/p> ?o ; a <http://x/D> }"},
 		{"SELECT (COUNT(*) AS ?n) { ?s :p :c, 1, \"1\"^^xsd:byte, (:l), [ :q :d ] }", "<http://x/c> <http://x/d>",
 			"SELECT ?i ( COUNT( * ) AS ?n ) WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> <http://x/d> ) ( 1 <u:0> <u:1> ) } ?s <http://x/p> ?p0 , 1 , " +
 				"\"1\"^^<http://www.w3.org/2001/XMLSchema#byte> , ( <http://x/l> ) , [ <http://x/q> ?p1 ] } GROUP BY ?i"},
@@ -75,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		{"SELECT ?o { :c :p ?o } OFFSET 1", merge.Limit},
 		{"DESCRIBE :c", merge.Describe},
 		{"SELECT REDUCED ?o { :c :p ?o }", merge.Reduced},
-		{"SELECT ?o { SELECT ?o { :c :p ?o } }", merge.Subselect},
+		{"SELECT ?o { SELECT ?o { :c :p ?o } }", merge.NoParameter},
 		{"SELECT ?s { ?s a :C }", merge.NoParameter},
 		{"SELECT ?s { ?s :p 1 }", merge.NoParameter},
 		{"SELECT ?o { :c :p ?o FILTER(?o < NOW()) }", merge.Dynamic},
@@ -87,7 +89,7 @@ func TestRefusals(t *testing.T) {
 		{"SELECT (GROUP_CONCAT(?o) AS ?m) { :c :p ?o ; :q ?q } GROUP BY ?q", merge.Aggregate},
 		{"SELECT (COUNT(*) AS ?m) { :c :p ?o } HAVING (COUNT(*) > 1)", merge.Aggregate},
 		{"ASK { :c :p ?o } GROUP BY ?o", merge.Modifiers},
-		{"CONSTRUCT WHERE { :c :p ?o }", merge.ShortConstruct},
+		{"CONSTRUCT WHERE { :c :p _:b }", merge.BlankTemplate},
 		{"CONSTRUCT { [] :p ?o } WHERE { :c :p ?o }", merge.BlankTemplate},
 		{"CONSTRUCT { ?o :p _:b } WHERE { :c :p ?o }", merge.BlankTemplate},
 		{"SELECT * { :c :p ?o { SELECT ?s { ?s :p :d } } }", merge.Columns},

@@ -35,6 +35,7 @@ type Template struct {
 	groupBy    []part // the keys, without GROUP BY
 	having     []part
 	orderBy    []part
+	slice      []part    // LIMIT and OFFSET
 	triples    [][3]part // CONSTRUCT's template
 	names      map[string]bool
 }
@@ -155,10 +156,9 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 		}
 		projected = p.until("FROM", "WHERE", "{")
 	case "CONSTRUCT":
-		if p.peek() != "{" {
-			p.refuse(ShortConstruct, "")
+		if p.peek() == "{" {
+			construct = p.brackets()
 		}
-		construct = p.brackets()
 	case "ASK":
 	case "DESCRIBE":
 		p.refuse(Describe, "")
@@ -168,21 +168,20 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	dataset := p.until("WHERE", "{")
 	p.accept("WHERE")
 	start := p.pos
-	p.expect("{")
-	if p.peek() == "SELECT" {
-		p.refuse(Subselect, "")
-	}
-	p.pos = start
 	p.group(nil, true)
 	pattern := span{start + 1, p.pos - 1}
 	tail := p.tail()
 	p.settle()
 
 	if form == "CONSTRUCT" {
+		if construct.to == 0 { // CONSTRUCT WHERE
+			construct = pattern
+		}
 		p.constructed(t, construct)
 	}
 	t.projection, t.dataset, t.pattern = p.parts(projected), p.parts(dataset), p.parts(pattern)
 	t.groupBy, t.having, t.orderBy = p.parts(tail.group), p.parts(tail.having), p.parts(tail.order)
+	t.slice = p.parts(tail.slice)
 	t.Parameters, t.names = len(p.args), p.names
 	if t.Parameters == 0 {
 		p.refuse(NoParameter, "")
@@ -221,20 +220,21 @@ func (p *parser) brackets() span {
 	return span{from, p.pos - 1}
 }
 
-type tail struct{ group, having, order span }
+type tail struct{ group, having, order, slice span }
 
 func (p *parser) tail() (t tail) {
 	if p.accept("GROUP") {
 		p.expect("BY")
-		t.group = p.untilEnd("HAVING", "ORDER")
+		t.group = p.untilEnd("HAVING", "ORDER", "LIMIT", "OFFSET")
 	}
 	if p.accept("HAVING") {
-		t.having = p.untilEnd("ORDER")
+		t.having = p.untilEnd("ORDER", "LIMIT", "OFFSET")
 	}
 	if p.accept("ORDER") {
 		p.expect("BY")
-		t.order = p.untilEnd()
+		t.order = p.untilEnd("LIMIT", "OFFSET")
 	}
+	t.slice = p.untilEnd()
 	if p.pos < len(p.list) {
 		p.refuse(Dialect, "unexpected "+p.peek())
 	}

@@ -43,6 +43,7 @@ func (t *Template) Query(members [][]string) string {
 		w.words("ORDER BY", w.number)
 		w.parts(t.orderBy)
 	}
+	w.parts(t.slice)
 	return w.String()
 }
 

@@ -11,20 +11,19 @@ type Reason string
 
 // The reasons.
 const (
-	Limit          Reason = "limit"           // LIMIT or OFFSET would apply to all members together
-	Describe       Reason = "describe"        // what DESCRIBE returns is up to the endpoint
-	Reduced        Reason = "reduced"         // how often REDUCED repeats rows is up to the endpoint
-	Subselect      Reason = "subselect"       // the whole pattern is a sub-select
-	NoParameter    Reason = "no-parameter"    // no constant can be replaced by a variable
-	Dynamic        Reason = "dynamic"         // NOW, RAND, UUID and BNODE depend on the execution
-	NegatedPath    Reason = "negated-path"    // engines differ in how often a negated property set repeats rows
-	Order          Reason = "order"           // ORDER BY leaves ties whose order may differ
-	Aggregate      Reason = "aggregate"       // the value over no rows, or the sequence of rows, matters
-	Modifiers      Reason = "modifiers"       // GROUP BY, HAVING or ORDER BY of an ASK or CONSTRUCT
-	ShortConstruct Reason = "construct-where" // CONSTRUCT WHERE
-	BlankTemplate  Reason = "blank-template"  // CONSTRUCT creates blank nodes
-	Columns        Reason = "columns"         // the columns of SELECT * are not known
-	Dialect        Reason = "dialect"         // the query is outside of SPARQL 1.1, or depends on a pragma
+	Limit         Reason = "limit"          // LIMIT or OFFSET would apply to all members together
+	Describe      Reason = "describe"       // what DESCRIBE returns is up to the endpoint
+	Reduced       Reason = "reduced"        // how often REDUCED repeats rows is up to the endpoint
+	Subselect     Reason = "subselect"      // the whole pattern is a sub-select
+	NoParameter   Reason = "no-parameter"   // no constant can be replaced by a variable
+	Dynamic       Reason = "dynamic"        // NOW, RAND, UUID and BNODE depend on the execution
+	NegatedPath   Reason = "negated-path"   // engines differ in how often a negated property set repeats rows
+	Order         Reason = "order"          // ORDER BY leaves ties whose order may differ
+	Aggregate     Reason = "aggregate"      // the value over no rows, or the sequence of rows, matters
+	Modifiers     Reason = "modifiers"      // GROUP BY, HAVING or ORDER BY of an ASK or CONSTRUCT
+	BlankTemplate Reason = "blank-template" // CONSTRUCT creates blank nodes
+	Columns       Reason = "columns"        // the columns of SELECT * are not known
+	Dialect       Reason = "dialect"        // the query is outside of SPARQL 1.1, or depends on a pragma
 )
 
 // The rules by which a constant stays in the template.

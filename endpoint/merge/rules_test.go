@@ -1,0 +1,56 @@
+package merge
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// Without one of the rules, the merged answers of these queries are wrong: each
+// rule is needed. With the rules they are right, or the query is asked alone.
+func TestRulesAreNeeded(t *testing.T) {
+	e := engine(t, "")
+	for _, c := range []struct {
+		rule        Reason
+		query, data string // C stands for the constant that differs
+	}{
+		{Limit, "SELECT ?o { C :p ?o } LIMIT 1", ":a :p 1 . :b :p 2"},
+		{Limit, "SELECT ?o { C :p ?o } ORDER BY ?o OFFSET 1", ":a :p 1, 2 . :b :p 1, 2"},
+		{NegatedPath, "SELECT ?b { ?b !:q C ; a :a }", ":a :p :a ; a :a"},
+		{Aggregate, "SELECT (MAX(?o) AS ?m) { C :p ?o }", ":a :p 1"},
+		{Aggregate, "SELECT (COUNT(*) + 1 AS ?n) { C :p ?o }", ":a :p 1"},
+		{Aggregate, "SELECT (COUNT(*) AS ?n) { C :p ?o } HAVING (COUNT(*) > 0)", ":a :p 1"},
+		{Columns, "SELECT * { C :p ?o { SELECT ?o { ?o :q ?x } } }", ":a :p :o . :o :q 1"},
+		{keepOptional, "SELECT ?s ?x { { ?s a :T OPTIONAL { ?s :p C ; :q ?x } } ?t :r C }", ":s a :T ; :p :a ; :q 1 . :t :r :a , :b"},
+		{keepOptional, "SELECT ?y ?x { ?s :r C OPTIONAL { ?s a ?y OPTIONAL { ?s :p C ; :q ?x } } }", ":s a :T ; :p :a ; :q 1 ; :r :a , :b"},
+		{keepHidden, "SELECT ?s { ?s :r C MINUS { C :p :x } }", ":s :r :a , :b . :a :p :x"},
+		{keepHidden, "SELECT ?s { ?s :r C { SELECT ?s { ?s :p C } } }", ":s :r :a , :b ; :p :a"},
+	} {
+		const prefix = "PREFIX : <http://x/> "
+		if err := e.Update(context.Background(), prefix+"CLEAR ALL; INSERT DATA { "+c.data+" }"); err != nil {
+			t.Fatal(err)
+		}
+		texts := make([]string, 2)
+		for i, constant := range []string{":a ", ":b "} {
+			texts[i] = prefix + strings.ReplaceAll(c.query, "C ", constant)
+		}
+		if !differ(t, ask(e), texts, c.rule) {
+			t.Errorf("%s is not needed for %s", c.rule, c.query)
+		}
+		if differ(t, ask(e), texts, "") {
+			t.Errorf("%s is answered wrongly", c.query)
+		}
+	}
+}
+
+// differ reports whether any answer is another one when asked merged.
+func differ(t *testing.T, ask asker, texts []string, ignored Reason) bool {
+	t.Helper()
+	list, _ := cohorts(t, texts, ignored)
+	for _, c := range list {
+		if found, _ := c.differences(t, ask); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
