@@ -5,15 +5,15 @@
 // # Templates
 //
 // A template is a query's normal form without its parameters. A parameter is an
-// IRI, or a literal that is a plain or language-tagged string, in subject or
-// object position of a triple pattern. Equal constants are one parameter.
+// IRI or a string without a language in subject or object position of a triple
+// pattern. Equal constants are one parameter.
 // Parse decides which constants are parameters:
 //
 //   - a constant elsewhere (predicates, classes after a, FILTER, BIND, VALUES,
 //     EXISTS, MINUS, SERVICE, sub-selects, names of graphs) stays part of the
 //     template;
-//   - so does an end of a path of possible length zero, and the argument of a
-//     predicate that is a search function of an engine;
+//   - so does an end of a path with * + ? or !, and the argument of a predicate
+//     that is a search function of an engine;
 //   - so does a constant that occurs in an OPTIONAL inside another group,
 //     unless the required part of that group contains it too. There a variable
 //     would change which solutions have no match.

@@ -86,6 +86,7 @@ type parser struct {
 	// candidates are the indices of constants that become parameters unless a rule
 	// forbids it.
 	candidates []int
+	open       bool // there is a path with * + ? or !
 }
 
 func (p *parser) peek() string {
@@ -183,6 +184,9 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	t.groupBy, t.having, t.orderBy = p.parts(tail.group), p.parts(tail.having), p.parts(tail.order)
 	t.slice = p.parts(tail.slice)
 	t.Parameters, t.names = len(p.args), p.names
+	if p.open && form == "SELECT" && !t.distinct {
+		p.refuse(Path, "")
+	}
 	if t.Parameters == 0 {
 		p.refuse(NoParameter, "")
 	}

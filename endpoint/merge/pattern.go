@@ -217,7 +217,7 @@ func (p *parser) properties(bound certain, subject int) {
 	var all predicate
 	for more := true; more; {
 		path := p.path()
-		all.zero = all.zero || path.zero
+		all.open = all.open || path.open
 		all.search = all.search || path.search
 		p.objects(path, bound)
 		more = false
@@ -278,7 +278,7 @@ func (p *parser) term() {
 func (p *parser) candidate(i int, path predicate, bound certain) {
 	t := p.list[i].text
 	switch {
-	case path.zero && p.keeps(keepZero), path.search && p.keeps(keepSearch), path.class && p.keeps(keepClass):
+	case path.open && p.keeps(keepPath), path.search && p.keeps(keepSearch), path.class && p.keeps(keepClass):
 		return
 	case isIRI(t):
 		if !isAbsolute(t) {
@@ -293,7 +293,7 @@ func (p *parser) candidate(i int, path predicate, bound certain) {
 
 // predicate is what matters of a predicate or path.
 type predicate struct {
-	zero   bool // a path that may have length zero
+	open   bool // a path with * + ? or !
 	class  bool // a or rdf:type, whose object stays
 	search bool // a search function of an engine
 }
@@ -304,6 +304,7 @@ const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 func (p *parser) path() (v predicate) {
 	from := p.pos
 	p.alternative(&v)
+	p.open = p.open || v.open
 	if p.pos == from+1 {
 		t := p.list[from].text
 		v.class = t == "a" || t == rdfType
@@ -319,10 +320,8 @@ func (p *parser) alternative(v *predicate) {
 		p.accept("^")
 		p.primary(v)
 		switch p.peek() {
-		case "*", "?":
-			v.zero = true
-			p.next()
-		case "+":
+		case "*", "?", "+":
+			v.open = true
 			p.next()
 		}
 		if !p.accept("/") && !p.accept("|") {
@@ -337,7 +336,7 @@ func (p *parser) primary(v *predicate) {
 		p.alternative(v)
 		p.expect(")")
 	case t == "!":
-		p.refuse(NegatedPath, "")
+		v.open = true
 		p.negated()
 	case t == "a", isVariable(t):
 	case isIRI(t):

@@ -61,7 +61,8 @@ func termText(v string) string {
 	iri := "CONCAT( \"I\" , " + sized(s) + " )"
 	plain := "CONCAT( \"L\" , " + sized(s) + " , \"^\" , " + sized("STR( DATATYPE( "+v+" ) )") + " )"
 	tagged := "CONCAT( \"L\" , " + sized(s) + " , LCASE( LANG( " + v + " ) ) , \"^\" )"
-	return "COALESCE( IF( ISIRI( " + v + " ) , " + iri + " , IF( LANG( " + v + " ) = \"\" , " + plain + " , " + tagged + " ) ) , \"U\" )"
+	term := "IF( ISIRI( " + v + " ) , " + iri + " , IF( LANG( " + v + " ) = \"\" , " + plain + " , " + tagged + " ) )"
+	return "IF( BOUND( " + v + " ) , IF( ISBLANK( " + v + " ) , \"U\" , " + term + " ) , \"U\" )"
 }
 
 // opaque is a condition for rows that their text does not identify: rows with a
@@ -69,7 +70,7 @@ func termText(v string) string {
 func (t *Template) opaque(x string) string {
 	c := "! BOUND( " + x + " )"
 	for _, v := range t.Vars {
-		c += " || COALESCE( ISBLANK( ?" + v + " ) , false )"
+		c += " || BOUND( ?" + v + " ) && ISBLANK( ?" + v + " )"
 	}
 	return c
 }

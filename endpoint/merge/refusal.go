@@ -17,7 +17,7 @@ const (
 	Subselect     Reason = "subselect"      // the whole pattern is a sub-select
 	NoParameter   Reason = "no-parameter"   // no constant can be replaced by a variable
 	Dynamic       Reason = "dynamic"        // NOW, RAND, UUID and BNODE depend on the execution
-	NegatedPath   Reason = "negated-path"   // engines differ in how often a negated property set repeats rows
+	Path          Reason = "path"           // engines differ in how often a path repeats rows, and repeated rows count
 	Order         Reason = "order"          // ORDER BY leaves ties whose order may differ
 	Aggregate     Reason = "aggregate"      // the value over no rows, or the sequence of rows, matters
 	Modifiers     Reason = "modifiers"      // GROUP BY, HAVING or ORDER BY of an ASK or CONSTRUCT
@@ -29,11 +29,11 @@ const (
 // The rules by which a constant stays in the template.
 const (
 	keepClass    Reason = "class"          // the object of a and rdf:type
-	keepZero     Reason = "zero"           // the end of a path of possible length zero
+	keepPath     Reason = "path-end"       // the end of a path with * + ? or !
 	keepSearch   Reason = "search"         // the argument of an engine's search function
 	keepOptional Reason = "inner-optional" // in an OPTIONAL of an inner group that need not bind it
 	keepHidden   Reason = "hidden"         // in EXISTS, MINUS, SERVICE and sub-selects
-	keepTyped    Reason = "typed"          // a literal that engines compare by value
+	keepTyped    Reason = "typed"          // a literal with a language or datatype, which engines may compare by value
 )
 
 // keeps reports whether a constant stays because of the rule.

@@ -65,14 +65,13 @@ func isAbsolute(t string) bool {
 
 func isLiteral(t string) bool { return t[0] == '"' }
 
-// isString reports whether the literal t is a plain or language-tagged string.
+// isString reports whether t is a string without a language.
 func isString(t string) bool {
 	if !isLiteral(t) {
 		return false
 	}
-	end := closingQuote(t)
-	suffix := t[end+1:]
-	return suffix == "" || suffix[0] == '@' || suffix == "^^<http://www.w3.org/2001/XMLSchema#string>"
+	suffix := t[closingQuote(t)+1:]
+	return suffix == "" || suffix == "^^<"+xsd+"string>"
 }
 
 // isNumber reports whether t is a numeric literal or a boolean.
