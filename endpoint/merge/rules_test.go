@@ -16,7 +16,6 @@ func TestRulesAreNeeded(t *testing.T) {
 	}{
 		{Limit, "SELECT ?o { C :p ?o } LIMIT 1", ":a :p 1 . :b :p 2"},
 		{Limit, "SELECT ?o { C :p ?o } ORDER BY ?o OFFSET 1", ":a :p 1, 2 . :b :p 1, 2"},
-		{Path, "SELECT ?b { ?b !:q C ; a :a }", ":a :p :a ; a :a"},
 		{Aggregate, "SELECT (MAX(?o) AS ?m) { C :p ?o }", ":a :p 1"},
 		{Aggregate, "SELECT (COUNT(*) + 1 AS ?n) { C :p ?o }", ":a :p 1"},
 		{Aggregate, "SELECT (COUNT(*) AS ?n) { C :p ?o } HAVING (COUNT(*) > 0)", ":a :p 1"},
