@@ -110,8 +110,8 @@ func (p *parser) note(t string) {
 	if isVariable(t) {
 		p.names[t] = true
 	}
-	if isPrefixed(t) {
-		p.refuse(Dialect, "the name "+t+" has no declared prefix")
+	if strings.HasPrefix(t, "bif:") || strings.HasPrefix(t, "sql:") {
+		p.refuse(Dialect, t)
 	}
 }
 

@@ -268,7 +268,7 @@ func (p *parser) term() {
 			p.term()
 		}
 		p.next()
-	case isIRI(t), isBlank(t), isLiteral(t), isNumber(t):
+	case isIRI(t), isBlank(t), isLiteral(t), isNumber(t), isPrefixed(t):
 	default:
 		p.refuse(Dialect, "unexpected "+t)
 	}
@@ -284,6 +284,7 @@ func (p *parser) candidate(i int, path predicate, bound certain) {
 		if !isAbsolute(t) {
 			p.refuse(Dialect, "the IRI "+t+" is relative")
 		}
+	case isPrefixed(t):
 	case !isLiteral(t) && !isNumber(t), !isString(t) && p.keeps(keepTyped):
 		return
 	}
@@ -339,7 +340,7 @@ func (p *parser) primary(v *predicate) {
 		v.open = true
 		p.negated()
 	case t == "a", isVariable(t):
-	case isIRI(t):
+	case isIRI(t), isPrefixed(t):
 		v.search = v.search || isSearch(t)
 	default:
 		p.refuse(Dialect, "unexpected "+t+" in place of a predicate")

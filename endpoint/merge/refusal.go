@@ -68,8 +68,6 @@ func (p *parser) check(a *sparql.Analysis) {
 		p.refuse(Dialect, "DEFINE")
 	case len(a.SideEffects) > 0:
 		p.refuse(Dialect, a.SideEffects[0])
-	case len(a.Undeclared) > 0:
-		p.refuse(Dialect, "the prefix "+a.Undeclared[0]+": is not declared")
 	case len(a.NonDeterministic) > 0:
 		p.refuse(Dynamic, strings.Join(a.NonDeterministic, ", "))
 	case a.Ordered && a.OrderKeys == nil:
