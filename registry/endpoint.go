@@ -19,6 +19,7 @@ type Endpoint struct {
 	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
 	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
 	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
+	Merge           string            `json:"merge" yaml:"merge"`                 // how queries that differ in constants only are asked together
 	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies to compare with Policy on the records
 	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // the endpoint's parameter for a time limit in milliseconds
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
@@ -132,15 +133,27 @@ const (
 	DefaultSlot   = "@every 1m"
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
+	DefaultMerge  = MergeOff
 	// DefaultMaxColumns exceeds the width of any table made for reading and keeps
 	// the cost of a row's head small.
 	DefaultMaxColumns = 10_000
 )
 
+// The ways to ask queries that differ in constants only.
+const (
+	MergeAuto   = "auto"   // whatever costs least by trial
+	MergeOff    = "off"    // one request per query
+	MergeValues = "values" // one request for several, wherever that is exact
+	MergeProbe  = "probe"  // the same, asking for digests first where digests suffice
+)
+
+// MergeModes lists the values of Merge.
+func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, MergeProbe} }
+
 // RequestSettings returns the settings that decide how a request is made and
 // what its answer means. The others, which decide when and how often, are zero.
 func (e Endpoint) RequestSettings() Endpoint {
-	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices = "", 0, "", "", "", 0, nil, nil, nil, false, nil
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices, e.Merge = "", 0, "", "", "", 0, nil, nil, nil, false, nil, ""
 	return e
 }
 
@@ -159,6 +172,7 @@ func (e Endpoint) WithDefaults() Endpoint {
 	setDefault(&e.Rule, "strict")
 	setDefault(&e.FallbackPolicy, DefaultPolicy)
 	setDefault(&e.ProfileShare, 0.5)
+	setDefault(&e.Merge, DefaultMerge)
 	setDefault(&e.Concurrency, 1)
 	setDefault(&e.Timeout, Duration(30*time.Second))
 	setDefault(&e.MaxBytes, 64<<20)

@@ -234,6 +234,8 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("timeout", "timeout must be greater than 0")
 	case !(e.ProfileShare >= 0 && e.ProfileShare <= 1):
 		return bad("profile_share", "profile_share must be from 0 to 1")
+	case !slices.Contains(MergeModes(), e.Merge):
+		return bad("merge", "merge must be one of %s", strings.Join(MergeModes(), ", "))
 	case slices.Contains(protocolParams, e.TimeoutParam):
 		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a time limit in milliseconds, such as timeout", e.TimeoutParam)
 	case e.MaxColumns < 0:

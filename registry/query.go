@@ -50,6 +50,7 @@ type Holder struct {
 	Weight       float64    `json:"weight,omitempty"` // 0 means 1
 	MaxStaleness Duration   `json:"max_staleness,omitempty"`
 	MinInterval  Duration   `json:"min_interval,omitempty"`
+	Alone        bool       `json:"alone,omitempty"` // never asked together with other queries
 	From         *time.Time `json:"from,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Public       bool       `json:"public,omitempty"`
@@ -128,6 +129,17 @@ func (q *Query) MinInterval() time.Duration {
 		}
 	}
 	return time.Duration(max(0, least))
+}
+
+// Alone reports whether a holder who has not paused the query wants it to be
+// asked alone.
+func (q *Query) Alone() bool {
+	for h := range q.effectiveHolders {
+		if h.Alone {
+			return true
+		}
+	}
+	return false
 }
 
 // Tags is the union of the holders' tags, sorted.

@@ -22,6 +22,7 @@ type Registration struct {
 	Weight          float64    `json:"weight"` // 0 means 1
 	MaxStaleness    Duration   `json:"max_staleness"`
 	MinInterval     Duration   `json:"min_interval"`
+	Alone           bool       `json:"alone"`   // never ask it together with other queries
 	Ordered         *bool      `json:"ordered"` // nil: true if the text has a top-level ORDER BY
 	DefaultGraphURI []string   `json:"default_graph_uri"`
 	NamedGraphURI   []string   `json:"named_graph_uri"`
@@ -44,7 +45,7 @@ const (
 
 func (reg Registration) holder(caller string, now time.Time) Holder {
 	return Holder{Caller: caller, Name: reg.Name, Tags: sortedUnique(reg.Tags), Weight: reg.Weight,
-		MaxStaleness: reg.MaxStaleness, MinInterval: reg.MinInterval, From: utc(reg.From), Until: utc(reg.Until),
+		MaxStaleness: reg.MaxStaleness, MinInterval: reg.MinInterval, Alone: reg.Alone, From: utc(reg.From), Until: utc(reg.Until),
 		Public: reg.Public, Urgency: reg.Urgency, Life: reg.Life, Since: now}
 }
 
@@ -231,6 +232,7 @@ type Patch struct {
 	Weight       *float64   `json:"weight"`
 	MaxStaleness *Duration  `json:"max_staleness"`
 	MinInterval  *Duration  `json:"min_interval"`
+	Alone        *bool      `json:"alone"`
 	From         *time.Time `json:"from"`
 	Until        *time.Time `json:"until"`
 	Public       *bool      `json:"public"`
@@ -252,6 +254,7 @@ func (p Patch) apply(h *Holder) {
 	set(&h.Weight, p.Weight)
 	set(&h.MaxStaleness, p.MaxStaleness)
 	set(&h.MinInterval, p.MinInterval)
+	set(&h.Alone, p.Alone)
 	set(&h.Public, p.Public)
 	set(&h.Urgency, p.Urgency)
 	set(&h.Life, p.Life)

@@ -491,6 +491,7 @@ func TestEndpointChecks(t *testing.T) {
 		"/timeout_param": func(e *registry.Endpoint) { e.TimeoutParam = "query" },
 		"/timeout":       func(e *registry.Endpoint) { e.Timeout = 0 },
 		"/profile_share": func(e *registry.Endpoint) { e.ProfileShare = 1.5 },
+		"/merge":         func(e *registry.Endpoint) { e.Merge = "always" },
 		"/max_rows":      func(e *registry.Endpoint) { e.MaxRows = -1 },
 		"/headers":       func(e *registry.Endpoint) { e.Headers = map[string]string{"X": "a\r\nb: c"} },
 		"/auth":          func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{} },

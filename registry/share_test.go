@@ -77,6 +77,31 @@ func TestPauseBelongsToItsHolder(t *testing.T) {
 	}
 }
 
+// Any holder who wants a query to be asked alone decides for all.
+func TestAloneDecidesForAll(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.joins(t, alice, false)
+	if q.Alone() {
+		t.Error("no holder wants it alone")
+	}
+	if q = r.must(t, bob, registry.Registration{Text: shared, Alone: true}); !q.Alone() {
+		t.Error("bob wants it alone")
+	}
+	if q = r.joins(t, carol, false); !q.Alone() {
+		t.Error("a later holder undid what bob wants")
+	}
+	if q, err := r.Pause(bob, q.ID); err != nil || q.Alone() {
+		t.Errorf("a holder who paused it still decides: %v", err)
+	}
+	if q, err := r.Resume(bob, q.ID); err != nil || !q.Alone() {
+		t.Errorf("bob resumed it: %v", err)
+	}
+	no := false
+	if q, err := r.Patch(bob, q.ID, registry.Patch{Alone: &no}); err != nil || q.Alone() {
+		t.Errorf("bob changed his mind: %v", err)
+	}
+}
+
 // An admin's pause is for all holders and ends by an admin alone.
 func TestAdminPausesForAll(t *testing.T) {
 	r := newRig(t, registry.Limits{})

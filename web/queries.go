@@ -73,6 +73,7 @@ type registrationBody struct {
 	Weight          float64           `json:"weight"`
 	MaxStaleness    registry.Duration `json:"max_staleness"`
 	MinInterval     registry.Duration `json:"min_interval"`
+	Alone           bool              `json:"alone"`
 	Ordered         *bool             `json:"ordered"`
 	DefaultGraphURI []string          `json:"default_graph_uri"`
 	NamedGraphURI   []string          `json:"named_graph_uri"`
@@ -108,7 +109,7 @@ func (c *call) registration() (registry.Registration, error) {
 	var body registrationBody
 	err = c.read(func(r io.Reader) error { return readJSON(r, &body) })
 	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
-		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
+		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Alone: body.Alone, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
 		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life, Replace: body.Replace}, err
 }
 
@@ -136,6 +137,8 @@ func (c *call) fromParams() (reg registry.Registration, err error) {
 			err = reg.MaxStaleness.UnmarshalText([]byte(one))
 		case "min_interval":
 			err = reg.MinInterval.UnmarshalText([]byte(one))
+		case "alone":
+			reg.Alone, err = strconv.ParseBool(one)
 		case "ordered":
 			var b bool
 			b, err = strconv.ParseBool(one)
@@ -220,6 +223,7 @@ type patchBody struct {
 	Weight       member[float64]           `json:"weight"`
 	MaxStaleness member[registry.Duration] `json:"max_staleness"`
 	MinInterval  member[registry.Duration] `json:"min_interval"`
+	Alone        member[bool]              `json:"alone"`
 	From         member[time.Time]         `json:"from"`
 	Until        member[time.Time]         `json:"until"`
 	Public       member[bool]              `json:"public"`
@@ -233,7 +237,7 @@ func patchQuery(c *call) error {
 		return err
 	}
 	q, err := c.patchHeld(registry.Patch{Name: body.Name.pointer(), Tags: body.Tags.pointer(), Weight: body.Weight.pointer(),
-		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
+		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), Alone: body.Alone.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
 		Public: body.Public.pointer(), Urgency: body.Urgency.pointer(), Life: body.Life.pointer()})
 	return c.answer(http.StatusOK, q, err)
 }

@@ -15,7 +15,7 @@ import (
 func TestRegister(t *testing.T) {
 	w := newWorld(t)
 	a := w.post("/v1/queries", `{"endpoint":"city","query":"SELECT ?s WHERE { ?s ?p ?o }","name":"all","tags":["b","a"],"weight":2,"max_staleness":"10m",
-		"min_interval":"5s","from":"2026-01-01T00:00:00+02:00","until":"2127-01-01T00:00:00Z","public":true,"default_graph_uri":["http://example.org/g"]}`).status(201)
+		"min_interval":"5s","alone":true,"from":"2026-01-01T00:00:00+02:00","until":"2127-01-01T00:00:00Z","public":true,"default_graph_uri":["http://example.org/g"]}`).status(201)
 	q := a.json()
 	id := q["id"].(string)
 	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/queries/"+id {
@@ -23,7 +23,7 @@ func TestRegister(t *testing.T) {
 	}
 	for k, want := range map[string]any{"endpoint": "city", "name": "all", "form": "SELECT", "ordered": false, "query": "SELECT ?s WHERE { ?s ?p ?o }", "state": "new",
 		"epoch": epoch, "seq": 0.0, "hash": nil, "rows": 0.0, "checked_at": nil, "changed_at": nil, "executions": 0.0, "changes": 0.0, "median_seconds": nil,
-		"budget_share": nil, "holders": 1.0, "weight": 2.0, "max_staleness": "10m0s", "min_interval": "5s", "public": true} {
+		"budget_share": nil, "holders": 1.0, "weight": 2.0, "max_staleness": "10m0s", "min_interval": "5s", "alone": true, "public": true} {
 		if q[k] != want {
 			t.Errorf("%s is %v, want %v", k, q[k], want)
 		}
@@ -36,9 +36,9 @@ func TestRegister(t *testing.T) {
 		}
 	}
 	// The same question in another spelling, as a bare text.
-	b := w.do("POST", "/v1/queries?endpoint=city&default-graph-uri=http%3A%2F%2Fexample.org%2Fg&tags=x&tags=y&weight=3&ordered=false&public=1&max_staleness=1m&min_interval=1s&from=2026-01-01T00:00:00Z&until=2127-01-01T00:00:00Z&name=again&urgency=&life=",
+	b := w.do("POST", "/v1/queries?endpoint=city&default-graph-uri=http%3A%2F%2Fexample.org%2Fg&tags=x&tags=y&weight=3&ordered=false&public=1&max_staleness=1m&min_interval=1s&alone=0&from=2026-01-01T00:00:00Z&until=2127-01-01T00:00:00Z&name=again&urgency=&life=",
 		"select $s where { $s ?p ?o } # the same", "Content-Type: application/sparql-query; charset=utf-8").status(200)
-	if b.string("id") != id || b.string("name") != "again" || b.json()["weight"] != 3.0 {
+	if b.string("id") != id || b.string("name") != "again" || b.json()["weight"] != 3.0 || b.json()["alone"] != false {
 		t.Errorf("%s", b.body)
 	}
 	w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit("1")}))

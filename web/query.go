@@ -43,6 +43,7 @@ type queryView struct {
 	Weight        float64            `json:"weight"`
 	MaxStaleness  registry.Duration  `json:"max_staleness"`
 	MinInterval   registry.Duration  `json:"min_interval"`
+	Alone         bool               `json:"alone"`
 	Public        bool               `json:"public"`
 	CreatedAt     time.Time          `json:"created_at"`
 	Paused        *registry.Pause    `json:"paused,omitempty"`
@@ -114,7 +115,7 @@ func (v *viewer) item(it registry.ListedQuery) (queryView, error) {
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		FailingSince: moment(st.FailingSince), Failures: st.Failures,
 		Warnings: list(st.Warnings(&q)), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
-		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
+		MinInterval: registry.Duration(q.MinInterval()), Alone: q.Alone(), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
 		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
 }
 

@@ -141,7 +141,7 @@ func (a *api) queryAdd() *cobra.Command {
 	var name, endpoint, maxStaleness, minInterval string
 	var tags, defaultGraphs, namedGraphs []string
 	var weight float64
-	var ordered, public, replace bool
+	var ordered, public, replace, alone bool
 	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
 		Long: `Registers the query and prints its id. A name belongs to one of your queries: for another
 text of the same name use --replace, which moves the name to the new query and releases your
@@ -154,7 +154,7 @@ registration of the old one. The new query begins a history of its own.`,
 			}
 			body := map[string]any{"query": text}
 			setChanged(c, body, map[string]any{
-				"endpoint": endpoint, "name": name, "weight": weight, "ordered": ordered, "public": public, "replace": replace,
+				"endpoint": endpoint, "name": name, "weight": weight, "ordered": ordered, "public": public, "replace": replace, "alone": alone,
 				"max-staleness": maxStaleness, "min-interval": minInterval,
 			})
 			for member, list := range map[string][]string{"tags": tags, "default_graph_uri": defaultGraphs, "named_graph_uri": namedGraphs} {
@@ -176,6 +176,7 @@ registration of the old one. The new query begins a history of its own.`,
 	f.StringVar(&maxStaleness, "max-staleness", "", "how old the result may become, e.g. 10m")
 	f.StringVar(&minInterval, "min-interval", "", "least time between two executions, e.g. 1m")
 	f.BoolVar(&ordered, "ordered", false, "watch the order of rows too (default: as ORDER BY says)")
+	f.BoolVar(&alone, "alone", false, "never ask it in one request with other queries")
 	f.BoolVar(&public, "public", false, "let anybody read the results")
 	f.BoolVar(&replace, "replace", false, "take the name from your other query of that name, and release that one")
 	f.StringArrayVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")

@@ -103,6 +103,9 @@ func (v holderHandler) edit() (content, error) {
 			f.Values.Set(name, short(d))
 		}
 	}
+	if h.Alone {
+		f.Values.Set("alone", "1")
+	}
 	if h.Public {
 		f.Values.Set("public", "1")
 	}
@@ -134,7 +137,7 @@ func (v holderHandler) save() error {
 	text := strings.TrimSpace(strings.ReplaceAll(f.Get("query"), "\r\n", "\n"))
 	if f.Status == 0 && f.Values.Has("query") && text != strings.TrimSpace(q.Text) {
 		next, err := v.Registry.Exchange(v.caller, q.ID, registry.Registration{Endpoint: q.Endpoint, Text: text, Name: *patch.Name, Tags: *patch.Tags, Weight: *patch.Weight,
-			MaxStaleness: *patch.MaxStaleness, MinInterval: *patch.MinInterval, Public: *patch.Public, From: h.From, Until: h.Until, Urgency: h.Urgency, Life: h.Life,
+			MaxStaleness: *patch.MaxStaleness, MinInterval: *patch.MinInterval, Alone: *patch.Alone, Public: *patch.Public, From: h.From, Until: h.Until, Urgency: h.Urgency, Life: h.Life,
 			DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs})
 		if err == nil {
 			v.catalogue.drop()
@@ -159,7 +162,8 @@ func (v holderHandler) save() error {
 
 // patch reads the fields and records those that cannot be parsed.
 func (f *form) patch() registry.Patch {
-	name, tags, public := f.Get("name"), append([]string{}, lines(f.Get("tags"))...), f.Get("public") != ""
+	name, tags := f.Get("name"), append([]string{}, lines(f.Get("tags"))...)
+	public, alone := f.Get("public") != "", f.Get("alone") != ""
 	weight, err := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64)
 	if err != nil {
 		f.bad("weight", "A weight is a number.")
@@ -167,5 +171,5 @@ func (f *form) patch() registry.Patch {
 	var staleness, interval registry.Duration
 	f.duration("max_staleness", &staleness)
 	f.duration("min_interval", &interval)
-	return registry.Patch{Name: &name, Tags: &tags, Weight: &weight, Public: &public, MaxStaleness: &staleness, MinInterval: &interval}
+	return registry.Patch{Name: &name, Tags: &tags, Weight: &weight, Public: &public, MaxStaleness: &staleness, MinInterval: &interval, Alone: &alone}
 }

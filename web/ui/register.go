@@ -114,14 +114,14 @@ func (f *form) registration() registry.Registration {
 		}
 		reg.Weight = w
 	}
-	reg.Public = f.Get("public") != ""
+	reg.Public, reg.Alone = f.Get("public") != "", f.Get("alone") != ""
 	if g := lines(f.Get("default_graph_uri")); len(g) > 0 {
 		reg.DefaultGraphURI = g
 	}
 	return reg
 }
 
-var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "public"}
+var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "alone", "public"}
 
 // found analyses the form; errors are recorded beside the fields.
 func (v registerHandler) found(f *form, t *trial) found {

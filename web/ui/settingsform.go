@@ -45,6 +45,7 @@ var settingFields = []setting{
 	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{plan.RuleStrict, plan.RuleDebt}},
 	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
 	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
+	{Name: "merge", Options: registry.MergeModes()},
 	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
 	{Name: "headers", Lines: true, Private: true}, {Name: "auth", Private: true, Options: []string{"", "basic", "digest", "bearer"}},
 	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
@@ -75,7 +76,7 @@ func settingsIn(e *registry.Endpoint) map[string]any {
 		"concurrency": &e.Concurrency, "timeout": &e.Timeout, "min_gap": &e.MinGap,
 		"max_rows": &e.MaxRows, "max_bytes": &e.MaxBytes, "max_columns": &e.MaxColumns, "timeout_param": &e.TimeoutParam,
 		"blackout": &e.Blackout, "default_graph_uri": &e.DefaultGraphURI, "named_graph_uri": &e.NamedGraphURI,
-		"profile_share": &e.ProfileShare, "fallback_policy": &e.FallbackPolicy,
+		"profile_share": &e.ProfileShare, "fallback_policy": &e.FallbackPolicy, "merge": &e.Merge,
 		"allow_service": &e.AllowService, "own_services": &e.OwnServices, "allow_public": &e.AllowPublic,
 	}
 }

@@ -52,6 +52,7 @@ endpoints:
     rule: strict
     fallback_policy: rr
     profile_share: 0.25
+    merge: off
     timeout_param: timeout
     allow_service: true
     own_services: ["wikibase:label"]
@@ -78,7 +79,7 @@ func TestConfigFile(t *testing.T) {
 	}
 	want := registry.Endpoint{
 		Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 10s", Budget: registry.Duration(5 * time.Second), Policy: "rr",
-		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, TimeoutParam: "timeout", AllowService: true, OwnServices: []string{"wikibase:label"}, AllowPublic: true, Concurrency: 2,
+		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, Merge: "off", TimeoutParam: "timeout", AllowService: true, OwnServices: []string{"wikibase:label"}, AllowPublic: true, Concurrency: 2,
 		Timeout: registry.Duration(20 * time.Second), MinGap: registry.Duration(100 * time.Millisecond),
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 10000, MaxBytes: 16 << 20,
 		DefaultGraphURI: []string{"http://g.example/"}, Headers: map[string]string{"X-Key": "abc"},
