@@ -39,9 +39,9 @@ func demoCommand(w *cli.Env) *cobra.Command {
 departures, events), registers a dozen queries and a profile worth watching and
 prints the changes as they arrive. Two more endpoints show what else can happen:
 one has too small a budget for its queries, one is down now and then. A display
-follows over the WebSocket, a service by a webhook. It takes 400 MB to 1 GB of
-memory, most of it for the embedded engine. Nothing is left behind unless --data
-says where. Webhooks and WebSub callbacks may be on this machine.`,
+follows over the WebSocket, a service by a webhook. It takes 100 to 150 MB of
+memory. Nothing is left behind unless --data says where. Webhooks and WebSub
+callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
 	}

@@ -17,6 +17,7 @@ import (
 type instance struct {
 	module api.Module
 	table  api.Module
+	memory linearMemory // of module
 	host   map[string]hostFunction
 	store  uint64 // address of the store in the engine's memory
 	glue   glue
@@ -61,7 +62,7 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
 		return err
 	}
 	config := wazero.NewModuleConfig().WithStartFunctions().WithName("")
-	if i.module, err = runtime.InstantiateModule(context.WithValue(ctx, instanceKey{}, i), engine, config); err != nil {
+	if i.module, err = runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)), engine, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	own := experimental.WithImportResolver(ctx, func(name string) api.Module {
@@ -77,13 +78,14 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
 	return err
 }
 
-// close frees the memory. A module that a context closed frees its own.
+// close frees the memory.
 func (i *instance) close() {
 	for _, m := range []api.Module{i.table, i.module} {
 		if m != nil {
 			_ = m.Close(context.Background())
 		}
 	}
+	i.memory.release()
 }
 
 // call runs an exported function. Its error is always errBroken: the engine
