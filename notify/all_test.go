@@ -21,18 +21,18 @@ import (
 type holding struct {
 	at   registry.Position
 	bag  []string
-	lost bool // was told so, and fetched the result
+	lost bool // a gap was reported, and the result fetched
 }
 
 // A wideReader reads the store-wide stream.
 type wideReader struct {
-	rt     *rapid.T
-	r      *rig
-	t      *testing.T
-	filter *cursor.Filter
-	id     string
-	has    map[string]*holding
-	told   map[string]int // changes by query
+	rt      *rapid.T
+	r       *rig
+	t       *testing.T
+	filter  *cursor.Filter
+	id      string
+	has     map[string]*holding
+	changes map[string]int // changes by query
 }
 
 func (w *wideReader) fetch(query string) {
@@ -85,7 +85,7 @@ func (w *wideReader) take(e event) {
 	if d.Filtered == w.filter.All() {
 		w.rt.Fatalf("filtered is %v: %s", d.Filtered, e.data)
 	}
-	w.told[d.Query]++
+	w.changes[d.Query]++
 	for _, row := range d.Removed.Results.Bindings {
 		i := slices.Index(h.bag, string(row))
 		if i < 0 {
@@ -103,13 +103,13 @@ func (w *wideReader) take(e event) {
 // has what the filter leaves of each result. A threshold withholds less than it asks
 // for. No change is sent twice.
 func TestAllModel(t *testing.T) {
-	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
+	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(params))).Draw(rt, "params")
 		r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 5 * time.Millisecond })
-		q, err := url.ParseQuery(wishes[name])
+		q, err := url.ParseQuery(params[name])
 		must(err)
-		w := &wideReader{rt: rt, r: r, t: t, id: "store:0", has: map[string]*holding{}, told: map[string]int{}}
+		w := &wideReader{rt: rt, r: r, t: t, id: "store:0", has: map[string]*holding{}, changes: map[string]int{}}
 		w.filter, _, err = cursor.ParseParams(q)
 		must(err)
 		var ids []string
@@ -127,11 +127,11 @@ func TestAllModel(t *testing.T) {
 					r.record(ids[i], rows(strings.Fields(strings.Trim(fmt.Sprint(values, i), "[]"))...))
 				}
 			}
-			if rapid.IntRange(0, 9).Draw(rt, "mishap") == 0 {
+			if rapid.IntRange(0, 9).Draw(rt, "fault") == 0 {
 				r.log.TrimAll(rapid.IntRange(1, 3).Draw(rt, "keep"))
 			}
-			s := r.stream(t, "/v1/changes?"+wishes[name], "Last-Event-ID", w.id)
-			for range rapid.IntRange(0, 8).Draw(rt, "heard") { // then it is cut
+			s := r.stream(t, "/v1/changes?"+params[name], "Last-Event-ID", w.id)
+			for range rapid.IntRange(0, 8).Draw(rt, "events") { // then it is cut
 				r.record(marker, rows(fmt.Sprintf("1a%d 1b%d 1c%d 1d%d", step, step, step, r.tick), fmt.Sprint("1e", r.tick), fmt.Sprint("1f", r.tick), fmt.Sprint("1g", r.tick)))
 				w.take(s.next())
 			}
@@ -140,7 +140,7 @@ func TestAllModel(t *testing.T) {
 		r.record(marker, rows("1x", "1y", "1z", "1w"))
 		head, err := r.log.Head()
 		must(err)
-		s := r.stream(t, "/v1/changes?"+wishes[name], "Last-Event-ID", w.id)
+		s := r.stream(t, "/v1/changes?"+params[name], "Last-Event-ID", w.id)
 		for last := false; !last; {
 			st, _, err := r.log.Current(marker, false)
 			must(err)
@@ -158,7 +158,7 @@ func TestAllModel(t *testing.T) {
 				}
 				h, want := w.has[id], view(t, w.filter, res)
 				n := distance(h.bag, want)
-				if n == 0 && h.at == st.Position || strings.Contains(wishes[name], "min_rows") && n < 4 || name == "jaccard" && len(h.bag)+len(want)-n > 0 {
+				if n == 0 && h.at == st.Position || strings.Contains(params[name], "min_rows") && n < 4 || name == "jaccard" && len(h.bag)+len(want)-n > 0 {
 					break
 				}
 				if time.Now().After(wait) {

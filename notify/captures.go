@@ -208,14 +208,14 @@ func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor
 	beat := time.NewTicker(s.opts.Timing.Ping)
 	defer beat.Stop()
 	for ctx.Err() == nil {
-		told := false
+		wrote := false
 		if !c.listed.paused.Load() {
 			var err error
-			if told, err = s.writeRoundEnds(e, c); err != nil {
+			if wrote, err = s.writeRoundEnds(e, c); err != nil {
 				return err
 			}
 		}
-		if told {
+		if wrote {
 			continue
 		}
 		select {
@@ -232,7 +232,7 @@ func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor
 }
 
 // writeRoundEnds writes the next page of ends, and reports whether there was one.
-func (s *Server) writeRoundEnds(e *events, c *capturesCursor) (told bool, err error) {
+func (s *Server) writeRoundEnds(e *events, c *capturesCursor) (wrote bool, err error) {
 	page, err := c.next(s.opts.Captures)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {

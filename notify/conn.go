@@ -43,16 +43,16 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
 		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
 		c.ctx, c.end = context.WithCancelCause(context.Background())
-		var objection error
+		var rejection error
 		switch {
 		case !s.originAllowed(r):
-			objection = Close(CloseForbidden, originRefused)
+			rejection = Close(CloseForbidden, originRefused)
 		case at.refused != "":
-			objection = Close(CloseTooMany, at.refused)
+			rejection = Close(CloseTooMany, at.refused)
 		}
 		return func(gone func()) {
 			defer gone()
-			c.run(objection, serve, take)
+			c.run(rejection, serve, take)
 		}
 	})
 }
@@ -60,9 +60,9 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 // Close is the error that ends a connection with a code and a reason.
 func Close(code int, reason string) error { return &closing{code, reason} }
 
-func (c *Conn) run(objection error, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
-	if objection != nil {
-		take = func(context.Context, *Conn, []byte) error { return objection }
+func (c *Conn) run(rejection error, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
+	if rejection != nil {
+		take = func(context.Context, *Conn, []byte) error { return rejection }
 	}
 	go func() {
 		defer close(c.read)
@@ -78,13 +78,13 @@ func (c *Conn) run(objection error, serve func(context.Context, *Conn) error, ta
 		case <-c.ctx.Done():
 		}
 	}()
-	end := objection
+	end := rejection
 	if end == nil {
 		end = serve(c.ctx, c)
 	}
 	c.end(end)
 	<-watched
-	sayGoodbye(c.conn, c.read, end, c.srv.opts.Timing)
+	closeGracefully(c.conn, c.read, end, c.srv.opts.Timing)
 	c.srv.opts.Logger.Debug("connection closed", "reason", end)
 }
 
@@ -92,8 +92,8 @@ func (c *Conn) run(objection error, serve func(context.Context, *Conn) error, ta
 func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 	lim := c.srv.opts.Limits
 	watchReads(c.conn, c.wire, lim)
-	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
-	c.wire.free = free
+	limiter := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
+	c.wire.limiter = limiter
 	for {
 		c.wire.alive()
 		frame, err := readFrame(c.conn)
@@ -103,7 +103,7 @@ func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 		if c.ctx.Err() != nil {
 			return context.Cause(c.ctx)
 		}
-		if !free.Allow() {
+		if !limiter.Allow() {
 			return Close(CloseRate, "too many messages")
 		}
 		if err := take(c.ctx, c, frame); err != nil {
@@ -158,10 +158,10 @@ func (c *Conn) Ping() error {
 // fallen behind.
 func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
 
-// sayGoodbye ends a connection: with a close frame, if there is one to send,
+// closeGracefully ends a connection: with a close frame, if there is one to send,
 // and then with the time it takes a client to read it. Closing at once could
 // reset the connection and throw away what it has not read yet.
-func sayGoodbye(conn *websocket.Conn, read <-chan struct{}, end error, t Timing) {
+func closeGracefully(conn *websocket.Conn, read <-chan struct{}, end error, t Timing) {
 	var c *closing
 	if errors.As(end, &c) {
 		msg := websocket.FormatCloseMessage(c.code, c.reason)

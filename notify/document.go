@@ -109,7 +109,7 @@ func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*cont
 // error, which ends the transfer. It must not hold on to large things. Few of a
 // class are written at a time.
 func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (*Document, error) {
-	k := documentKey{as: class + " " + short(key)}
+	k := documentKey{as: class + " " + shortKey(key)}
 	places := d.class(class)
 	get := func() (*content, error) {
 		return d.cache.get(k, func() (*content, error) {
@@ -124,11 +124,11 @@ func (d *Documents) Open(class, key string, write func(io.Writer) (about any, er
 	if err != nil {
 		return nil, err
 	}
-	return lend(c, get), nil
+	return newDocument(c, get), nil
 }
 
-// short keeps keys short: they are not weighed.
-func short(key string) string {
+// shortKey keeps keys short: they are not weighed.
+func shortKey(key string) string {
 	if len(key) <= 128 {
 		return key
 	}
@@ -152,11 +152,11 @@ func (d *Documents) open(key documentKey, now, again func() ([]byte, error)) (*D
 	if err != nil {
 		return nil, err
 	}
-	return lend(c, func() (*content, error) { return d.content(key, again) }), nil
+	return newDocument(c, func() (*content, error) { return d.content(key, again) }), nil
 }
 
-// lend makes a document of its content. again gets it once more.
-func lend(c *content, again func() (*content, error)) *Document {
+// newDocument makes a document of its content. again gets it once more.
+func newDocument(c *content, again func() (*content, error)) *Document {
 	doc := &Document{again: again, size: c.size, sum: c.sum, about: c.about}
 	doc.held.Put(c)
 	return doc

@@ -24,7 +24,7 @@ type listing struct {
 	byID  map[string]*listed
 	order []*listed // by id, which is the order in which they came
 	gone  int       // how many of order have gone
-	came  uint64
+	added uint64
 }
 
 // A listed subscription is written by its way out and read by anyone.
@@ -40,7 +40,7 @@ type listed struct {
 	last  time.Time // when it was sent something last; zero: never
 
 	// Both ask the way out and do not wait: end it, look again.
-	end, look func()
+	end, wake func()
 }
 
 // add gives x an id, greater than all before.
@@ -50,8 +50,8 @@ func (l *listing) add(x *listed) {
 	if l.byID == nil {
 		l.byID = make(map[string]*listed)
 	}
-	l.came++
-	x.about.ID = fmt.Sprintf("live_%011x%s", l.came, strings.ToLower(rand.Text()[:10]))
+	l.added++
+	x.about.ID = fmt.Sprintf("live_%011x%s", l.added, strings.ToLower(rand.Text()[:10]))
 	l.byID[x.about.ID] = x
 	l.order = append(l.order, x)
 }

@@ -54,7 +54,7 @@ func TestListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := p.expect("complete"); m.Reason != "dropped" || m.ID != "one" {
-		t.Errorf("told %s", m.raw)
+		t.Errorf("received %s", m.raw)
 	}
 	if err := r.srv.Drop(x.ID); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)

@@ -11,9 +11,9 @@ import (
 
 // list enters a subscription at position p among those that can be seen,
 // unless about names no way out.
-func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
+func (s *Server) list(about registry.Subscription, p registry.Position, end, wake func()) *listed {
 	about.CreatedAt = time.Now().UTC()
-	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, look: look}
+	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, wake: wake}
 	if about.Way == "" {
 		return x
 	}
@@ -71,7 +71,7 @@ func (s *Server) SetPaused(id string, on bool) (registry.Subscription, error) {
 	}
 	x.paused.Store(on)
 	if !on {
-		x.look()
+		x.wake()
 	}
 	return x.show(), nil
 }

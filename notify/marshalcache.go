@@ -28,9 +28,9 @@ func keyOfChange(c *registry.Change, filter *cursor.Filter) documentKey {
 // they are needed again they are read from the log.
 func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body *content) *Document {
 	key := keyOfChange(c, filter)
-	return lend(body, func() (*content, error) {
+	return newDocument(body, func() (*content, error) {
 		return s.documents.content(key, func() ([]byte, error) {
-			again, err := s.changeAgain(key.changeKey, filter)
+			again, err := s.rereadChange(key.changeKey, filter)
 			if err != nil {
 				return nil, err
 			}
@@ -39,8 +39,8 @@ func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body 
 	})
 }
 
-// changeAgain reads what a step says from the log.
-func (s *Server) changeAgain(at changeKey, filter *cursor.Filter) (registry.Change, error) {
+// rereadChange reads what a step says from the log.
+func (s *Server) rereadChange(at changeKey, filter *cursor.Filter) (registry.Change, error) {
 	from := registry.Position{Epoch: at.epoch, Seq: at.prev}
 	c, _, err := cursor.Sum(context.Background(), &s.reader, at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 	if ev.Kind == StreamChange {
 		key.prev = ev.Change.Prev
 		again = func() (*StreamContent, error) {
-			c, err := s.changeAgain(key.changeKey, filter)
+			c, err := s.rereadChange(key.changeKey, filter)
 			return &StreamContent{Change: &c, filter: filter}, err
 		}
 	}

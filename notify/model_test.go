@@ -34,9 +34,9 @@ func (w *truth) at(query string, seq uint64) []byte {
 	return nil
 }
 
-// A brittle connection breaks after so many bytes in either direction, and may
+// A breakingConn connection breaks after so many bytes in either direction, and may
 // read slowly.
-type brittle struct {
+type breakingConn struct {
 	net.Conn
 	left *int
 	slow time.Duration
@@ -44,7 +44,7 @@ type brittle struct {
 
 var errCut = errors.New("cut")
 
-func (b *brittle) Read(p []byte) (int, error) {
+func (b *breakingConn) Read(p []byte) (int, error) {
 	if *b.left <= 0 {
 		b.Conn.Close()
 		return 0, errCut
@@ -82,7 +82,7 @@ func TestModel(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 24 {
 		wg.Go(func() {
-			f := &witness{t: t, r: r, w: w, query: ids[n%len(ids)], n: n, rnd: rand.New(rand.NewPCG(seed, uint64(n+2)))}
+			f := &modelFollower{t: t, r: r, w: w, query: ids[n%len(ids)], n: n, rnd: rand.New(rand.NewPCG(seed, uint64(n+2)))}
 			f.run(ctx, steps)
 		})
 	}
@@ -116,8 +116,8 @@ func (w *truth) record(r *rig, id string, res *diff.Result) bool {
 	return changed
 }
 
-// A witness follows one query and compares all it is told with the truth.
-type witness struct {
+// A modelFollower follows one query and compares everything it receives with the log.
+type modelFollower struct {
 	t     *testing.T
 	r     *rig
 	w     *truth
@@ -133,7 +133,7 @@ type witness struct {
 var errEnough = errors.New("enough")
 
 // run follows in several lives: each goes on from what the one before kept.
-func (f *witness) run(ctx context.Context, steps int) {
+func (f *modelFollower) run(ctx context.Context, steps int) {
 	for last := uint64(steps + 1); f.seen < last; {
 		life := 1 + f.rnd.IntN(30)
 		o := client.Options{Server: f.r.http.URL, Query: f.query, From: f.state, Ack: f.n%3 == 0,
@@ -149,20 +149,20 @@ func (f *witness) run(ctx context.Context, steps int) {
 			return nil
 		})
 		if !errors.Is(err, errEnough) || f.t.Failed() {
-			f.t.Errorf("witness %d at %d: %v", f.n, f.seen, err)
+			f.t.Errorf("follower %d at %d: %v", f.n, f.seen, err)
 			return
 		}
 	}
 }
 
-func (f *witness) dialer() *websocket.Dialer {
+func (f *modelFollower) dialer() *websocket.Dialer {
 	return &websocket.Dialer{ReadBufferSize: 512, NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		left := 1000 + f.rnd.IntN(30_000)
-		b := &brittle{Conn: c, left: &left}
+		b := &breakingConn{Conn: c, left: &left}
 		if f.n%4 == 3 {
 			b.slow = time.Duration(f.rnd.IntN(3)) * time.Millisecond
 		}
@@ -170,25 +170,25 @@ func (f *witness) dialer() *websocket.Dialer {
 	}}
 }
 
-func (f *witness) check(e client.Event) {
+func (f *modelFollower) check(e client.Event) {
 	switch e.Kind {
 	case client.Subscribed:
 		if e.Resumed != f.started || e.Reason != "" {
-			f.t.Errorf("witness %d: resumed=%v %s", f.n, e.Resumed, e.Reason)
+			f.t.Errorf("follower %d: resumed=%v %s", f.n, e.Resumed, e.Reason)
 		}
 	case client.Snapshot:
 		if f.started {
-			f.t.Errorf("witness %d: a snapshot at %d although the log reaches back", f.n, e.State.Seq)
+			f.t.Errorf("follower %d: a snapshot at %d although the log reaches back", f.n, e.State.Seq)
 		}
 		f.started, f.seen = true, e.State.Seq
 	case client.Delta:
 		if e.Prev != f.seen || e.State.Seq <= e.Prev {
-			f.t.Errorf("witness %d: (%d, %d] after %d", f.n, e.Prev, e.State.Seq, f.seen)
+			f.t.Errorf("follower %d: (%d, %d] after %d", f.n, e.Prev, e.State.Seq, f.seen)
 		}
 		f.seen = e.State.Seq
 	case client.Alive:
 		if e.State.Seq < f.seen {
-			f.t.Errorf("witness %d: alive at %d after %d", f.n, e.State.Seq, f.seen)
+			f.t.Errorf("follower %d: alive at %d after %d", f.n, e.State.Seq, f.seen)
 		}
 		f.seen = e.State.Seq
 	}
@@ -196,7 +196,7 @@ func (f *witness) check(e client.Event) {
 		return
 	}
 	if want := f.w.at(f.query, e.State.Seq); !bytes.Equal(e.Result.Document(), want) {
-		f.t.Errorf("witness %d at %d: holds\n%s, the truth is\n%s", f.n, e.State.Seq, e.Result.Document(), want)
+		f.t.Errorf("follower %d at %d: holds\n%s, the truth is\n%s", f.n, e.State.Seq, e.Result.Document(), want)
 	}
 	f.state = &e.State
 }

@@ -38,7 +38,7 @@ func TestListingPages(t *testing.T) {
 		n++
 	}
 	if n != 434 || len(s.listing.order) > 900 {
-		t.Errorf("%d stand of %d places", n, len(s.listing.order))
+		t.Errorf("%d listed in %d places", n, len(s.listing.order))
 	}
 }
 

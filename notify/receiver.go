@@ -14,7 +14,7 @@ type receiver struct {
 	session *session
 	conn    *websocket.Conn
 	wire    *wire
-	free    *rate.Limiter
+	limiter *rate.Limiter
 }
 
 // An inbound is a request, perhaps with what is wrong with it, or why there are no
@@ -27,8 +27,8 @@ type inbound struct {
 func (r *receiver) open(lim Limits) {
 	watchReads(r.conn, r.wire, lim)
 	r.conn.SetCloseHandler(func(int, string) error { return nil }) // finish answers
-	r.free = rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
-	r.wire.free = r.free
+	r.limiter = rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
+	r.wire.limiter = r.limiter
 }
 
 // wait waits for input and hands over to another goroutine: this one's stack stays
@@ -66,7 +66,7 @@ func (r *receiver) next() *inbound {
 		return &inbound{err: err}
 	}
 	req, err := parseRequest(frame)
-	if req.Type != "ack" && !r.free.AllowN(time.Now(), 1) {
+	if req.Type != "ack" && !r.limiter.AllowN(time.Now(), 1) {
 		return &inbound{err: &closing{CloseRate, "too many messages"}}
 	}
 	return &inbound{req, err}

@@ -21,7 +21,7 @@ func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {
 }
 
 // filterKey identifies a filter.
-func filterKey(f *cursor.Filter) string { return short(string(f.JSON())) }
+func filterKey(f *cursor.Filter) string { return shortKey(string(f.JSON())) }
 
 func weighTable(t *tableRows) int {
 	n := t.res.Size() + 16*t.res.Len()

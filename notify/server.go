@@ -158,7 +158,7 @@ func NewServer(o Options) *Server {
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
 		topics:    make(map[string]*topic),
-		workers:   workerPool{most: runtime.GOMAXPROCS(0)},
+		workers:   workerPool{limit: runtime.GOMAXPROCS(0)},
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
 		tracked:   make(map[io.Closer]struct{}),
@@ -226,8 +226,8 @@ func (s *Server) Stats() Stats {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
 		e := newSession(s, conn, wire, registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), s.opts.Credential(r))
-		objection := s.objection(r, conn, at)
-		return func(gone func()) { e.serve(objection, gone) }
+		rejection := s.rejection(r, conn, at)
+		return func(gone func()) { e.serve(rejection, gone) }
 	})
 }
 
@@ -278,8 +278,8 @@ func (s *Server) closeTracked() {
 	}
 }
 
-// objection is why a connection is closed as soon as it is open, if it is.
-func (s *Server) objection(r *http.Request, conn *websocket.Conn, at admission) *closing {
+// rejection is why a connection is closed as soon as it is open, if it is.
+func (s *Server) rejection(r *http.Request, conn *websocket.Conn, at admission) *closing {
 	switch {
 	case !s.originAllowed(r):
 		return &closing{CloseForbidden, originRefused}

@@ -30,15 +30,15 @@ type session struct {
 	due    atomic.Uint32 // what there is to do, of the due constants
 	queued atomic.Bool   // is in the worker pool's queue
 
-	mu     sync.Mutex // guards what follows; its holder works for the session, and writes
-	worker bool       // the holder belongs to the worker pool
-	over   bool
-	login  login
-	out    output
-	subs   turnQueue
-	alarm  alarm
-	hello  time.Time // init is due
-	beat   time.Time // the next heartbeat
+	mu       sync.Mutex // guards what follows; its holder works for the session, and writes
+	worker   bool       // the holder belongs to the worker pool
+	over     bool
+	login    login
+	out      output
+	subs     turnQueue
+	alarm    alarm
+	initDue  time.Time // init is due
+	nextBeat time.Time // the next heartbeat
 }
 
 // What there may be to do for a session.
@@ -63,18 +63,18 @@ func newSession(srv *Server, conn *websocket.Conn, w *wire, from, token string) 
 	return s
 }
 
-// serve begins; objection ends the connection at once.
-func (s *session) serve(objection *closing, gone func()) {
+// serve starts the session; a rejection ends the connection at once.
+func (s *session) serve(rejection *closing, gone func()) {
 	s.gone = gone
 	s.in.open(s.srv.opts.Limits)
 	t, now := s.srv.opts.Timing, time.Now()
 	s.mu.Lock()
-	s.hello, s.beat = now.Add(t.Init), now.Add(t.Ping)
+	s.initDue, s.nextBeat = now.Add(t.Init), now.Add(t.Ping)
 	s.alarm.set(s.nextTime(), func() { s.schedule(dueTime) })
 	s.mu.Unlock()
 	s.srv.register(s, true)
-	if objection != nil {
-		s.take(&inbound{err: objection})
+	if rejection != nil {
+		s.take(&inbound{err: rejection})
 		s.close()
 		return
 	}
@@ -241,7 +241,7 @@ func (s *session) finish(end error) {
 	s.subs.close()
 	var c *closing
 	if errors.As(end, &c) && s.out.close(s.in.conn, c, s.srv.opts.Timing.Write) {
-		s.in.wire.last()
+		s.in.wire.startClosing()
 	} else {
 		s.in.conn.Close()
 	}
@@ -251,9 +251,9 @@ func (s *session) finish(end error) {
 
 // nextTime is the earliest deadline of the session.
 func (s *session) nextTime() time.Time {
-	next := s.subs.earliest(s.beat)
-	if !s.login.ready && s.hello.Before(next) {
-		next = s.hello
+	next := s.subs.earliest(s.nextBeat)
+	if !s.login.ready && s.initDue.Before(next) {
+		next = s.initDue
 	}
 	if e := s.login.expiry; !e.IsZero() && e.Before(next) {
 		next = e
@@ -265,16 +265,16 @@ func (s *session) nextTime() time.Time {
 func (s *session) runTimer(now time.Time) error {
 	s.alarm.reset()
 	switch {
-	case !s.login.ready && !now.Before(s.hello):
+	case !s.login.ready && !now.Before(s.initDue):
 		return &closing{CloseInitTimeout, "no init in time"}
 	case s.login.expired(now):
 		return &closing{CloseExpired, "token expired"}
 	}
 	s.subs.endHolds(now)
-	if now.Before(s.beat) {
+	if now.Before(s.nextBeat) {
 		return nil
 	}
-	s.beat = now.Add(s.srv.opts.Timing.Ping)
+	s.nextBeat = now.Add(s.srv.opts.Timing.Ping)
 	return s.heartbeat(now)
 }
 

@@ -147,7 +147,7 @@ func (t *stream) step() error {
 		c := *ev.Change
 		return t.send(StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: &c}})
 	case cursor.Moved:
-		return t.bring(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
+		return t.emit(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 	case cursor.Snapshot:
 		return t.replace(ev.Lost())
 	}
@@ -157,7 +157,7 @@ func (t *stream) step() error {
 // replace brings the present result, after a gap if the log has one.
 func (t *stream) replace(gap string) error {
 	if gap != "" {
-		if err := t.bring(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
+		if err := t.emit(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (t *stream) replace(gap string) error {
 	t.cursor.Jump(st.Position)
 	e := StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, StreamContent: &StreamContent{Result: res}}
 	if res == nil {
-		return t.bring(e)
+		return t.emit(e)
 	}
 	res = nil
 	return t.send(e)
@@ -177,7 +177,7 @@ func (t *stream) replace(gap string) error {
 // send brings a message that counts.
 func (t *stream) send(e StreamEvent) error {
 	t.s.sent.Add(1)
-	if err := t.bring(e); err != nil {
+	if err := t.emit(e); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -186,7 +186,7 @@ func (t *stream) send(e StreamEvent) error {
 	return nil
 }
 
-func (t *stream) bring(e StreamEvent) error {
+func (t *stream) emit(e StreamEvent) error {
 	t.last = time.Now()
 	t.listed.moved(t.cursor.At())
 	if e.StreamContent == nil {
@@ -210,10 +210,10 @@ func (t *stream) wait(until time.Time) error {
 	}
 	if until.IsZero() {
 		if ev, moved := t.cursor.Settle(); moved {
-			return t.bring(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
+			return t.emit(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 		}
 	}
-	return t.bring(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
+	return t.emit(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
 }
 
 // waitFor waits for a wake-up or, if until is set, for that moment. It waits no

@@ -25,7 +25,7 @@ type consumer struct {
 	at    registry.Position
 	bag   []string // rows, sorted
 	begun bool
-	gap   bool // was told last
+	gap   bool // the last event was a gap
 }
 
 func (c *consumer) take(t rapidOrTest, ev *notify.StreamEvent) {
@@ -64,7 +64,7 @@ func (c *consumer) take(t rapidOrTest, ev *notify.StreamEvent) {
 
 type rapidOrTest interface{ Fatalf(string, ...any) }
 
-// view is what a wish leaves of a result.
+// view returns the part of a result that the filter selects.
 func view(t *testing.T, f *cursor.Filter, r *diff.Result) []string {
 	var doc struct {
 		Results struct{ Bindings []json.RawMessage }
@@ -83,15 +83,15 @@ func view(t *testing.T, f *cursor.Filter, r *diff.Result) []string {
 // With any filter, rate and cuts, a consumer of all events has what the filter leaves
 // of the result. A threshold withholds less than it asks for.
 func TestStreamModel(t *testing.T) {
-	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
+	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(params))).Draw(rt, "params")
 		r := newRig(t, func(o *notify.Options) { o.Limits.Fold, o.Timing.Ping = 3, 5*time.Millisecond })
 		id := r.log.Add("q", "SELECT", false)
-		q, err := url.ParseQuery(wishes[name])
+		q, err := url.ParseQuery(params[name])
 		must(err)
-		wish := notify.StreamOptions{Limited: rapid.Bool().Draw(rt, "limited")}
-		wish.Filter, wish.Rate, err = cursor.ParseParams(q)
+		options := notify.StreamOptions{Limited: rapid.Bool().Draw(rt, "limited")}
+		options.Filter, options.Rate, err = cursor.ParseParams(q)
 		must(err)
 		c := &consumer{}
 		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
@@ -102,24 +102,24 @@ func TestStreamModel(t *testing.T) {
 				}
 				r.record(id, rows(values...))
 			}
-			switch rapid.IntRange(0, 9).Draw(rt, "mishap") {
+			switch rapid.IntRange(0, 9).Draw(rt, "fault") {
 			case 0:
 				r.log.Trim(id, 1)
 			case 1:
 				r.log.Renumber(id, fmt.Sprint("new", step))
 			}
 			if step > 0 {
-				wish.After = &c.at
+				options.After = &c.at
 			}
-			listen(t, rt, r, id, wish, c)
+			listen(t, rt, r, id, options, c)
 		}
 		st, res, err := r.log.Current(id, true)
 		must(err)
 		if res == nil {
 			return
 		}
-		holdsBack := name == "rows" || name == "jaccard"
-		if want := view(t, wish.Filter, res); !holdsBack && (!slices.Equal(c.bag, want) || c.at != st.Position) {
+		withholds := name == "rows" || name == "jaccard"
+		if want := view(t, options.Filter, res); !withholds && (!slices.Equal(c.bag, want) || c.at != st.Position) {
 			rt.Fatalf("holds %v at %v, the result is %v at %v", c.bag, c.at, want, st.Position)
 		} else if n := distance(c.bag, want); name == "rows" && n >= 4 {
 			rt.Fatalf("%d rows are held back: %v, the result is %v", n, c.bag, want)
@@ -143,11 +143,11 @@ func distance(a, b []string) int {
 
 // listen reads a stream until it has been idle, as a connection that breaks
 // then.
-func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.StreamOptions, c *consumer) {
+func listen(t *testing.T, rt *rapid.T, r *rig, id string, options notify.StreamOptions, c *consumer) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	meanwhile := rapid.IntRange(0, 3).Draw(rt, "meanwhile")
-	for ev, err := range r.srv.Stream(ctx, id, wish) {
+	for ev, err := range r.srv.Stream(ctx, id, options) {
 		if err != nil {
 			rt.Fatalf("stream: %v", err)
 		}
@@ -156,7 +156,7 @@ func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.StreamOpti
 		if ev.Kind != notify.StreamIdle && (ev.Kind != notify.StreamMoved || ev.At != st.Position) {
 			continue
 		}
-		if wish.Rate > 0 && ev.At != st.Position {
+		if options.Rate > 0 && ev.At != st.Position {
 			continue // a heartbeat while the rate holds a change back
 		}
 		if meanwhile--; meanwhile < 0 {

@@ -369,7 +369,7 @@ func TestGapWithoutNewBeginning(t *testing.T) {
 			r.log.Renumber(id, "new")
 			r.waker.Wake(id)
 			if m := p.expect(c.kind); !strings.Contains(m.raw, `"id":"a"`) || !strings.Contains(m.raw, c.want) {
-				t.Errorf("told %s", m.raw)
+				t.Errorf("received %s", m.raw)
 			}
 			// The connection goes on. The turn after the snapshot may have failed too, before
 			// the one that Wake caused.

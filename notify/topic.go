@@ -22,14 +22,14 @@ type topic struct {
 	stale  bool            // something happened since status was read
 	status *registry.Status
 
-	foretold *registry.Status // with which next was asked for,
-	asked    time.Time        // then
-	next     time.Time
+	predictedWith *registry.Status // with which next was asked for,
+	predictedAt   time.Time        // then
+	nextRun       time.Time
 }
 
-// join enters a subscription among the followers of its query. What is committed
+// joinTopic enters a subscription among the followers of its query. What is committed
 // from now on wakes it, so the log is to be read afterwards.
-func (s *Server) join(sub *subscription) {
+func (s *Server) joinTopic(sub *subscription) {
 	s.topicsMu.Lock()
 	defer s.topicsMu.Unlock()
 	t := s.topics[sub.follows]
@@ -44,8 +44,8 @@ func (s *Server) join(sub *subscription) {
 	t.subs = append(t.subs, sub)
 }
 
-// part undoes join.
-func (s *Server) part(sub *subscription) {
+// leaveTopic undoes join.
+func (s *Server) leaveTopic(sub *subscription) {
 	s.topicsMu.Lock()
 	defer s.topicsMu.Unlock()
 	t := sub.topic
@@ -104,21 +104,21 @@ func (t *topic) due(endpoint string) time.Time {
 		return time.Time{}
 	}
 	t.mu.Lock()
-	status, known := t.status, t.foretold != nil && t.foretold == t.status && time.Since(t.asked) < time.Second
-	next := t.next
+	status, known := t.status, t.predictedWith != nil && t.predictedWith == t.status && time.Since(t.predictedAt) < time.Second
+	nextRun := t.nextRun
 	t.mu.Unlock()
 	if known {
-		return next
+		return nextRun
 	}
-	next, err := t.srv.opts.Due(endpoint, t.query)
+	nextRun, err := t.srv.opts.Due(endpoint, t.query)
 	if err != nil {
 		t.srv.opts.Logger.Error("predict when a query runs", "query", t.query, "error", err)
 		return time.Time{}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.foretold, t.asked, t.next = status, time.Now(), next
-	return next
+	t.predictedWith, t.predictedAt, t.nextRun = status, time.Now(), nextRun
+	return nextRun
 }
 
 // expire makes the next caller read the status again.

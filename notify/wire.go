@@ -37,11 +37,11 @@ type wire struct {
 	onSlow  func()        // called once when slow is set
 	slow    atomic.Bool   // a write was blocked for the timeout
 	blocked atomic.Bool   // a write took long enough to fall behind; cleared when changes are folded
-	ends    atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
+	closeBy atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
 	lags    atomic.Uint64 // how often that was
 
-	frames frames        // of the client; used by its reader
-	free   *rate.Limiter // of them, nil: not counted
+	frames  frames        // of the client; used by its reader
+	limiter *rate.Limiter // of them, nil: not counted
 
 	mu sync.Mutex // one message after the other
 	at attempt    // guarded by mu
@@ -68,8 +68,8 @@ func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 // frames; what comes after that can be read, to be thrown away.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	if small := w.frames.count(p[:n]); small > 0 && w.free != nil && !w.free.AllowN(time.Now(), small) {
-		w.free = nil
+	if small := w.frames.count(p[:n]); small > 0 && w.limiter != nil && !w.limiter.AllowN(time.Now(), small) {
+		w.limiter = nil
 		return 0, errFrames
 	}
 	return n, err
@@ -173,15 +173,15 @@ func (w *wire) skipPongs() (bool, error) {
 // frame: whatever it sends then buys it no time.
 func (w *wire) alive() {
 	w.SetReadDeadline(time.Now().Add(w.timing.Read))
-	if end := w.ends.Load(); end != 0 {
+	if end := w.closeBy.Load(); end != 0 {
 		w.SetReadDeadline(time.Unix(0, end))
 	}
 }
 
-// last gives the client the time it takes to read and answer a close frame.
-func (w *wire) last() {
+// startClosing gives the client the time it takes to read and answer a close frame.
+func (w *wire) startClosing() {
 	end := time.Now().Add(w.timing.Close)
-	w.ends.Store(end.UnixNano())
+	w.closeBy.Store(end.UnixNano())
 	w.SetReadDeadline(end)
 }
 

@@ -11,7 +11,7 @@ type workerPool struct {
 	mu     sync.Mutex
 	queue  []task // from first on
 	first  int
-	most   int // goroutines at a time
+	limit  int // goroutines at a time
 	active int // that have not handed off
 	closed bool
 	wg     sync.WaitGroup
@@ -33,7 +33,7 @@ func (p *workerPool) push(tasks ...task) {
 
 // start starts goroutines for so many more tasks.
 func (p *workerPool) start(tasks int) {
-	for ; p.active < p.most && tasks > 0; tasks-- {
+	for ; p.active < p.limit && tasks > 0; tasks-- {
 		p.active++
 		p.wg.Add(1)
 		go p.run()

@@ -14,7 +14,7 @@ func (f taskFunc) work() bool { return f() }
 // senders are never more than they may be.
 func TestSendersGoOn(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	s := &workerPool{most: 1}
+	s := &workerPool{limit: 1}
 	waiting, client := make(chan struct{}), make(chan struct{})
 	s.push(taskFunc(func() bool {
 		s.handOff()

@@ -254,14 +254,14 @@ func TestReplaceAtTheLimit(t *testing.T) {
 	}
 }
 
-// A meetingStore blocks edits until several have arrived.
-type meetingStore struct {
+// A barrierStore blocks edits until several have arrived.
+type barrierStore struct {
 	registry.Store
 	left atomic.Int32
 	all  chan struct{}
 }
 
-func (s *meetingStore) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+func (s *barrierStore) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
 	if s.left.Add(-1) == 0 {
 		close(s.all)
 	}
@@ -276,7 +276,7 @@ func (s *meetingStore) EditQueries(n registry.Names, edit func(*registry.Query, 
 // Registrations far from the limits do not wait for each other.
 func TestRegistrationsAtTheSameTime(t *testing.T) {
 	r := newRig(t, registry.Limits{Queries: 100, TokenQueries: 50, TokenBytes: 1 << 20})
-	s := &meetingStore{Store: r.store, all: make(chan struct{})}
+	s := &barrierStore{Store: r.store, all: make(chan struct{})}
 	s.left.Store(4)
 	r.conf.Store = s
 	r.reopen(t)

@@ -89,7 +89,7 @@ func TestNameTaken(t *testing.T) {
 		t.Errorf("the name leads to %s, %v", q.ID, err)
 	}
 	if q := r.query(t, one.ID); len(q.Holders) != 1 || q.Holders[0].Caller != "bob" || !slices.Equal(moved, []string{one.ID}) {
-		t.Errorf("the old query: %+v, followers of %v were told", q.Holders, moved)
+		t.Errorf("the old query: %+v, followers of %v were woken", q.Holders, moved)
 	}
 	three := r.must(t, alice, registry.Registration{Text: asks(4), Name: "sel", Replace: true})
 	if _, err := r.Query(two.ID); problem(t, err).Kind != registry.KindNotFound {

@@ -17,25 +17,25 @@ import (
 	"github.com/freshet/freshet/web/docs/docstest"
 )
 
-// A census checks every message against the AsyncAPI document and counts messages by kind.
-type census struct {
+// A contractChecker checks every message against the AsyncAPI document and counts messages by kind.
+type contractChecker struct {
 	t    *testing.T
 	doc  *docstest.Document
 	mu   sync.Mutex
 	seen map[string]int
 }
 
-func newCensus(t *testing.T) *census {
+func newContractChecker(t *testing.T) *contractChecker {
 	t.Helper()
 	doc, err := docstest.Open(docs.AsyncAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &census{t: t, doc: doc, seen: map[string]int{}}
+	return &contractChecker{t: t, doc: doc, seen: map[string]int{}}
 }
 
 // count checks and counts one message. It checks one message at a time.
-func (c *census) count(kind string, check func() error) {
+func (c *contractChecker) count(kind string, check func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := check(); err != nil {
@@ -45,7 +45,7 @@ func (c *census) count(kind string, check func() error) {
 }
 
 // until waits until each kind was seen at least once.
-func (c *census) until(kinds ...string) {
+func (c *contractChecker) until(kinds ...string) {
 	c.t.Helper()
 	if missing := c.missing(time.Minute, kinds...); len(missing) > 0 {
 		c.mu.Lock()
@@ -55,7 +55,7 @@ func (c *census) until(kinds ...string) {
 }
 
 // missing waits up to the given time for each kind and returns those that were not seen.
-func (c *census) missing(wait time.Duration, kinds ...string) (missing []string) {
+func (c *contractChecker) missing(wait time.Duration, kinds ...string) (missing []string) {
 	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		c.mu.Lock()
 		missing = slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return c.seen[k] > 0 })
@@ -67,7 +67,7 @@ func (c *census) missing(wait time.Duration, kinds ...string) (missing []string)
 }
 
 // frames reads a WebSocket until it ends.
-func (c *census) frames(conn *websocket.Conn) {
+func (c *contractChecker) frames(conn *websocket.Conn) {
 	for {
 		_, b, err := conn.ReadMessage()
 		if err != nil {
@@ -84,7 +84,7 @@ func (c *census) frames(conn *websocket.Conn) {
 }
 
 // send checks and sends a message of the client.
-func (c *census) send(conn *websocket.Conn, message string) {
+func (c *contractChecker) send(conn *websocket.Conn, message string) {
 	c.t.Helper()
 	c.count("sent", func() error { return c.doc.Message([]byte(message)) })
 	if err := conn.WriteMessage(websocket.TextMessage, []byte(message)); err != nil {
@@ -93,7 +93,7 @@ func (c *census) send(conn *websocket.Conn, message string) {
 }
 
 // events follows an event stream until the test ends.
-func (c *census) events(url string) {
+func (c *contractChecker) events(url string) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *census) events(url string) {
 // The real server sends every kind of message in the document, and each has the documented
 // form.
 func TestMessagesMatchAsyncAPI(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	for name, text := range map[string]string{
 		"rows": "SELECT ?s ?n { ?s <http://x/n> ?n }", "top": "SELECT ?s { ?s <http://x/n> ?n } ORDER BY DESC(?s) LIMIT 3",
 		"any": "ASK { <http://x/1> ?p ?o }", "graph": "CONSTRUCT { ?s <http://x/m> [ <http://x/k> ?n ] } WHERE { ?s <http://x/n> ?n }",
@@ -135,7 +135,7 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 		s.must(t, text, "query", "add", "--name", name, "-")
 	}
 	s.must(t, "", "endpoint", "tick", "city")
-	c := newCensus(t)
+	c := newContractChecker(t)
 	conn := dial(t, s.srv.Url, "")
 	go c.frames(conn)
 	for _, m := range []string{

@@ -16,9 +16,9 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A slowpoke is a SPARQL endpoint that records how it is used. Some of its queries are cheap,
+// A recordingEndpoint is a SPARQL endpoint that records how it is used. Some of its queries are cheap,
 // some slow, some never end, some fail.
-type slowpoke struct {
+type recordingEndpoint struct {
 	mu      sync.Mutex
 	running int
 	most    int           // largest number of concurrent executions
@@ -27,7 +27,7 @@ type slowpoke struct {
 	late    time.Duration // largest delay with which the machine woke a request, since the last take
 }
 
-func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *recordingEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// settle is the time after which a request that was cut no longer counts as running.
 	const settle = 20 * time.Millisecond
 	arrived := time.Now()
@@ -72,7 +72,7 @@ func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"head":{},"boolean":true}`)
 }
 
-func (s *slowpoke) enter(late time.Duration) {
+func (s *recordingEndpoint) enter(late time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = max(s.late, late)
@@ -81,7 +81,7 @@ func (s *slowpoke) enter(late time.Duration) {
 	s.most = max(s.most, s.running)
 }
 
-func (s *slowpoke) leave(d time.Duration) {
+func (s *recordingEndpoint) leave(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
@@ -90,7 +90,7 @@ func (s *slowpoke) leave(d time.Duration) {
 
 // rest waits until the endpoint has noticed that executions were cut. A busy machine delays
 // that, and the next slot must not be blamed for it.
-func (s *slowpoke) rest(t *testing.T) {
+func (s *recordingEndpoint) rest(t *testing.T) {
 	t.Helper()
 	idle := 0
 	for range 3000 {
@@ -108,7 +108,7 @@ func (s *slowpoke) rest(t *testing.T) {
 }
 
 // take returns what was counted since the last call.
-func (s *slowpoke) take() (most int, busy, late time.Duration, asked int) {
+func (s *recordingEndpoint) take() (most int, busy, late time.Duration, asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most, busy, late, asked = s.most, s.busy, s.late, s.asked
@@ -125,8 +125,8 @@ func TestBoundOverSockets(t *testing.T) {
 		seed   = 7
 	)
 	t.Logf("seed %d", seed)
-	poke := &slowpoke{}
-	ep := httptest.NewServer(poke)
+	recorder := &recordingEndpoint{}
+	ep := httptest.NewServer(recorder)
 	defer ep.Close()
 	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, budget: %s, concurrency: %d}]\n", ep.URL, budget, lanes)
 	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), yaml)
@@ -138,7 +138,7 @@ func TestBoundOverSockets(t *testing.T) {
 	complete, run, asked, slot, idle := 0, 0, 0, 0, 0
 	var beyond []string
 	for ; complete < 300 && slot < 300 && idle < 300; slot++ {
-		poke.rest(t)
+		recorder.rest(t)
 		var s struct {
 			Run, Complete int
 			Used          float64 `json:"used_seconds"`
@@ -153,7 +153,7 @@ func TestBoundOverSockets(t *testing.T) {
 			slot--
 			time.Sleep(200 * time.Millisecond)
 		}
-		most, busy, late, n := poke.take()
+		most, busy, late, n := recorder.take()
 		asked += n
 		if s.Used > budget.Seconds() {
 			t.Errorf("slot %d used %.3f s of %s", slot, s.Used, budget)
@@ -176,8 +176,8 @@ func TestBoundOverSockets(t *testing.T) {
 	if len(beyond) > slot/5 {
 		t.Errorf("in %d of %d slots:\n%s", len(beyond), slot, strings.Join(beyond, "\n"))
 	}
-	poke.rest(t)
-	if _, _, _, n := poke.take(); asked+n > run {
+	recorder.rest(t)
+	if _, _, _, n := recorder.take(); asked+n > run {
 		t.Errorf("%d requests for %d executions", asked+n, run)
 	}
 	if complete < 300 {

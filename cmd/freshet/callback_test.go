@@ -71,7 +71,7 @@ func (c *callback) all(path string) (list []sent) {
 }
 
 // get sends a request to the server and returns the response with its body.
-func (s *stage) get(method, target string) (*http.Response, string) {
+func (s *testServer) get(method, target string) (*http.Response, string) {
 	s.t.Helper()
 	if strings.HasPrefix(target, "/") {
 		target = s.srv.Url + target
@@ -106,7 +106,7 @@ func links(resp *http.Response) map[string][]string {
 	return out
 }
 
-func (s *stage) subscribe(topic, callback string, more ...string) {
+func (s *testServer) subscribe(topic, callback string, more ...string) {
 	s.t.Helper()
 	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback}}
 	for i := 0; i < len(more); i += 2 {
@@ -131,7 +131,7 @@ var representations = []string{"/results.srj", "/results.srx", "/results.csv", "
 // GET and HEAD of a topic return its hub and its canonical URL. For a negotiated topic that is
 // the URL of the representation.
 func TestP1P2P3P6P7Discovery(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	for _, method := range []string{"GET", "HEAD"} {
@@ -159,7 +159,7 @@ func TestP1P2P3P6P7Discovery(t *testing.T) {
 
 // The feed also contains its links. HTML pages of this server are not topics.
 func TestP4P5EmbeddedLinks(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	resp, feed := s.get("GET", "/v1/queries/rows/changes.atom")
@@ -176,7 +176,7 @@ func TestP4P5EmbeddedLinks(t *testing.T) {
 // A change of any topic is delivered as soon as it is committed, with the same content as GET.
 // It is sent to the hub that is advertised.
 func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
-	s := newStage(t, allowLoopback)
+	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	cb := newCallback(t)
@@ -205,7 +205,7 @@ func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
 // A topic's URL contains the query's id. It does not change while the query exists, and the
 // query's names lead to it.
 func TestP10TopicsDoNotMove(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	resp, _ := s.get("HEAD", "/v1/queries/rows/results.srj")
@@ -220,7 +220,7 @@ func TestP10TopicsDoNotMove(t *testing.T) {
 
 // Leases, secrets and undelivered changes survive kill -9 at any moment.
 func TestCallbacksSurviveCrashes(t *testing.T) {
-	s := newStage(t, allowLoopback)
+	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	cb := newCallback(t)

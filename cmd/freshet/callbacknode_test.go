@@ -98,7 +98,7 @@ func (d *driver) say(line string) {
 // and unsubscribes.
 func TestForeignWebSubSubscriber(t *testing.T) {
 	needNode(t)
-	s := newStage(t, allowLoopback)
+	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	resp, _ := s.get("HEAD", "/v1/queries/rows/results")
@@ -136,7 +136,7 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 // only questions. After a rotation both the new and the old secret verify.
 func TestForeignWebhookReceiver(t *testing.T) {
 	needNode(t)
-	s := newStage(t, allowLoopback)
+	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	d := newDriver(t, "standardwebhooks", "driver/webhook.js")

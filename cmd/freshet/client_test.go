@@ -103,10 +103,10 @@ func TestLocalToken(t *testing.T) {
 
 // Text from an endpoint cannot control the terminal.
 func TestClean(t *testing.T) {
-	if got := clean("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
+	if got := boundedText("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
 		t.Errorf("%q", got)
 	}
-	if got := clean(strings.Repeat("é", 300)); got != strings.Repeat("é", 200)+"…" {
+	if got := boundedText(strings.Repeat("é", 300)); got != strings.Repeat("é", 200)+"…" {
 		t.Errorf("%q", got)
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A dawdler is a SPARQL endpoint with an adjustable response time.
-type dawdler struct {
+// A slowEndpoint is a SPARQL endpoint with an adjustable response time.
+type slowEndpoint struct {
 	takes atomic.Int64 // nanoseconds
 	asked atomic.Int64
 }
 
-func (d *dawdler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *slowEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.asked.Add(1)
 	select {
 	case <-time.After(time.Duration(d.takes.Load())):
@@ -76,7 +76,7 @@ func (w town) debt(t *testing.T) float64 {
 // Over sockets, an execution exceeds its slot's budget and finishes. Later slots repay it, and
 // kill -9 during an execution forgives no debt.
 func TestDebtOverSockets(t *testing.T) {
-	slow := &dawdler{}
+	slow := &slowEndpoint{}
 	ep := httptest.NewServer(slow)
 	defer ep.Close()
 	addr, data := clitest.FreeAddr(t), t.TempDir()

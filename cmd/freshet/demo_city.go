@@ -146,16 +146,16 @@ func (d demo) register(srv *server.Server) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	_, _, err := srv.Registry.CreateProfile(admin, hurry())
+	_, _, err := srv.Registry.CreateProfile(admin, urgentProfile())
 	if err != nil {
 		return nil, fmt.Errorf("sample profile: %w", err)
 	}
 	return names, nil
 }
 
-// hurry returns the profile of the demo: when a departure is at least five minutes
+// urgentProfile returns the profile of the demo: when a departure is at least five minutes
 // late, it asks within two slots for other ways to leave the stop.
-func hurry() registry.ProfileRequest {
+func urgentProfile() registry.ProfileRequest {
 	late := registry.When{Changed: "late-departures", Where: []registry.Condition{{Var: "delay", Op: ">=", Value: 5.0}}}
 	return registry.ProfileRequest{Name: "getting away", Window: registry.Span{Slots: 2}, Items: []registry.Item{
 		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}

@@ -32,7 +32,7 @@ func TestDocCommentsNameTheirSubject(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, bad := range misnamed(f) {
+		for _, bad := range misnamedComments(f) {
 			t.Errorf("%s: %s", file, bad)
 		}
 		return nil
@@ -42,7 +42,7 @@ func TestDocCommentsNameTheirSubject(t *testing.T) {
 	}
 }
 
-func misnamed(f *ast.File) (bad []string) {
+func misnamedComments(f *ast.File) (bad []string) {
 	check := func(doc *ast.CommentGroup, names ...*ast.Ident) {
 		word, _, _ := strings.Cut(doc.Text(), " ")
 		word = strings.TrimRight(strings.Split(word, "\n")[0], ".,:;")
@@ -100,7 +100,7 @@ type thing struct {
 		t.Fatal(err)
 	}
 	want := []string{"the comment of renamed begins with old", "the comment of field begins with gone"}
-	if got := misnamed(f); !slices.Equal(got, want) {
+	if got := misnamedComments(f); !slices.Equal(got, want) {
 		t.Errorf("misnamed: %q, want %q", got, want)
 	}
 }

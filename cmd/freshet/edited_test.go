@@ -104,7 +104,7 @@ func TestEditingKeepsRetryAfter(t *testing.T) {
 		runCLI(t, e.env, "", "endpoint", "tick", "city", "--json")
 	}
 	if len(s.asked) > 0 {
-		t.Errorf("asked %d times although told to wait an hour", len(s.asked))
+		t.Errorf("asked %d times although it asked to wait an hour", len(s.asked))
 	}
 }
 

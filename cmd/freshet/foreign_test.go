@@ -20,8 +20,8 @@ import (
 
 const jsClient = "../../web/client"
 
-// A stage is a server with an endpoint whose data a test changes step by step.
-type stage struct {
+// A testServer is a server with an endpoint whose data a test changes step by step.
+type testServer struct {
 	town
 	t    *testing.T
 	srv  *clitest.Process
@@ -30,14 +30,14 @@ type stage struct {
 	yaml string
 }
 
-func newStage(t *testing.T, more string) *stage {
+func newTestServer(t *testing.T, more string) *testServer {
 	t.Helper()
 	clitest.NeedEngine(t)
 	base := filepath.Join(t.TempDir(), "base.nt")
 	if err := os.WriteFile(base, []byte("<http://x/0> <http://x/n> \"0\"@en .\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
+	s := &testServer{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
 	ep := clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
 	s.yaml = "endpoints: [{name: city, url: \"" + ep.Url + "\", slot: never, policy: rr}]\n" + more
 	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
@@ -46,7 +46,7 @@ func newStage(t *testing.T, more string) *stage {
 }
 
 // crash kills the server like a power failure and restarts it.
-func (s *stage) crash() {
+func (s *testServer) crash() {
 	s.t.Helper()
 	s.srv.Kill()
 	http.DefaultClient.CloseIdleConnections() // those to the old process, of commands run in this one
@@ -54,7 +54,7 @@ func (s *stage) crash() {
 }
 
 // step performs change n: it adds one row, whose text is hard to preserve.
-func (s *stage) step(n int) {
+func (s *testServer) step(n int) {
 	s.t.Helper()
 	s.update(s.t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d \"é𝄞\\\u2028\n\""@en }`, n, n))
 	if out := s.must(s.t, "", "endpoint", "tick", "city"); !strings.Contains(out, "changed") {
@@ -63,7 +63,7 @@ func (s *stage) step(n int) {
 }
 
 // results returns the server's current document.
-func (s *stage) results(query string) string {
+func (s *testServer) results(query string) string {
 	s.t.Helper()
 	return s.must(s.t, "", "query", "show", query, "--results")
 }
@@ -105,7 +105,7 @@ func TestForeignLarge(t *testing.T) {
 func foreign(t *testing.T, more string, transports ...string) {
 	needNode(t)
 	const last = 12 // the final seq
-	s := newStage(t, more)
+	s := newTestServer(t, more)
 	queries := map[string]string{
 		"select":    "SELECT ?s ?n { ?s <http://x/n> ?n }",
 		"ordered":   "SELECT ?s ?n { ?s <http://x/n> ?n } ORDER BY DESC(?n)",
@@ -201,7 +201,7 @@ func TestCurl(t *testing.T) {
 	if err != nil {
 		t.Skip("curl is not installed")
 	}
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	url := s.srv.Url + "/v1/queries/rows"
@@ -291,7 +291,7 @@ func TestBrowserClient(t *testing.T) {
 		Type, Document string
 		Seq            int
 	}
-	told := make(chan line, 100)
+	received := make(chan line, 100)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/":
@@ -299,14 +299,14 @@ func TestBrowserClient(t *testing.T) {
 		case "/tell":
 			var l line
 			if err := json.NewDecoder(r.Body).Decode(&l); err == nil {
-				told <- l
+				received <- l
 			}
 		default:
 			http.NotFound(w, r)
 		}
 	}))
 	defer site.Close()
-	s := newStage(t, "origins: [\""+site.URL+"\"]\n")
+	s := newTestServer(t, "origins: [\""+site.URL+"\"]\n")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	// The browser's helper processes write there for a moment after it was killed, so it must not
@@ -333,7 +333,7 @@ func TestBrowserClient(t *testing.T) {
 		t.Helper()
 		for {
 			select {
-			case l := <-told:
+			case l := <-received:
 				if l.Type == "failed" {
 					t.Fatal(l.Document)
 				}

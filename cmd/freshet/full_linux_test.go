@@ -17,27 +17,27 @@ import (
 // reports this everywhere and resumes by itself when there is room. A kill meanwhile changes
 // nothing stored.
 func TestDiskFull(t *testing.T) {
-	for name, find := range map[string]func(*testing.T, *stage){
-		"a registration": func(t *testing.T, s *stage) {
+	for name, find := range map[string]func(*testing.T, *testServer){
+		"a registration": func(t *testing.T, s *testServer) {
 			if code, _, said := runCLI(t, s.env, "ASK { ?s ?p 1 }", "query", "add", "-"); code == cli.ExitOK || !strings.Contains(said, "disk is full and nothing of this was stored") {
 				t.Errorf("registered on a full disk: exit code %d, %q", code, said)
 			}
 		},
-		"a slot": func(t *testing.T, s *stage) {
+		"a slot": func(t *testing.T, s *testServer) {
 			if code, _, said := runCLI(t, s.env, "", "endpoint", "tick", "city"); code == cli.ExitOK || !strings.Contains(said, "disk is full") {
 				t.Errorf("a slot on a full disk: exit code %d, %q", code, said)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, "")
+			s := newTestServer(t, "")
 			s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 			s.must(t, "", "endpoint", "tick", "city")
 			results := s.results("rows")
 			s.update(t, `INSERT DATA { <http://x/1> <http://x/n> "1" }`)
 			fill(t, s.srv.Cmd.Process.Pid, 1)
 			find(t, s)
-			sayFull(t, s)
+			checkReportsFull(t, s)
 			if got := s.results("rows"); got != results {
 				t.Errorf("the results were\n%s\nand are\n%s", results, got)
 			}
@@ -66,8 +66,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// sayFull checks all places that report a full disk.
-func sayFull(t *testing.T, s *stage) {
+// checkReportsFull checks all places that report a full disk.
+func checkReportsFull(t *testing.T, s *testServer) {
 	t.Helper()
 	for path, want := range map[string]string{
 		"/readyz": "ready, read-only: the disk is full", "/metrics": "\nfreshet_store_read_only 1\n", "/": "Read-only: the disk is full.",
@@ -82,7 +82,7 @@ func sayFull(t *testing.T, s *stage) {
 	}
 }
 
-func (s *stage) page(t *testing.T, path string) string {
+func (s *testServer) page(t *testing.T, path string) string {
 	t.Helper()
 	resp, err := http.Get(s.srv.Url + path)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *stage) page(t *testing.T, path string) string {
 	return string(b)
 }
 
-func (s *stage) waitReady(t *testing.T) {
+func (s *testServer) waitReady(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); s.page(t, "/readyz") != "ready\n"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -105,7 +105,7 @@ func (s *stage) waitReady(t *testing.T) {
 	}
 }
 
-func checkNoneLost(t *testing.T, s *stage) {
+func checkNoneLost(t *testing.T, s *testServer) {
 	t.Helper()
 	if err := s.srv.Stop(); err != nil {
 		t.Errorf("%v\n%s", err, s.srv.Stderr)

@@ -19,16 +19,16 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// A press publishes changesets in the layout of DBpedia Live.
-type press struct {
+// A publisher publishes changesets in the layout of DBpedia Live.
+type publisher struct {
 	t    *testing.T
 	dir  string
 	http *httptest.Server
 	down atomic.Bool
 }
 
-func newPress(t *testing.T) *press {
-	p := &press{t: t, dir: t.TempDir()}
+func newPublisher(t *testing.T) *publisher {
+	p := &publisher{t: t, dir: t.TempDir()}
 	files := http.FileServer(http.Dir(p.dir))
 	p.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.down.Load() {
@@ -42,7 +42,7 @@ func newPress(t *testing.T) *press {
 }
 
 // publish writes the files of one changeset by part, and announces it.
-func (p *press) publish(hour string, number int, parts map[string]string) {
+func (p *publisher) publish(hour string, number int, parts map[string]string) {
 	p.t.Helper()
 	for part, triples := range parts {
 		path := filepath.Join(p.dir, filepath.FromSlash(hour), fmt.Sprintf("%06d.%s.nt.gz", number, part))
@@ -75,7 +75,7 @@ type hinter struct {
 	stderr clitest.Tail
 }
 
-func startHinter(t *testing.T, s *stage, args ...string) *hinter {
+func startHinter(t *testing.T, s *testServer, args ...string) *hinter {
 	t.Helper()
 	h := &hinter{t: t, cmd: exec.Command(binary(t), append([]string{"hint", "city", "--every", "1s"}, args...)...), lines: make(chan string, 1000)}
 	h.cmd.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.Url)
@@ -133,13 +133,13 @@ func (h *hinter) stop() {
 // follower itself. Every changeset becomes one hint, in order, and the affected queries run
 // earlier than their policy would run them.
 func TestLongHintFollow(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "n", "-")
 	s.must(t, "SELECT ?s ?k { ?s <http://x/k> ?k }", "query", "add", "--name", "k", "-")
 	for range 2 {
 		s.must(t, "", "endpoint", "tick", "city")
 	}
-	p, state := newPress(t), filepath.Join(t.TempDir(), "place")
+	p, state := newPublisher(t), filepath.Join(t.TempDir(), "place")
 	p.publish("2026/01/01/22", 7, map[string]string{"added": `<http://x/old> <http://x/k> "1" .`})
 	args := []string{"--changesets", p.http.URL, "--state", state}
 	h := startHinter(t, s, args...)

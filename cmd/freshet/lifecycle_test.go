@@ -69,7 +69,7 @@ func closeCode(t *testing.T, c *websocket.Conn) int {
 // SIGTERM stops a server in order: followers are asked to reconnect, the exit code is 0, and the
 // next start continues from there.
 func TestGracefulStop(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	c := dial(t, s.srv.Url, "")
@@ -101,7 +101,7 @@ func TestGracefulStop(t *testing.T) {
 // endpoint was removed. On a busy machine a heartbeat may be due anyway, so the test tries
 // several removals.
 func TestRemovedEndpointEndsItsQueries(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	for try := 1; heartbeatsUntilRemoved(t, s); try++ {
@@ -113,7 +113,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 
 // heartbeatsUntilRemoved removes an endpoint and reports whether a follower of its
 // query got a heartbeat before the end.
-func heartbeatsUntilRemoved(t *testing.T, s *stage) bool {
+func heartbeatsUntilRemoved(t *testing.T, s *testServer) bool {
 	t.Helper()
 	// An endpoint of the file would return; this one exists only by the API.
 	s.must(t, "", "endpoint", "add", "other", s.endpoint, "--set", "slot=never")
@@ -159,7 +159,7 @@ func heartbeatsUntilRemoved(t *testing.T, s *stage) bool {
 
 // SIGHUP applies new tokens and endpoints. With a bad file the old settings stay.
 func TestReload(t *testing.T) {
-	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	file := s.srv.Cmd.Args[3]
 	status := func(token string) int {
 		t.Helper()
@@ -211,7 +211,7 @@ func TestReload(t *testing.T) {
 
 // A wrong token on the WebSocket gets 4401; so does no token on a server that requires one.
 func TestLiveToken(t *testing.T) {
-	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
 		if code := closeCode(t, dial(t, s.srv.Url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)

@@ -20,8 +20,8 @@ import (
 	"github.com/freshet/freshet/web/docs"
 )
 
-// A heard counts the changes and results that a follower received, and keeps the last message.
-type heard struct {
+// receivedRows counts the changes and results that a follower received, and keeps the last message.
+type receivedRows struct {
 	mu      sync.Mutex
 	n       int
 	rows    map[string]bool // current values of ?n
@@ -29,7 +29,7 @@ type heard struct {
 	started bool
 }
 
-func (h *heard) take(added, removed json.RawMessage, whole bool) {
+func (h *receivedRows) take(added, removed json.RawMessage, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.n++
@@ -45,7 +45,7 @@ func (h *heard) take(added, removed json.RawMessage, whole bool) {
 	}
 }
 
-func (h *heard) holds(want map[string]bool) func() bool {
+func (h *receivedRows) holds(want map[string]bool) func() bool {
 	return func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -53,13 +53,13 @@ func (h *heard) holds(want map[string]bool) func() bool {
 	}
 }
 
-func (h *heard) count() int {
+func (h *receivedRows) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.n
 }
 
-func (h *heard) ended(how string) func() bool {
+func (h *receivedRows) ended(how string) func() bool {
 	return func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -67,7 +67,7 @@ func (h *heard) ended(how string) func() bool {
 	}
 }
 
-func (h *heard) ends(how string) {
+func (h *receivedRows) ends(how string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.end = how
@@ -88,8 +88,8 @@ func values(document json.RawMessage) (list []string) {
 	return list
 }
 
-// hearWebSocket, hearSEPA, hearEvents and hearCallbacks follow one query.
-func hearWebSocket(t *testing.T, s *stage, h *heard, query string) {
+// followWebSocket, followBySEPA and followEvents follow one query.
+func followWebSocket(t *testing.T, s *testServer, h *receivedRows, query string) {
 	c := dial(t, s.srv.Url, "")
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"`+query+`"}`)); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func hearWebSocket(t *testing.T, s *stage, h *heard, query string) {
 	}()
 }
 
-func hearSEPA(t *testing.T, s *stage, h *heard, text string) {
+func followBySEPA(t *testing.T, s *testServer, h *receivedRows, text string) {
 	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func hearSEPA(t *testing.T, s *stage, h *heard, text string) {
 	}()
 }
 
-func hearEvents(t *testing.T, s *stage, h *heard, path string) {
+func followEvents(t *testing.T, s *testServer, h *receivedRows, path string) {
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.Url+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -180,8 +180,8 @@ func hearEvents(t *testing.T, s *stage, h *heard, path string) {
 	}()
 }
 
-// hears returns a callback that records in h what it received.
-func hears(cb *callback, h *heard) http.Handler {
+// receiveCallbacks returns a callback that records in h what it received.
+func receiveCallbacks(cb *callback, h *receivedRows) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("hub.mode") == "denied" {
 			h.ends("denied")
@@ -232,7 +232,7 @@ type subscriptionLine struct {
 	Failures  int
 }
 
-func (s *stage) subscriptions(t *testing.T) map[string]subscriptionLine {
+func (s *testServer) subscriptions(t *testing.T) map[string]subscriptionLine {
 	t.Helper()
 	list := map[string]subscriptionLine{}
 	for line := range strings.Lines(s.must(t, "", "subscription", "list", "--json")) {
@@ -250,7 +250,7 @@ func (s *stage) subscriptions(t *testing.T) map[string]subscriptionLine {
 }
 
 // metrics returns the samples of /metrics.
-func (s *stage) metrics() map[string]float64 {
+func (s *testServer) metrics() map[string]float64 {
 	_, text := s.get("GET", "/metrics")
 	m := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -265,25 +265,25 @@ func (s *stage) metrics() map[string]float64 {
 // loses nothing; a dropped one ends as its protocol allows. The metrics agree with what the
 // receivers got.
 func TestEveryWayOutIsManaged(t *testing.T) {
-	s := newStage(t, allowLoopback)
+	s := newTestServer(t, allowLoopback)
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
 	query := strings.TrimSpace(s.must(t, text, "query", "add", "--name", "rows", "--tag", "t", "-"))
 	s.must(t, "", "endpoint", "tick", "city")
 	ways := []string{"websocket", "sse", "sse all", "sepa", "websub", "webhook"}
-	ears := map[string]*heard{}
+	received := map[string]*receivedRows{}
 	for _, w := range ways {
-		ears[w] = &heard{}
+		received[w] = &receivedRows{}
 	}
-	hearWebSocket(t, s, ears["websocket"], "rows")
-	hearEvents(t, s, ears["sse"], "/v1/queries/rows/changes")
-	hearEvents(t, s, ears["sse all"], "/v1/changes?tag=t&min_rows=1")
-	hearSEPA(t, s, ears["sepa"], text)
+	followWebSocket(t, s, received["websocket"], "rows")
+	followEvents(t, s, received["sse"], "/v1/queries/rows/changes")
+	followEvents(t, s, received["sse all"], "/v1/changes?tag=t&min_rows=1")
+	followBySEPA(t, s, received["sepa"], text)
 	hub, hook := newCallback(t), newCallback(t)
-	hub.http.Config.Handler, hook.http.Config.Handler = hears(hub, ears["websub"]), hears(hook, ears["webhook"])
+	hub.http.Config.Handler, hook.http.Config.Handler = receiveCallbacks(hub, received["websub"]), receiveCallbacks(hook, received["webhook"])
 	resp, _ := s.get("HEAD", "/v1/queries/rows/results.srj")
 	s.subscribe(links(resp)["self"][0], hub.http.URL+"/hub")
 	s.must(t, "", "webhook", "add", "--query", "rows", hook.http.URL+"/hook")
-	clitest.Eventually(t, "everybody", func() bool { return len(s.subscriptions(t)) == len(ways) && ears["webhook"].count() == 1 })
+	clitest.Eventually(t, "everybody", func() bool { return len(s.subscriptions(t)) == len(ways) && received["webhook"].count() == 1 })
 
 	truth := func() map[string]bool {
 		want := map[string]bool{}
@@ -303,7 +303,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if w == "sse all" { // starts with the next change
 			delete(want, "0")
 		}
-		clitest.Eventually(t, w+" hears the first change", ears[w].holds(want))
+		clitest.Eventually(t, w+" receives the first change", received[w].holds(want))
 	}
 	for w, x := range s.subscriptions(t) {
 		if x.Caller != "anonymous" || x.State != "active" || (x.Query == query) == (w == "sse all") || (x.Tag == "t") != (w == "sse all") {
@@ -322,7 +322,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	}
 	before := map[string]int{}
 	for _, w := range ways {
-		before[w] = ears[w].count()
+		before[w] = received[w].count()
 	}
 	s.step(2)
 	s.step(3)
@@ -330,8 +330,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	paused := s.subscriptions(t)
 	m := s.metrics()
 	for _, w := range ways {
-		if n := ears[w].count(); n != before[w] {
-			t.Errorf("%s was told %d messages while it was paused", w, n-before[w])
+		if n := received[w].count(); n != before[w] {
+			t.Errorf("%s received %d messages while it was paused", w, n-before[w])
 		}
 		if x := paused[w]; x.State != "paused" || x.Lag.Changes != 2 || x.Lag.Behind == "0s" {
 			t.Errorf("%s paused: %+v", w, x)
@@ -370,7 +370,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if w == "sse all" {
 			delete(want, "0")
 		}
-		clitest.Eventually(t, w+" hears what waited", ears[w].holds(want))
+		clitest.Eventually(t, w+" receives what waited", received[w].holds(want))
 	}
 	clitest.Eventually(t, "nothing waits", func() bool {
 		m = s.metrics()
@@ -382,8 +382,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		return true
 	})
 	taken := func() map[string]int {
-		return map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
-			"websub": ears["websub"].count(), "webhook": ears["webhook"].count()}
+		return map[string]int{"websocket": received["websocket"].count(), "sse": received["sse"].count() + received["sse all"].count(), "sepa": received["sepa"].count(),
+			"websub": received["websub"].count(), "webhook": received["webhook"].count()}
 	}
 	clitest.Eventually(t, "deliveries that are counted", func() bool { // they are counted slightly later
 		m = s.metrics()
@@ -427,7 +427,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		s.must(t, "", "subscription", "drop", list[w].ID)
 	}
 	for w, how := range map[string]string{"websocket": "dropped", "sse": "dropped", "sse all": "dropped", "sepa": "dropped", "websub": "denied"} {
-		clitest.Eventually(t, fmt.Sprint("the end of ", w), ears[w].ended(how))
+		clitest.Eventually(t, fmt.Sprint("the end of ", w), received[w].ended(how))
 	}
 	clitest.Eventually(t, "no subscription is left", func() bool { return len(s.subscriptions(t)) == 0 })
 	if code, _, _ := runCLI(t, s.env, "", "subscription", "show", list["sse"].ID); code != cli.ExitNotFound {
@@ -437,7 +437,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 
 // With tokens everybody sees and manages what is their own, whatever the way out.
 func TestFollowersBelongToSomebody(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.env["FRESHET_TOKEN"] = strings.TrimSpace(s.must(t, "", "token", "add", "boss", "--role", "admin"))
 	tokens := map[string]string{}
 	for _, name := range []string{"ann", "bob"} {

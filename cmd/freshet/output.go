@@ -17,8 +17,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// mostEntries is the number of entries printed of a list of objects.
-const mostEntries = 8
+// maxEntries is the number of entries printed of a list of objects.
+const maxEntries = 8
 
 // printTable prints the members of a list below a header, a line for each, or with
 // --json as they came.
@@ -143,7 +143,7 @@ func (f field) lines() (lines []string, ok bool) {
 	var text string
 	if json.Unmarshal(f.value, &text) == nil && strings.Contains(text, "\n") {
 		for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			lines = append(lines, tame(l))
+			lines = append(lines, escapeControls(l))
 		}
 		return lines, true
 	}
@@ -154,10 +154,10 @@ func (f field) lines() (lines []string, ok bool) {
 	if _, objects := objectOf(list[0]); !objects {
 		return nil, false
 	}
-	for _, x := range list[:min(len(list), mostEntries)] {
+	for _, x := range list[:min(len(list), maxEntries)] {
 		lines = append(lines, plainValue(x))
 	}
-	if n := len(list) - mostEntries; n > 0 {
+	if n := len(list) - maxEntries; n > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more: --json shows them", n))
 	}
 	return lines, true
@@ -176,7 +176,7 @@ func plainValue(raw json.RawMessage) string {
 		if v == "" {
 			return "–"
 		}
-		return tame(strings.Join(strings.Fields(v), " "))
+		return escapeControls(strings.Join(strings.Fields(v), " "))
 	case []any:
 		var list []json.RawMessage
 		_ = json.Unmarshal(raw, &list) // it is one

@@ -251,13 +251,13 @@ func (a *api) printRound(raw json.RawMessage) error {
 		case x.State == "captured":
 			more = fmt.Sprintf(" at %s, result %d, %s", clockTime(x.CapturedAt), x.Seq, x.Tier)
 		case x.Reason != "":
-			more = ": " + clean(x.Reason)
+			more = ": " + boundedText(x.Reason)
 		case !x.Until.IsZero():
 			more = " until " + clockTime(x.Until)
 		case x.LastSlot > 0:
 			more = fmt.Sprintf(" until slot %d", x.LastSlot)
 		}
-		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", clean(name), x.State, more)
+		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", boundedText(name), x.State, more)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // fetch reads a JSON document from the server.
-func (s *stage) fetch(path string, into any) {
+func (s *testServer) fetch(path string, into any) {
 	s.t.Helper()
 	resp, err := http.Get(s.srv.Url + path)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *stage) fetch(path string, into any) {
 	}
 }
 
-func (s *stage) tick() { s.must(s.t, "", "endpoint", "tick", "city") }
+func (s *testServer) tick() { s.must(s.t, "", "endpoint", "tick", "city") }
 
 // A captureList is the server's list of a profile's rounds.
 type captureList struct {
@@ -72,9 +72,9 @@ type shownRound struct {
 }
 
 // demoCity loads the demo's data, registers its queries, and sets the policy of the endpoint.
-func demoCity(t *testing.T, policy string) (*stage, *city.City) {
+func demoCity(t *testing.T, policy string) (*testServer, *city.City) {
 	t.Helper()
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	town := city.New(1)
 	s.update(t, "INSERT DATA {\n"+string(town.Base())+"}")
 	s.must(t, "", "endpoint", "set", "city", "policy="+policy, "fallback_policy=rr", "profile_share=0.5")
@@ -87,7 +87,7 @@ func demoCity(t *testing.T, policy string) (*stage, *city.City) {
 	return s, town
 }
 
-func (s *stage) move(town *city.City) {
+func (s *testServer) move(town *city.City) {
 	s.t.Helper()
 	s.update(s.t, city.Update(town.Next()))
 }
@@ -105,7 +105,7 @@ func TestProfilesOfTheDemo(t *testing.T) {
 	if !strings.HasPrefix(storm, "p_") {
 		t.Fatalf("profile add prints %q", storm)
 	}
-	c := newCensus(t)
+	c := newContractChecker(t)
 	conn := dial(t, s.srv.Url, "")
 	go c.frames(conn)
 	c.send(conn, `{"type":"subscribe","id":"a","profile":"hurry"}`)
@@ -179,7 +179,7 @@ func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 // With a budget too small for all queries, mrsf captures more rounds than round robin over the
 // same queries and profiles.
 func TestProfilesUnderPressure(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	town := city.New(2)
 	s.update(t, "INSERT DATA {\n"+string(town.Base())+"}")
 	var names []string
@@ -318,7 +318,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	const seed, rounds = 20261120, 40
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "", "endpoint", "set", "city", "policy=mrsf:p", "fallback_policy=rr")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "SELECT (COUNT(*) AS ?n) { ?s <http://x/n> ?o }", "query", "add", "--name", "count", "-")

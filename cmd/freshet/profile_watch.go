@@ -22,7 +22,7 @@ func (a *api) profileWatch() *cobra.Command {
 that applications use: cut connections are reopened and continue after the last
 capture printed. With --json each event is one object a line: event, id, data.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			v := &captureWatch{api: a, path: "/v1/profiles/" + url.PathEscape(args[0]) + "/captures", told: map[uint64]bool{}}
+			v := &captureWatch{api: a, path: "/v1/profiles/" + url.PathEscape(args[0]) + "/captures", printed: map[uint64]bool{}}
 			return v.run(c.Context())
 		}}
 }
@@ -30,9 +30,9 @@ capture printed. With --json each event is one object a line: event, id, data.`,
 // A captureWatch follows an event stream and resumes it after a cut.
 type captureWatch struct {
 	*api
-	path string
-	last string          // id of the last event
-	told map[uint64]bool // expired rounds since then, which the server repeats after a cut
+	path    string
+	last    string          // id of the last event
+	printed map[uint64]bool // expired rounds since then, which the server repeats after a cut
 }
 
 // A streamed is one event of the stream.
@@ -122,14 +122,14 @@ func (v *captureWatch) print(e streamed) error {
 		return err
 	}
 	if e.Event == "expired" {
-		if v.told[m.Round] {
+		if v.printed[m.Round] {
 			return nil
 		}
-		v.told[m.Round] = true
+		v.printed[m.Round] = true
 	}
 	if e.ID != "" {
 		v.last = e.ID
-		clear(v.told)
+		clear(v.printed)
 	}
 	if e.Event == "complete" && m.Reason == "released" {
 		return errStreamEnded
@@ -145,7 +145,7 @@ func (v *captureWatch) print(e streamed) error {
 		}
 		fmt.Fprintf(v.w.Stdout, "%s round %d captured: %s\n", clockTime(m.Time), m.Round, strings.Join(at, " "))
 	case "expired":
-		fmt.Fprintf(v.w.Stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, clean(m.Error))
+		fmt.Fprintf(v.w.Stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, boundedText(m.Error))
 	case "gap":
 		fmt.Fprintf(v.w.Stderr, "captures were missed (%s)\n", m.Reason)
 	}

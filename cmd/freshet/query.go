@@ -306,7 +306,7 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 		return err
 	}
 	for _, x := range v.Warnings {
-		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, tame(x.Message))
+		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, escapeControls(x.Message))
 	}
 	if err := v.Run.problem(); v.Run == nil || err != nil {
 		return err
@@ -320,7 +320,7 @@ func (t *trial) problem() error {
 	if t == nil || t.Outcome == "complete" {
 		return nil
 	}
-	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, tame(t.Error))
+	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, escapeControls(t.Error))
 }
 
 // size returns the number of rows of a trial run, or its truth value.
@@ -346,7 +346,7 @@ func (t *trial) printRows(w io.Writer) error {
 		fmt.Fprintf(w, "  %s\n", rowText(diff.Select, r.Head.Vars, row))
 	}
 	for _, triple := range r.Triples {
-		fmt.Fprintf(w, "  %s\n", clean(triple))
+		fmt.Fprintf(w, "  %s\n", boundedText(triple))
 	}
 	if n := t.Rows - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
 		fmt.Fprintf(w, "  and %d more\n", n)

@@ -23,23 +23,23 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	token := func(name string) string {
 		return "{name: " + name + ", role: app, sha256: \"" + config.HashSecret(name+"-has-a-secret") + "\"}"
 	}
-	boss := "tokens: [{name: boss, role: admin, sha256: \"" + config.HashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
-	s := newStage(t, boss+", "+token("filed")+"]\n")
+	admin := "tokens: [{name: boss, role: admin, sha256: \"" + config.HashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
+	s := newTestServer(t, admin+", "+token("filed")+"]\n")
 	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	made := strings.TrimSpace(s.must(t, "", "token", "add", "made", "--role", "app"))
 
-	heard := map[string]<-chan string{} // all messages up to the end
+	received := map[string]<-chan string{} // all messages up to the end
 	for name, secret := range map[string]string{"keeps": "keeps-has-a-secret", "filed": "filed-has-a-secret", "made": made} {
-		for way, follow := range map[string]func(*testing.T, *stage, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
+		for way, follow := range map[string]func(*testing.T, *testServer, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
 			lines := follow(t, s, secret)
 			for l := range lines {
 				if strings.Contains(l, "bindings") { // the current result
 					break
 				}
 			}
-			heard[name+" by "+way] = lines
+			received[name+" by "+way] = lines
 		}
 	}
 
@@ -53,16 +53,16 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	clitest.Eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.Stderr.String(), "is reloaded") })
 	s.step(7)
 
-	for _, name := range slices.Sorted(maps.Keys(heard)) {
-		told, last := false, ""
-		for l := range heard[name] {
-			if told = strings.Contains(l, `"http://x/7"`); told {
+	for _, name := range slices.Sorted(maps.Keys(received)) {
+		notified, last := false, ""
+		for l := range received[name] {
+			if notified = strings.Contains(l, `"http://x/7"`); notified {
 				break
 			}
 			last = l
 		}
-		if keeps := strings.HasPrefix(name, "keeps"); told != keeps {
-			t.Errorf("%s: notified of the change: %t, want %t", name, told, keeps)
+		if keeps := strings.HasPrefix(name, "keeps"); notified != keeps {
+			t.Errorf("%s: notified of the change: %t, want %t", name, notified, keeps)
 		}
 		if how := map[string]string{"made by WebSocket": "4401", "made by SEPA": "unsubscribed"}[name]; !strings.Contains(last, how) {
 			t.Errorf("%s ended with %s, want %s", name, last, how)
@@ -73,7 +73,7 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 // A follower without a token gets no further change of a query that is no longer public.
 func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
-	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+config.HashSecret("boss-of-all-the-rest")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: boss, role: admin, sha256: \""+config.HashSecret("boss-of-all-the-rest")+"\"}]\n")
 	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	hide := []func(){
 		func() {
@@ -113,7 +113,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 
 // linesOfWebSocket follows the query rows and returns its messages as they arrive, with the
 // reason of the end as the last one.
-func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
+func linesOfWebSocket(t *testing.T, s *testServer, token string) <-chan string {
 	c := dial(t, s.srv.Url, token)
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"rows"}`)); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
 	return frames(c)
 }
 
-func linesOfSEPA(t *testing.T, s *stage, token string) <-chan string {
+func linesOfSEPA(t *testing.T, s *testServer, token string) <-chan string {
 	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + token}})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func frames(c *websocket.Conn) <-chan string {
 	return lines
 }
 
-func linesOfEvents(t *testing.T, s *stage, token string) <-chan string {
+func linesOfEvents(t *testing.T, s *testServer, token string) <-chan string {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.Url+"/v1/queries/rows/changes", nil)
 	if err != nil {
 		t.Fatal(err)

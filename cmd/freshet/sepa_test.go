@@ -201,7 +201,7 @@ func TestSEPAClient(t *testing.T) {
 	const seed = 41
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	texts := map[string]string{}
 	for name, q := range sepaQueries {
 		texts[name] = q.text
@@ -272,7 +272,7 @@ func randomUpdate(r *rand.Rand) string {
 }
 
 // waitQueries waits until the server has that many queries.
-func waitQueries(t *testing.T, s *stage, n int) {
+func waitQueries(t *testing.T, s *testServer, n int) {
 	t.Helper()
 	for range 600 {
 		if strings.Count(s.must(t, "", "query", "list", "--json"), "\n") >= n {
@@ -284,7 +284,7 @@ func waitQueries(t *testing.T, s *stage, n int) {
 }
 
 // id returns the id of the query with this text.
-func id(t *testing.T, s *stage, text string) string {
+func id(t *testing.T, s *testServer, text string) string {
 	t.Helper()
 	for line := range strings.Lines(s.must(t, "", "query", "list", "--json")) {
 		var q struct{ ID, Query string }
@@ -299,7 +299,7 @@ func id(t *testing.T, s *stage, text string) string {
 // Errors have a status and the alias, and do not close the connection.
 func TestSEPAErrors(t *testing.T) {
 	needTestClients(t)
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	c := startSEPA(t, s.addr, "", "/sepa/subscribe", map[string]string{
@@ -319,7 +319,7 @@ func TestSEPAErrors(t *testing.T) {
 // On a server with tokens the message's authorization decides. Filter and rate in the URL apply.
 func TestSEPATokensAndFilter(t *testing.T) {
 	needTestClients(t)
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.env["FRESHET_TOKEN"] = strings.TrimSpace(s.must(t, "", "token", "add", "boss", "--role", "admin"))
 	secret := strings.TrimSpace(s.must(t, "", "token", "add", "sensor", "--role", "app"))
 	read := strings.TrimSpace(s.must(t, "", "token", "add", "reader", "--role", "read"))
@@ -349,7 +349,7 @@ func TestSEPATokensAndFilter(t *testing.T) {
 
 // The graphs of a subscription are part of the query's identity.
 func TestSEPAGraphs(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.update(t, `INSERT DATA { GRAPH <http://x/g> { <http://x/in> <http://x/n> 1 } }`)
 	conn, _, err := websocket.DefaultDialer.Dial("ws://"+s.addr+"/sepa/subscribe", nil)
 	if err != nil {

@@ -55,12 +55,12 @@ func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) er
 	if err := srv.LogStart(); err != nil {
 		return err
 	}
-	boss := newSupervisor(w.Getenv, log)
+	manager := newSupervisor(w.Getenv, log)
 	srv.WhenReady = func(ctx context.Context) {
-		boss.tell("READY=1")
-		go boss.watchdog(ctx, srv.Alive)
+		manager.notify("READY=1")
+		go manager.watchdog(ctx, srv.Alive)
 	}
-	srv.WhenStopping = func() { boss.tell("STOPPING=1") }
+	srv.WhenStopping = func() { manager.notify("STOPPING=1") }
 	return srv.Run(ctx)
 }
 

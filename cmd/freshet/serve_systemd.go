@@ -25,7 +25,7 @@ func newSupervisor(getenv func(string) string, log *slog.Logger) supervisor {
 	return s
 }
 
-func (s supervisor) tell(state string) {
+func (s supervisor) notify(state string) {
 	if s.socket == "" {
 		return
 	}
@@ -49,7 +49,7 @@ func (s supervisor) watchdog(ctx context.Context, alive func()) {
 	defer t.Stop()
 	for {
 		alive()
-		s.tell("WATCHDOG=1")
+		s.notify("WATCHDOG=1")
 		select {
 		case <-ctx.Done():
 			return

@@ -42,7 +42,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "300000")
 	p := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
 	if got := []string{next(), next(), next()}; strings.Join(got, " ") != "READY=1 WATCHDOG=1 WATCHDOG=1" {
-		t.Fatalf("told %q", got)
+		t.Fatalf("notified %q", got)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
@@ -51,7 +51,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 		if got := next(); got == "STOPPING=1" {
 			return
 		} else if got != "WATCHDOG=1" {
-			t.Fatalf("told %q", got)
+			t.Fatalf("notified %q", got)
 		}
 	}
 	t.Error("not notified of the stop")

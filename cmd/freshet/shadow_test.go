@@ -22,16 +22,16 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A rerun is a server that replays a past under one policy. Its embedded endpoint counts
+// A replayServer is a server that replays a past under one policy. Its embedded endpoint counts
 // requests.
-type rerun struct {
-	*stage
+type replayServer struct {
+	*testServer
 	clitest.History
 	asked   atomic.Int64
 	queries []string
 }
 
-func newRerun(t *testing.T, p clitest.History, policy string) *rerun {
+func newReplayServer(t *testing.T, p clitest.History, policy string) *replayServer {
 	t.Helper()
 	clitest.NeedEngine(t)
 	base := filepath.Join(t.TempDir(), "base.nt")
@@ -43,18 +43,18 @@ func newRerun(t *testing.T, p clitest.History, policy string) *rerun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rerun{History: p}
+	r := &replayServer{History: p}
 	proxy := &httputil.ReverseProxy{Rewrite: func(x *httputil.ProxyRequest) {
 		r.asked.Add(1)
 		x.SetURL(&url.URL{Scheme: at.Scheme, Host: at.Host})
 	}}
 	counting := httptest.NewServer(proxy)
 	t.Cleanup(counting.Close)
-	s := &stage{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
+	s := &testServer{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
 	s.yaml = fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: %q, budget: 30s}]\n", counting.URL+at.Path, policy)
 	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
 	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.Url}, endpoint: ep.Url}
-	r.stage = s
+	r.testServer = s
 	for i := range p.Changes {
 		r.queries = append(r.queries, strings.TrimSpace(s.must(t, fmt.Sprintf("SELECT ?s ?n { ?s <http://x/p%d> ?n }", i), "query", "add", "-")))
 	}
@@ -62,7 +62,7 @@ func newRerun(t *testing.T, p clitest.History, policy string) *rerun {
 }
 
 // play ticks slots of the past.
-func (r *rerun) play(from, to int) {
+func (r *replayServer) play(from, to int) {
 	r.t.Helper()
 	for slot := from; slot <= to; slot++ {
 		var rows strings.Builder
@@ -80,20 +80,20 @@ func (r *rerun) play(from, to int) {
 	}
 }
 
-// An outturn is what a run really did after its first slot.
-type outturn struct {
+// An outcome is what a run really did after its first slot.
+type outcome struct {
 	total, found int
 	slots        int // of delay
 	requests     int64
 }
 
-func (o outturn) delay() float64 { return float64(o.slots) / float64(max(1, o.found)) }
+func (o outcome) delay() float64 { return float64(o.slots) / float64(max(1, o.found)) }
 
-// outturn computes the executions from the slots, and the found changes and their delay from the
+// outcome computes the executions from the slots, and the found changes and their delay from the
 // change logs and the past.
-func (r *rerun) outturn() outturn {
+func (r *replayServer) outcome() outcome {
 	r.t.Helper()
-	o := outturn{requests: r.asked.Load()}
+	o := outcome{requests: r.asked.Load()}
 	for line := range strings.Lines(r.must(r.t, "", "endpoint", "slots", "city", "--limit", "1000", "--json")) {
 		var s scheduler.Slot
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
@@ -139,7 +139,7 @@ func (r *rerun) outturn() outturn {
 	return o
 }
 
-func (r *rerun) shadows() (s shadow.Comparison) {
+func (r *replayServer) shadows() (s shadow.Comparison) {
 	r.t.Helper()
 	if err := json.Unmarshal([]byte(r.must(r.t, "", "endpoint", "shadow", "list", "city", "--json")), &s); err != nil {
 		r.t.Fatal(err)
@@ -155,10 +155,10 @@ func TestShadowsForetell(t *testing.T) {
 	p := clitest.NewHistory(seed, slots)
 	t.Logf("seed %d: %d changes in %v", seed, p.Total(), p.Changes)
 	others := []string{"ttl:max=2:reset", "ttl:max=8:half"}
-	r := newRerun(t, p, "ttl:max=3:reset")
+	r := newReplayServer(t, p, "ttl:max=3:reset")
 	r.must(t, "", append([]string{"endpoint", "shadow", "add", "city"}, others...)...)
 	r.play(1, slots)
-	own := r.outturn()
+	own := r.outcome()
 	if run := int64(own.total + len(r.queries)); own.requests != run {
 		t.Errorf("%d requests for %d executions", own.requests, run)
 	}
@@ -182,9 +182,9 @@ func TestShadowsForetell(t *testing.T) {
 			if x.Policy != others[i-1] || x.Current {
 				t.Fatalf("%+v in place %d", x, i)
 			}
-			o := newRerun(t, p, x.Policy)
+			o := newReplayServer(t, p, x.Policy)
 			o.play(1, slots)
-			real = o.outturn()
+			real = o.outcome()
 		} else if !x.Current || e.Same.Total != own.total || e.Same.Relevant != own.found {
 			t.Errorf("the endpoint's own: %+v, really %+v", x, own)
 		}

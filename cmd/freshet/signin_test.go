@@ -18,7 +18,7 @@ import (
 
 // A user without a token follows the instructions of the sign-in page literally and can sign in.
 func TestSignInHintWorks(t *testing.T) {
-	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	resp, err := http.Get(s.srv.Url + "/signin")
 	if err != nil {
 		t.Fatal(err)

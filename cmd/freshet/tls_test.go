@@ -65,7 +65,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
-	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	if !strings.HasPrefix(s.srv.Url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.Url)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A judge compares stories with what was true.
+// A judge compares transcripts with what was true.
 type judge struct {
 	spans  []span // of slots, by revision
 	nets   map[netKey]netChange
@@ -194,9 +194,9 @@ func (c *copyOf) applyAt(added []string, addedAt []int, removed []string, remove
 	return nil
 }
 
-// judge checks a story. The result at its end must equal final byte for byte. judge stores the
+// judge checks a transcript. The result at its end must equal final byte for byte. judge stores the
 // hashes of the results on the way in by, by position.
-func (j *judge) judge(s *story, final []byte, by map[uint64]string) error {
+func (j *judge) judge(s *transcript, final []byte, by map[uint64]string) error {
 	if len(s.wrong) > 0 {
 		return errors.New(strings.Join(s.wrong, "\n"))
 	}

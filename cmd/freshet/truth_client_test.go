@@ -17,35 +17,35 @@ import (
 type tracked struct {
 	fact *fact
 
-	mu    sync.Mutex
-	conn  net.Conn // the current connection
-	seq   uint64
-	heard map[uint64]string // fingerprint of the client's result, by position
+	mu           sync.Mutex
+	conn         net.Conn // the current connection
+	seq          uint64
+	fingerprints map[uint64]string // fingerprint of the client's result, by position
 }
 
-var errHeardAll = errors.New("heard all")
+var errComplete = errors.New("received everything")
 
 // reference runs the reference client, whose connection is cut at random times.
 func (a *audience) reference(ctx context.Context, m member, life time.Duration, c *tracked) {
-	c.heard = map[uint64]string{}
+	c.fingerprints = map[uint64]string{}
 	a.members.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var cutting sync.WaitGroup
 		defer cutting.Wait()
 		defer cancel()
-		cutting.Go(func() { m.cutNowAndThen(ctx, life, c) })
+		cutting.Go(func() { m.cutAtRandom(ctx, life, c) })
 		err := client.Follow(ctx, client.Options{
 			Server: "http://" + a.addr, Query: c.fact.id, Dialer: c.dialer(), Ack: true,
 			MinBackoff: 10 * time.Millisecond, MaxBackoff: time.Second,
-		}, func(e client.Event) error { return c.hear(m, e) })
-		if !errors.Is(err, errHeardAll) {
+		}, func(e client.Event) error { return c.receive(m, e) })
+		if !errors.Is(err, errComplete) {
 			m.object("the reference client ended with %v", err)
 		}
 	})
 }
 
-func (m member) cutNowAndThen(ctx context.Context, life time.Duration, c *tracked) {
+func (m member) cutAtRandom(ctx context.Context, life time.Duration, c *tracked) {
 	for !m.isOver() {
 		if !m.sleep(ctx, time.Duration(m.rng.ExpFloat64()*float64(life))) {
 			return
@@ -69,7 +69,7 @@ func (c *tracked) dialer() *websocket.Dialer {
 	}}
 }
 
-func (c *tracked) hear(m member, e client.Event) error {
+func (c *tracked) receive(m member, e client.Event) error {
 	switch e.Kind {
 	case client.Delta:
 		if e.Prev != c.seq || e.State.Seq <= c.seq {
@@ -81,17 +81,17 @@ func (c *tracked) hear(m member, e client.Event) error {
 		}
 	}
 	if c.seq = e.State.Seq; e.Result != nil {
-		c.heard[c.seq] = fingerprint(e.State.Document)
+		c.fingerprints[c.seq] = fingerprint(e.State.Document)
 	}
 	if m.isOver() && c.seq >= c.fact.final {
-		return errHeardAll
+		return errComplete
 	}
 	return nil
 }
 
 // verify compares the client's results with the final results of other followers.
 func (c *tracked) verify(truth map[uint64]string) error {
-	for seq, hash := range c.heard {
+	for seq, hash := range c.fingerprints {
 		if truth[seq] != hash {
 			return fmt.Errorf("has another result at %d", seq)
 		}

@@ -26,11 +26,11 @@ type audience struct {
 	members  sync.WaitGroup
 	seed     uint64
 
-	mu      sync.Mutex
-	stories []*story
-	wrong   []string
-	cuts    atomic.Int64 // connections that were cut by the follower
-	failed  atomic.Int64 // attempts to connect that failed
+	mu          sync.Mutex
+	transcripts []*transcript
+	wrong       []string
+	cuts        atomic.Int64 // connections that were cut by the follower
+	failed      atomic.Int64 // attempts to connect that failed
 }
 
 // A member holds the random generator and the start of one follower.
@@ -48,16 +48,16 @@ func (a *audience) member(name string, from int64) member {
 	return member{a, name, rand.New(rand.NewPCG(a.seed, 7)), from}
 }
 
-// story starts at the registration of the query if the member knows it, else at the state that
+// transcript starts at the registration of the query if the member knows it, else at the state that
 // the member first sees.
-func (m member) story(f *fact, registered bool) *story {
-	s := &story{fact: f, by: m.name}
+func (m member) transcript(f *fact, registered bool) *transcript {
+	s := &transcript{fact: f, by: m.name}
 	if registered {
 		s.known, s.epoch = true, f.epoch
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stories = append(m.stories, s)
+	m.transcripts = append(m.transcripts, s)
 	return s
 }
 
@@ -152,16 +152,16 @@ func (m member) cutter(ctx context.Context, life time.Duration, last bool, cut f
 // A wsFollower follows any number of queries over one WebSocket.
 type wsFollower struct {
 	member
-	stories []*story
-	ack     bool
-	rate    string
-	life    time.Duration
-	known   bool // it starts at the registration
+	transcripts []*transcript
+	ack         bool
+	rate        string
+	life        time.Duration
+	known       bool // it starts at the registration
 }
 
 func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
 	for _, x := range facts {
-		f.stories = append(f.stories, f.story(x, f.known))
+		f.transcripts = append(f.transcripts, f.transcript(x, f.known))
 	}
 	f.follow(ctx, f.connect)
 }
@@ -199,7 +199,7 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 		if n.Type == "pong" {
 			return true
 		}
-		if good := f.hear(conn, n, raw); !good {
+		if good := f.receive(conn, n, raw); !good {
 			return true
 		}
 		// All outstanding messages arrive before the answer to this request.
@@ -217,8 +217,8 @@ func (f *wsFollower) subscribe(conn *websocket.Conn) bool {
 	if conn.WriteJSON(map[string]any{"type": "init"}) != nil {
 		return false
 	}
-	for _, n := range f.rng.Perm(len(f.stories)) {
-		s := f.stories[n]
+	for _, n := range f.rng.Perm(len(f.transcripts)) {
+		s := f.transcripts[n]
 		if f.rng.IntN(10) == 0 {
 			s.forget(f.rng)
 		}
@@ -236,17 +236,17 @@ func (f *wsFollower) subscribe(conn *websocket.Conn) bool {
 	return true
 }
 
-// hear applies one message. It returns false if the follower cannot continue.
-func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
+// receive applies one message. It returns false if the follower cannot continue.
+func (f *wsFollower) receive(conn *websocket.Conn, n notice, raw []byte) bool {
 	if n.Type == "ready" {
 		return true
 	}
 	i, err := strconv.Atoi(n.ID)
-	if err != nil || i >= len(f.stories) {
+	if err != nil || i >= len(f.transcripts) {
 		f.object("unasked: %.300s", raw)
 		return false
 	}
-	s := f.stories[i]
+	s := f.transcripts[i]
 	before := len(s.records)
 	switch n.Type {
 	case "subscribed":
@@ -267,7 +267,7 @@ func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
 }
 
 func (f *wsFollower) arrived() bool {
-	for _, s := range f.stories {
+	for _, s := range f.transcripts {
 		if !s.arrived() {
 			return false
 		}

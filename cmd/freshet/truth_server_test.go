@@ -17,8 +17,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-// An undead is a server that is killed at times and restarts on the same data and address.
-type undead struct {
+// A restartingServer is a server that is killed at times and restarts on the same data and address.
+type restartingServer struct {
 	t               testing.TB
 	bin, addr, data string
 	yaml            string
@@ -46,21 +46,21 @@ func steadyAddr(t testing.TB) string {
 	return clitest.FreeAddr(t)
 }
 
-func (u *undead) rise() {
+func (u *restartingServer) start() {
 	u.t.Helper()
 	u.p = clitest.Serve(u.t, u.bin, u.addr, u.data, u.yaml)
 }
 
 // kill ends the server like a power failure and restarts it.
-func (u *undead) kill() {
+func (u *restartingServer) kill() {
 	u.t.Helper()
 	u.p.Kill()
 	u.kills++
-	u.rise()
+	u.start()
 }
 
 // call sends a request to the API and returns the body of a successful answer.
-func (u *undead) call(ctx context.Context, method, path string, in any) ([]byte, error) {
+func (u *restartingServer) call(ctx context.Context, method, path string, in any) ([]byte, error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -88,7 +88,7 @@ func (u *undead) call(ctx context.Context, method, path string, in any) ([]byte,
 	return b, err
 }
 
-func (u *undead) get(ctx context.Context, path string, out any) error {
+func (u *restartingServer) get(ctx context.Context, path string, out any) error {
 	b, err := u.call(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ type slotSummary struct {
 }
 
 // tick runs a slot that must execute all n queries.
-func (u *undead) tick(ctx context.Context, n int) (s slotSummary, err error) {
+func (u *restartingServer) tick(ctx context.Context, n int) (s slotSummary, err error) {
 	b, err := u.call(ctx, http.MethodPost, "/v1/endpoints/truth/tick", nil)
 	if err != nil {
 		return s, err
@@ -119,7 +119,7 @@ func (u *undead) tick(ctx context.Context, n int) (s slotSummary, err error) {
 var errIncomplete = fmt.Errorf("the slot is not complete")
 
 // register registers a question and records its id and epoch.
-func (u *undead) register(ctx context.Context, f *fact) error {
+func (u *restartingServer) register(ctx context.Context, f *fact) error {
 	b, err := u.call(ctx, http.MethodPost, "/v1/queries", map[string]any{"endpoint": "truth", "query": f.Text})
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Name, err)
@@ -139,7 +139,7 @@ func (u *undead) register(ctx context.Context, f *fact) error {
 }
 
 // results returns the canonical bytes of the last result.
-func (u *undead) results(ctx context.Context, f *fact) ([]byte, error) {
+func (u *restartingServer) results(ctx context.Context, f *fact) ([]byte, error) {
 	suffix := "srj"
 	if f.graph() {
 		suffix = "nt"
@@ -147,9 +147,9 @@ func (u *undead) results(ctx context.Context, f *fact) ([]byte, error) {
 	return u.call(ctx, http.MethodGet, "/v1/queries/"+f.id+"/results."+suffix, nil)
 }
 
-// log reads the whole change log of a query page by page as a story.
-func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
-	s := &story{fact: f, by: "log"}
+// log reads the whole change log of a query page by page as a transcript.
+func (u *restartingServer) log(ctx context.Context, f *fact) (*transcript, error) {
+	s := &transcript{fact: f, by: "log"}
 	next := ""
 	for {
 		var page struct {
@@ -177,28 +177,28 @@ func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
 	}
 }
 
-// A blow is one kill: the revision before whose tick it happens, and its kind.
-type blow struct {
+// A plannedKill is one kill: the revision before whose tick it happens, and its kind.
+type plannedKill struct {
 	how   string
 	after float64 // random point in the operation that it interrupts
 }
 
-// blowKinds are the kinds of kills. "tick" interrupts a slot, "connect" happens while followers
+// killKinds are the kinds of kills. "tick" interrupts a slot, "connect" happens while followers
 // reconnect after the previous kill, "idle" when nothing runs.
-var blowKinds = []string{"tick", "tick", "tick", "connect", "idle"}
+var killKinds = []string{"tick", "tick", "tick", "connect", "idle"}
 
-// blows distributes n kills over the registration (revision −1) and the revisions.
-func blows(r *rand.Rand, n, revisions int) map[int][]blow {
-	list := map[int][]blow{}
+// planKills distributes n kills over the registration (revision −1) and the revisions.
+func planKills(r *rand.Rand, n, revisions int) map[int][]plannedKill {
+	list := map[int][]plannedKill{}
 	for i := range n {
-		at, how := r.IntN(revisions+1), blowKinds[r.IntN(len(blowKinds))]
+		at, how := r.IntN(revisions+1), killKinds[r.IntN(len(killKinds))]
 		switch i {
 		case 0:
 			at, how = -1, "idle"
 		case 1:
 			at, how = 0, "tick" // during the baseline
 		}
-		list[at] = append(list[at], blow{how, r.Float64()})
+		list[at] = append(list[at], plannedKill{how, r.Float64()})
 	}
 	return list
 }

@@ -49,12 +49,12 @@ func readEvents(r io.Reader, fn func(event) bool) {
 // An sseFollower follows one query by server-sent events.
 type sseFollower struct {
 	member
-	story *story
-	life  time.Duration
+	transcript *transcript
+	life       time.Duration
 }
 
 func (a *audience) sse(ctx context.Context, m member, life time.Duration, x *fact) {
-	f := &sseFollower{m, m.story(x, m.from == 0), life}
+	f := &sseFollower{m, m.transcript(x, m.from == 0), life}
 	m.follow(ctx, f.connect)
 }
 
@@ -63,7 +63,7 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 	defer cancel()
 	stop := f.cutter(ctx, f.life, last, cancel)
 	defer stop()
-	s, after := f.story, ""
+	s, after := f.transcript, ""
 	if f.rng.IntN(10) == 0 {
 		s.forget(f.rng)
 	}
@@ -78,25 +78,25 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 	if s.known {
 		s.resumed++
 	}
-	linger := func() {
+	delay := func() {
 		if last && s.arrived() { // wait briefly for events that should not come
 			time.AfterFunc(200*time.Millisecond, cancel)
 		}
 	}
-	linger()
+	delay()
 	readEvents(resp.Body, func(e event) bool {
 		if e.kind == "" {
 			return true
 		}
-		hear(s, e)
-		linger()
+		receiveEvent(s, e)
+		delay()
 		return len(s.wrong) == 0
 	})
 	return last && s.arrived() || len(s.wrong) > 0
 }
 
-// hear applies one event of a query's stream.
-func hear(s *story, e event) {
+// receiveEvent applies one event of a query's stream.
+func receiveEvent(s *transcript, e event) {
 	var n notice
 	if err := json.Unmarshal([]byte(e.data), &n); err != nil {
 		s.object("event %q: %v", e.data, err)
@@ -123,7 +123,7 @@ func hear(s *story, e event) {
 // An allFollower follows the changes of all queries by one event stream.
 type allFollower struct {
 	member
-	byQuery map[string]*story
+	byQuery map[string]*transcript
 	epoch   string
 	offset  uint64
 	life    time.Duration
@@ -131,9 +131,9 @@ type allFollower struct {
 
 // all follows all changes from the offset, which is before every change.
 func (a *audience) all(ctx context.Context, m member, life time.Duration, epoch string, facts []*fact) {
-	f := &allFollower{member: m, byQuery: map[string]*story{}, epoch: epoch, life: life}
+	f := &allFollower{member: m, byQuery: map[string]*transcript{}, epoch: epoch, life: life}
 	for _, x := range facts {
-		f.byQuery[x.id] = m.story(x, true)
+		f.byQuery[x.id] = m.transcript(x, true)
 	}
 	m.follow(ctx, f.connect)
 }
@@ -148,25 +148,25 @@ func (f *allFollower) connect(ctx context.Context, last bool) bool {
 		return false
 	}
 	defer resp.Body.Close()
-	linger := func() {
+	delay := func() {
 		if last && f.arrived() {
 			time.AfterFunc(200*time.Millisecond, cancel)
 		}
 	}
-	linger()
+	delay()
 	good := true
 	readEvents(resp.Body, func(e event) bool {
 		if e.kind == "" {
 			return true
 		}
-		good = f.hear(e)
-		linger()
+		good = f.receive(e)
+		delay()
 		return good
 	})
 	return last && f.arrived() || !good
 }
 
-func (f *allFollower) hear(e event) bool {
+func (f *allFollower) receive(e event) bool {
 	var n struct {
 		notice
 		Offset uint64
@@ -194,17 +194,17 @@ func (f *allFollower) arrived() bool {
 	return true
 }
 
-// A steady follower of all changes never disconnects by itself. It receives each change because
+// A stableFollower receives all changes and never disconnects by itself. It receives each change because
 // the change was announced, not because it reconnected.
-type steady struct {
+type stableFollower struct {
 	member
 	epoch  string
 	offset atomic.Uint64
 	idle   atomic.Int64 // heartbeats without any change
 }
 
-func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
-	s := &steady{member: m, epoch: epoch}
+func (a *audience) stableFollower(ctx context.Context, m member, epoch string) *stableFollower {
+	s := &stableFollower{member: m, epoch: epoch}
 	a.members.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -216,7 +216,7 @@ func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
 	return s
 }
 
-func (s *steady) listen(ctx context.Context) {
+func (s *stableFollower) listen(ctx context.Context) {
 	resp, err := s.getStream(ctx, "/v1/changes", fmt.Sprintf("%s:%d", s.epoch, s.offset.Load()))
 	if err != nil {
 		return
@@ -234,10 +234,10 @@ func (s *steady) listen(ctx context.Context) {
 	})
 }
 
-// hears waits until the follower has received everything up to an offset. A change that arrives
+// waitFor waits until the follower has received everything up to an offset. A change that arrives
 // only after an idle period was not announced. One heartbeat does not prove an idle period,
 // because it may have been due when the change was committed.
-func (s *steady) hears(ctx context.Context, offset uint64) error {
+func (s *stableFollower) waitFor(ctx context.Context, offset uint64) error {
 	for idle := s.idle.Load(); s.offset.Load() < offset; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil || s.idle.Load() > idle+1 {
 			return fmt.Errorf("%d changes are committed, %d were announced: %v", offset, s.offset.Load(), ctx.Err())

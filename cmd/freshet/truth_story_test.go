@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// A story is what one follower has received about one query: the messages that rule 1 of the
+// A transcript is what one follower has received about one query: the messages that rule 1 of the
 // protocol lets it apply, in order and unchanged.
-type story struct {
+type transcript struct {
 	fact    *fact
 	by      string // name of the follower
 	known   bool   // epoch and seq are a position to resume from
@@ -38,12 +38,12 @@ type notice struct {
 	State, Error           string
 }
 
-func (s *story) object(format string, args ...any) {
+func (s *transcript) object(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
 // begun applies the answer to a subscription.
-func (s *story) begun(n notice) {
+func (s *transcript) begun(n notice) {
 	s.parts = nil
 	switch {
 	case n.Resumed && (n.Epoch != s.epoch || n.Seq != s.seq):
@@ -57,7 +57,7 @@ func (s *story) begun(n notice) {
 	}
 }
 
-func (s *story) snapshot(n notice, raw []byte) {
+func (s *transcript) snapshot(n notice, raw []byte) {
 	if len(s.records) > 0 {
 		s.object("a snapshot at %d in the middle of the stream", n.Seq)
 		return
@@ -66,11 +66,11 @@ func (s *story) snapshot(n notice, raw []byte) {
 	if n.Part > 0 && !n.Last {
 		return
 	}
-	s.tell(record{"snapshot", 0, n.Seq, s.parts}, n.Epoch)
+	s.add(record{"snapshot", 0, n.Seq, s.parts}, n.Epoch)
 	s.parts = nil
 }
 
-func (s *story) change(n notice, raw []byte) {
+func (s *transcript) change(n notice, raw []byte) {
 	switch {
 	case s.known && n.Epoch == s.epoch && n.Seq <= s.seq:
 		s.repeats++
@@ -79,28 +79,28 @@ func (s *story) change(n notice, raw []byte) {
 	case n.Prev != s.seq || n.Seq <= n.Prev:
 		s.object("the change (%d, %d] after position %d", n.Prev, n.Seq, s.seq)
 	default:
-		s.tell(record{"delta", n.Prev, n.Seq, []json.RawMessage{raw}}, n.Epoch)
+		s.add(record{"delta", n.Prev, n.Seq, []json.RawMessage{raw}}, n.Epoch)
 	}
 }
 
-func (s *story) alive(n notice) {
+func (s *transcript) alive(n notice) {
 	switch {
 	case !s.known:
 	case n.Epoch != s.epoch || n.Seq < s.seq:
 		s.object("alive at %s:%d after %s:%d", n.Epoch, n.Seq, s.epoch, s.seq)
 	case n.Seq > s.seq:
-		s.tell(record{"alive", s.seq, n.Seq, nil}, n.Epoch)
+		s.add(record{"alive", s.seq, n.Seq, nil}, n.Epoch)
 	}
 }
 
-func (s *story) tell(r record, epoch string) {
+func (s *transcript) add(r record, epoch string) {
 	s.known, s.epoch, s.seq = true, epoch, r.seq
 	s.records = append(s.records, r)
 }
 
 // forget drops the last few messages, but never all of them, like a client that dies before it
 // has stored them.
-func (s *story) forget(r *rand.Rand) {
+func (s *transcript) forget(r *rand.Rand) {
 	if len(s.records) < 2 {
 		return
 	}
@@ -109,4 +109,4 @@ func (s *story) forget(r *rand.Rand) {
 	s.seq = s.records[len(s.records)-1].seq
 }
 
-func (s *story) arrived() bool { return s.known && s.seq >= s.fact.final }
+func (s *transcript) arrived() bool { return s.known && s.seq >= s.fact.final }

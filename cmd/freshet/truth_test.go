@@ -70,14 +70,14 @@ type truthRun struct {
 	t        *testing.T
 	rng      *rand.Rand
 	endpoint string
-	server   *undead
+	server   *restartingServer
 	oracle   *oracle
 	audience *audience
-	blows    map[int][]blow
+	planned  map[int][]plannedKill
 	spans    []span
 	lastTick time.Duration
 	clients  []*tracked // the reference client
-	steady   *steady
+	stable   *stableFollower
 	looking  time.Duration
 	ticking  time.Duration
 	phases   strings.Builder
@@ -96,7 +96,7 @@ func (x truthTest) run(t *testing.T) {
 	r := &truthRun{truthTest: x, t: t, rng: rand.New(rand.NewPCG(x.seed, 1)), lastTick: 500 * time.Millisecond}
 	r.phase("set up", func() { r.setUp(ctx) })
 	r.phase("registrations", func() { r.register(ctx) })
-	stop := r.invite(ctx)
+	stop := r.startFollowers(ctx)
 	r.phase("revisions", func() {
 		for revision := range len(x.history.steps) + 1 {
 			r.step(ctx, revision)
@@ -115,12 +115,12 @@ func (r *truthRun) phase(name string, do func()) {
 	fmt.Fprintf(&r.phases, " %s %.1f s", name, time.Since(started).Seconds())
 }
 
-// mostObjections limits the number of reported errors, because one fault usually causes many.
-const mostObjections = 25
+// maxObjections limits the number of reported errors, because one fault usually causes many.
+const maxObjections = 25
 
 func (r *truthRun) object(format string, args ...any) {
 	r.t.Helper()
-	if r.objections++; r.objections > mostObjections {
+	if r.objections++; r.objections > maxObjections {
 		r.t.Fail()
 		return
 	}
@@ -154,13 +154,13 @@ func (r *truthRun) setUp(ctx context.Context) {
 	if dropped := r.oracle.dropSlow(slowest); len(dropped) > 0 {
 		r.t.Logf("%d queries take more than %v and are left out: %v", len(dropped), slowest, dropped)
 	}
-	r.server = &undead{t: r.t, bin: bin, addr: steadyAddr(r.t), data: r.t.TempDir(), yaml: fmt.Sprintf(`
+	r.server = &restartingServer{t: r.t, bin: bin, addr: steadyAddr(r.t), data: r.t.TempDir(), yaml: fmt.Sprintf(`
 endpoints:
   - {name: truth, url: %q, slot: never, budget: 10m, policy: rr}
 log: {level: warn}
 `, p.Url)}
-	r.server.rise()
-	r.blows = blows(r.rng, r.kills, len(r.history.steps))
+	r.server.start()
+	r.planned = planKills(r.rng, r.kills, len(r.history.steps))
 }
 
 func (r *truthRun) look(ctx context.Context, revision int) {
@@ -172,7 +172,7 @@ func (r *truthRun) look(ctx context.Context, revision int) {
 // register registers all questions. A kill during that loses none of them.
 func (r *truthRun) register(ctx context.Context) {
 	hit := -1
-	if len(r.blows[-1]) > 0 {
+	if len(r.planned[-1]) > 0 {
 		hit = r.rng.IntN(len(r.oracle.facts))
 	}
 	ids := map[string]bool{}
@@ -205,7 +205,7 @@ func (r *truthRun) step(ctx context.Context, revision int) {
 		r.look(ctx, revision)
 	}
 	r.audience.revision.Store(int64(revision))
-	for _, b := range r.blows[revision] {
+	for _, b := range r.planned[revision] {
 		switch b.how {
 		case "idle":
 			r.server.kill()
@@ -222,8 +222,8 @@ func (r *truthRun) step(ctx context.Context, revision int) {
 	r.must(err)
 	r.lastTick = time.Since(started)
 	r.ticking += r.lastTick
-	_, last := r.head(ctx, fmt.Sprintf("%s:%d", r.steady.epoch, r.steady.offset.Load()))
-	if err := r.steady.hears(ctx, last); err != nil {
+	_, last := r.head(ctx, fmt.Sprintf("%s:%d", r.stable.epoch, r.stable.offset.Load()))
+	if err := r.stable.waitFor(ctx, last); err != nil {
 		r.t.Fatalf("after slot %d: %v", s.Slot, err)
 	}
 	first := uint64(1)
@@ -256,7 +256,7 @@ func (r *truthRun) head(ctx context.Context, after string) (epoch string, offset
 }
 
 // cutTick kills the server at some point in a slot.
-func (r *truthRun) cutTick(ctx context.Context, b blow) {
+func (r *truthRun) cutTick(ctx context.Context, b plannedKill) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := r.server.tick(ctx, len(r.oracle.facts))
@@ -269,8 +269,8 @@ func (r *truthRun) cutTick(ctx context.Context, b blow) {
 	}
 }
 
-// invite starts all followers: some before the first result, some later.
-func (r *truthRun) invite(ctx context.Context) (stop func()) {
+// startFollowers starts all followers: some before the first result, some later.
+func (r *truthRun) startFollowers(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	pace := max(r.looking*2, 100*time.Millisecond)
 	a := &audience{addr: r.server.addr, pace: pace, over: make(chan struct{}), seed: r.seed * 1000}
@@ -296,7 +296,7 @@ func (r *truthRun) invite(ctx context.Context) (stop func()) {
 	}
 	epoch, _ := r.head(ctx, "")
 	a.all(ctx, a.member("sse all", 0), 2*pace, epoch, facts)
-	r.steady = a.steady(ctx, a.member("sse steady", 0), epoch)
+	r.stable = a.stableFollower(ctx, a.member("sse steady", 0), epoch)
 	for _, f := range shuffled(r.rng, facts)[:10] {
 		c := &tracked{fact: f}
 		r.clients = append(r.clients, c)

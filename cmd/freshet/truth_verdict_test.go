@@ -25,15 +25,15 @@ func (r *truthRun) finish(ctx context.Context) {
 		}
 	}
 	close(r.audience.over)
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	go func() {
 		r.audience.members.Wait()
-		close(heard)
+		close(received)
 	}()
 	select {
-	case <-heard:
+	case <-received:
 	case <-time.After(2 * time.Minute):
-		r.object("not everybody has heard the rest after 2 minutes")
+		r.object("some followers have not received everything after 2 minutes")
 	}
 }
 
@@ -50,10 +50,10 @@ func (r *truthRun) verify(ctx context.Context) {
 	for _, w := range a.wrong {
 		r.object("%s", w)
 	}
-	byFact := map[*fact][]*story{}
+	byFact := map[*fact][]*transcript{}
 	covered := map[*fact]map[string]bool{}
 	resumed, repeats := 0, 0
-	for _, s := range a.stories {
+	for _, s := range a.transcripts {
 		byFact[s.fact] = append(byFact[s.fact], s)
 		if covered[s.fact] == nil {
 			covered[s.fact] = map[string]bool{}
@@ -95,13 +95,13 @@ func (r *truthRun) verify(ctx context.Context) {
 	if a.cuts.Load() == 0 || resumed == 0 || j.folded == 0 && len(r.history.steps) >= 60 {
 		r.object("nothing was tried: %d cuts, %d resumed, %d folded", a.cuts.Load(), resumed, j.folded)
 	}
-	if more := r.objections - mostObjections; more > 0 {
+	if more := r.objections - maxObjections; more > 0 {
 		r.t.Logf("and %d more", more)
 	}
 	r.t.Logf("seed %d: %d queries, %d revisions, %d direct executions, %d true changes, %d slots, %d kills",
 		r.seed, len(r.oracle.facts), len(r.spans), r.oracle.asked.Load(), r.oracle.changes(), r.spans[len(r.spans)-1].last, r.server.kills)
-	r.t.Logf("%d stories: %d changes judged (%d of them folded, %d cancelled out), %d cuts by the client, %d failed connects, %d subscriptions resumed",
-		len(a.stories), j.deltas, j.folded, j.moved, a.cuts.Load(), a.failed.Load(), resumed)
+	r.t.Logf("%d transcripts: %d changes judged (%d of them folded, %d cancelled out), %d cuts by the client, %d failed connects, %d subscriptions resumed",
+		len(a.transcripts), j.deltas, j.folded, j.moved, a.cuts.Load(), a.failed.Load(), resumed)
 }
 
 func (r *truthRun) tearDown() {

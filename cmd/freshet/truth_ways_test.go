@@ -29,14 +29,14 @@ var wayQueries = map[string]struct{ form, text string }{
 	"graph": {"CONSTRUCT", "CONSTRUCT { ?s <http://x/has> ?k } WHERE { ?s <http://x/k> ?k }"},
 }
 
-// A wayWish is a filter with an independent implementation of its effect on a result.
-type wayWish struct {
+// wayOptions are a filter with an independent implementation of its effect on a result.
+type wayOptions struct {
 	params, json string
 	leaves       func(row string) (string, bool)
 	less         int // the result may differ by fewer than this many rows
 }
 
-var wayWishes = map[string]wayWish{
+var allWayOptions = map[string]wayOptions{
 	"plain":  {},
 	"where":  {params: "where=n:contains:1", json: `{"where":[{"var":"n","op":"contains","value":"1"}]}`, leaves: func(row string) (string, bool) { return row, strings.Contains(cell(row, "n"), "1") }},
 	"vars":   {params: "vars=s", json: `{"vars":["s"]}`, leaves: func(row string) (string, bool) { return onlyCell(row, "s"), true }},
@@ -89,9 +89,9 @@ type mirror struct {
 
 // A wayFollower follows one or more queries by one protocol.
 type wayFollower struct {
-	name string
-	wish wayWish
-	rng  *rand.Rand
+	name    string
+	options wayOptions
+	rng     *rand.Rand
 
 	mu     sync.Mutex
 	has    map[string]*mirror // by query id
@@ -112,8 +112,8 @@ func (f *wayFollower) mirror(id string) *mirror {
 	return f.has[id]
 }
 
-// A told is any message about a query's result.
-type told struct {
+// A payload is any message about a query's result.
+type payload struct {
 	Query, Epoch, Form, Reason string
 	Prev, Seq                  uint64
 	Truncated                  bool
@@ -121,7 +121,7 @@ type told struct {
 	Added, Removed, Results    wireRows
 }
 
-func (f *wayFollower) snapshot(t *told) {
+func (f *wayFollower) snapshot(t *payload) {
 	m := f.mirror(t.Query)
 	if m.known && t.Epoch == m.epoch && t.Seq <= m.seq {
 		m.repeats++
@@ -133,7 +133,7 @@ func (f *wayFollower) snapshot(t *told) {
 	m.epoch, m.seq, m.known, m.rows = t.Epoch, t.Seq, true, t.Results.bag()
 }
 
-func (f *wayFollower) moved(t *told) {
+func (f *wayFollower) moved(t *payload) {
 	m := f.mirror(t.Query)
 	if m.known && (t.Epoch != m.epoch || t.Seq < m.seq) {
 		f.object("%s moves from %d to %d", t.Query, m.seq, t.Seq)
@@ -141,7 +141,7 @@ func (f *wayFollower) moved(t *told) {
 	m.epoch, m.seq, m.known = t.Epoch, t.Seq, true
 }
 
-func (f *wayFollower) change(t *told) {
+func (f *wayFollower) change(t *payload) {
 	m := f.mirror(t.Query)
 	switch {
 	case m.known && t.Epoch == m.epoch && t.Seq <= m.seq:
@@ -193,11 +193,11 @@ func (f *wayFollower) copied(has map[string]*mirror) map[string]*mirror {
 	return all
 }
 
-// hear applies one event of an event stream.
-func (f *wayFollower) hear(e event) {
+// receive applies one event of an event stream.
+func (f *wayFollower) receive(e event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var t told
+	var t payload
 	if err := json.Unmarshal([]byte(e.data), &t); err != nil {
 		f.object("%s: %v", e.data, err)
 		return
@@ -258,7 +258,7 @@ func (f *wayFollower) read(r *http.Request, last, before *string) {
 		if e.kind == "" {
 			return true
 		}
-		f.hear(e)
+		f.receive(e)
 		if f.rng.IntN(10) == 0 {
 			time.Sleep(time.Duration(f.rng.IntN(60)) * time.Millisecond)
 		}
@@ -294,26 +294,26 @@ func (x *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // ended by a crash
 	}
 	x.mu.Lock()
-	mishap, take, pause := x.rng.IntN(20), x.takes[r.URL.Path], time.Duration(x.rng.IntN(80))*time.Millisecond
+	fault, take, pause := x.rng.IntN(20), x.takes[r.URL.Path], time.Duration(x.rng.IntN(80))*time.Millisecond
 	if x.well {
-		mishap = 19
+		fault = 19
 	}
-	if mishap < 7 {
+	if fault < 7 {
 		x.failed++
 	}
 	x.mu.Unlock()
 	switch {
-	case mishap < 2: // refuse the message
+	case fault < 2: // refuse the message
 		w.WriteHeader(503)
-	case mishap < 4: // close the connection without an answer
+	case fault < 4: // close the connection without an answer
 		panic(http.ErrAbortHandler)
-	case mishap < 6: // accept the message, but lose the answer
+	case fault < 6: // accept the message, but lose the answer
 		take(r.Header, body)
 		panic(http.ErrAbortHandler)
-	case mishap < 7:
+	case fault < 7:
 		take(r.Header, body)
 		w.WriteHeader(500)
-	case mishap < 9:
+	case fault < 9:
 		time.Sleep(pause)
 		fallthrough
 	default:
@@ -327,7 +327,7 @@ func (f *wayFollower) takeWebhook(header http.Header, body []byte) {
 	defer f.mu.Unlock()
 	var m struct {
 		Type string
-		Data told
+		Data payload
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
 		f.object("%v: %.300s", err, body)
@@ -369,7 +369,7 @@ type feedReader struct {
 }
 
 func (f *feedReader) poll(ctx context.Context, url string) error {
-	var entries []told
+	var entries []payload
 	for at, first := url, true; at != ""; first = false {
 		r, err := http.NewRequestWithContext(ctx, "GET", at, nil)
 		if err != nil {
@@ -426,7 +426,7 @@ func (f *feedReader) poll(ctx context.Context, url string) error {
 
 // knows reports whether the reader has a change of any query. Entries are in the order of the
 // store.
-func (f *feedReader) knows(t *told) bool {
+func (f *feedReader) knows(t *payload) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.mirror(t.Query)

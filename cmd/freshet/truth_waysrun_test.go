@@ -22,7 +22,7 @@ import (
 )
 
 // readFeed parses a feed document, newest entry first.
-func readFeed(body []byte) (entries []told, prev string, err error) {
+func readFeed(body []byte) (entries []payload, prev string, err error) {
 	var doc struct {
 		Link  []struct{ Rel, Href string }
 		Entry []struct {
@@ -49,7 +49,7 @@ func readFeed(body []byte) (entries []told, prev string, err error) {
 		}
 	}
 	for _, e := range doc.Entry {
-		var t told
+		var t payload
 		if err := json.Unmarshal([]byte(e.Content), &t); err != nil {
 			return nil, "", err
 		}
@@ -73,7 +73,7 @@ func (f *wayFollower) followSEPA(ctx context.Context, addr, id, text string) {
 }
 
 func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life time.Duration) {
-	c, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+addr+"/sepa/subscribe?"+f.wish.params, nil)
+	c, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+addr+"/sepa/subscribe?"+f.options.params, nil)
 	if err != nil {
 		time.Sleep(50 * time.Millisecond)
 		return
@@ -132,7 +132,7 @@ func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life t
 // A wayRun is the running test.
 type wayRun struct {
 	t         *testing.T
-	s         *stage
+	s         *testServer
 	rng       *rand.Rand
 	seed      uint64
 	ids       map[string]string // by name
@@ -143,8 +143,8 @@ type wayRun struct {
 	running   sync.WaitGroup
 }
 
-func (r *wayRun) follower(name string, wish string) *wayFollower {
-	f := &wayFollower{name: name, wish: wayWishes[wish], rng: rand.New(rand.NewPCG(r.seed, uint64(100+len(r.followers)))), has: map[string]*mirror{}}
+func (r *wayRun) follower(name string, options string) *wayFollower {
+	f := &wayFollower{name: name, options: allWayOptions[options], rng: rand.New(rand.NewPCG(r.seed, uint64(100+len(r.followers)))), has: map[string]*mirror{}}
 	r.followers = append(r.followers, f)
 	return f
 }
@@ -156,7 +156,7 @@ func TestTruthWays(t *testing.T) {
 	t.Parallel()
 	seed := truthSeed(t)
 	r := &wayRun{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 5)), ids: map[string]string{}, versions: map[string][]string{}}
-	r.s = newStage(t, allowLoopback)
+	r.s = newTestServer(t, allowLoopback)
 	for _, name := range slices.Sorted(maps.Keys(wayQueries)) {
 		q := wayQueries[name]
 		r.ids[name] = strings.TrimSpace(r.s.must(t, q.text, "query", "add", "--name", name, "--tag", "t", "-"))
@@ -164,7 +164,7 @@ func TestTruthWays(t *testing.T) {
 	receiver := newFlaky(t, seed)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r.invite(ctx, receiver)
+	r.startFollowers(ctx, receiver)
 	crashes := 0
 	for step := range waySteps {
 		r.s.update(t, fmt.Sprintf(`DELETE WHERE { <http://x/clock> <http://x/n> ?n } ; INSERT DATA { <http://x/clock> <http://x/n> %d }`, step))
@@ -178,7 +178,7 @@ func TestTruthWays(t *testing.T) {
 		r.s.must(t, "", "endpoint", "tick", "city")
 		r.noteVersions()
 		if step%10 == 0 {
-			r.poke()
+			r.retryDeliveries()
 		}
 	}
 	receiver.mu.Lock()
@@ -225,39 +225,39 @@ func (r *wayRun) crashInSlot(ctx context.Context) {
 	<-done
 }
 
-// invite starts all followers before the first result.
-func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
+// startFollowers starts all followers before the first result.
+func (r *wayRun) startFollowers(ctx context.Context, receiver *flaky) {
 	base, rows := "http://"+r.s.addr, r.ids["rows"]
-	for _, wish := range []string{"where", "vars", "amount", "rate", "both"} {
-		f := r.follower("sse "+wish, wish)
+	for _, options := range []string{"where", "vars", "amount", "rate", "both"} {
+		f := r.follower("sse "+options, options)
 		f.anyOne = true // for a follower that started without a position
-		r.running.Go(func() { f.stream(ctx, base+"/v1/queries/"+rows+"/changes?"+f.wish.params, "") })
+		r.running.Go(func() { f.stream(ctx, base+"/v1/queries/"+rows+"/changes?"+f.options.params, "") })
 	}
 	var head struct{ Next string }
 	_, text := r.s.get("GET", "/v1/changes")
 	if err := json.Unmarshal([]byte(text), &head); err != nil {
 		r.t.Fatal(err)
 	}
-	for _, wish := range []string{"plain", "rate", "amount", "both"} {
-		f := r.follower("sse all "+wish, wish)
-		r.running.Go(func() { f.stream(ctx, base+"/v1/changes?tag=t&"+f.wish.params, head.Next) })
+	for _, options := range []string{"plain", "rate", "amount", "both"} {
+		f := r.follower("sse all "+options, options)
+		r.running.Go(func() { f.stream(ctx, base+"/v1/changes?tag=t&"+f.options.params, head.Next) })
 	}
-	for _, wish := range []string{"plain", "where", "amount", "rate"} {
-		f := r.follower("webhook "+wish, wish)
+	for _, options := range []string{"plain", "where", "amount", "rate"} {
+		f := r.follower("webhook "+options, options)
 		f.anyOne = true // a snapshot comes first, and replaces changes that are too large
-		path := "/hook/" + wish
+		path := "/hook/" + options
 		receiver.takes[path] = f.takeWebhook
 		args := []string{"webhook", "add", "--query", "rows", receiver.http.URL + path}
-		if f.wish.json != "" {
-			args = append(args, "--filter", f.wish.json)
-		} else if f.wish.params != "" {
+		if f.options.json != "" {
+			args = append(args, "--filter", f.options.json)
+		} else if f.options.params != "" {
 			args = append(args, "--rate", "300ms")
 		}
 		r.s.must(r.t, "", args...)
 	}
-	for _, wish := range []string{"plain", "amount", "rate"} {
-		args := map[string][]string{"amount": {"--filter", `{"min_rows":4}`}, "rate": {"--rate", "300ms"}}[wish]
-		f, path := r.follower("webhook all "+wish, wish), "/hook/all/"+wish
+	for _, options := range []string{"plain", "amount", "rate"} {
+		args := map[string][]string{"amount": {"--filter", `{"min_rows":4}`}, "rate": {"--rate", "300ms"}}[options]
+		f, path := r.follower("webhook all "+options, options), "/hook/all/"+options
 		receiver.takes[path] = f.takeWebhook
 		r.s.must(r.t, "", append([]string{"webhook", "add", "--tag", "t", receiver.http.URL + path}, args...)...)
 	}
@@ -309,8 +309,8 @@ func (r *wayRun) noteVersions() {
 	}
 }
 
-// poke retries failed deliveries at once, because the schedules last days.
-func (r *wayRun) poke() {
+// retryDeliveries retries failed deliveries at once, because the schedules last days.
+func (r *wayRun) retryDeliveries() {
 	_, b := r.s.get("GET", "/v1/subscriptions?limit=500")
 	var list struct {
 		Subscriptions []struct {
@@ -328,8 +328,8 @@ func (r *wayRun) poke() {
 	}
 }
 
-// truth returns a query's result at the server, filtered by a wish.
-func (r *wayRun) truth(name string, wish wayWish) []string {
+// truth returns a query's result at the server, with filters applied.
+func (r *wayRun) truth(name string, options wayOptions) []string {
 	if wayQueries[name].form == "CONSTRUCT" {
 		_, b := r.s.get("GET", "/v1/queries/"+name+"/results.nt")
 		rows := strings.Split(strings.TrimSpace(b), "\n")
@@ -349,9 +349,9 @@ func (r *wayRun) truth(name string, wish wayWish) []string {
 	}
 	rows := []string{}
 	for _, row := range w.bag() {
-		if wish.leaves != nil {
+		if options.leaves != nil {
 			var ok bool
-			if row, ok = wish.leaves(row); !ok {
+			if row, ok = options.leaves(row); !ok {
 				continue
 			}
 		}
@@ -361,8 +361,8 @@ func (r *wayRun) truth(name string, wish wayWish) []string {
 	return rows
 }
 
-// lacks describes what a follower does not have yet.
-func (r *wayRun) lacks(f *wayFollower) string {
+// missing describes what a follower does not have yet.
+func (r *wayRun) missing(f *wayFollower) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	byID := map[string]string{}
@@ -371,7 +371,7 @@ func (r *wayRun) lacks(f *wayFollower) string {
 	}
 	if strings.Contains(f.name, "all") || strings.HasPrefix(f.name, "atom /v1/change") {
 		for name, id := range r.ids {
-			if f.has[id] == nil && (f.wish.less == 0 || name == "rows") {
+			if f.has[id] == nil && (f.options.less == 0 || name == "rows") {
 				return "nothing of " + name
 			}
 		}
@@ -380,8 +380,8 @@ func (r *wayRun) lacks(f *wayFollower) string {
 		return "nothing at all"
 	}
 	for id, m := range f.has {
-		want := r.truth(byID[id], f.wish)
-		if off := len(without(m.rows, want)) + len(without(want, m.rows)); off > 0 && off >= f.wish.less {
+		want := r.truth(byID[id], f.options)
+		if off := len(without(m.rows, want)) + len(without(want, m.rows)); off > 0 && off >= f.options.less {
 			return fmt.Sprintf("%s at %d: it holds\n%.1500q\nthe truth is\n%.1500q", byID[id], m.seq, m.rows, want)
 		}
 	}
@@ -392,15 +392,15 @@ func (r *wayRun) lacks(f *wayFollower) string {
 func (r *wayRun) converge() {
 	end := time.Now().Add(time.Minute)
 	for _, f := range r.followers {
-		for lacks := r.lacks(f); lacks != ""; lacks = r.lacks(f) {
+		for missing := r.missing(f); missing != ""; missing = r.missing(f) {
 			f.mu.Lock()
 			broken := len(f.wrong) > 0
 			f.mu.Unlock()
 			if broken || time.Now().After(end) {
-				r.t.Errorf("%s does not arrive: %s", f.name, lacks)
+				r.t.Errorf("%s does not arrive: %s", f.name, missing)
 				break
 			}
-			r.poke()
+			r.retryDeliveries()
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
@@ -416,7 +416,7 @@ func (r *wayRun) converge() {
 				r.t.Errorf("the subscriber of %s does not get the newest version", f.name)
 				break
 			}
-			r.poke()
+			r.retryDeliveries()
 			time.Sleep(50 * time.Millisecond)
 		}
 	}

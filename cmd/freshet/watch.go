@@ -175,7 +175,7 @@ func printDelta(w io.Writer, d *diff.Delta, max int, p painter) {
 // rowText writes one row as text: variables with short terms, or a triple.
 func rowText(form diff.Form, vars []string, row []byte) string {
 	if form.Graph() {
-		return clean(string(row))
+		return boundedText(string(row))
 	}
 	var b strings.Builder
 	for i, t := range diff.RowTerms(form, vars, row) {
@@ -191,7 +191,7 @@ func rowText(form diff.Form, vars []string, row []byte) string {
 }
 
 func shortTerm(t diff.Term) string {
-	s := clean(t.Value)
+	s := boundedText(t.Value)
 	switch t.Kind {
 	case diff.IRI:
 		if i := strings.LastIndexAny(s, "/#"); i > 0 && i < len(s)-1 {
@@ -207,8 +207,8 @@ func shortTerm(t diff.Term) string {
 	return s
 }
 
-// tame replaces characters of an endpoint's text that control a terminal.
-func tame(s string) string {
+// escapeControls replaces characters of an endpoint's text that control a terminal.
+func escapeControls(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return '·'
@@ -217,9 +217,9 @@ func tame(s string) string {
 	}, s)
 }
 
-// clean returns tame text of a bounded length.
-func clean(s string) string {
-	s = tame(s)
+// boundedText returns at most 200 characters of a text, with control characters replaced.
+func boundedText(s string) string {
+	s = escapeControls(s)
 	const most = 200
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "…"

@@ -86,7 +86,7 @@ func sseEvent(t *testing.T, lines chan sseLine) sseLine {
 // order of offsets, and for the tag only those of its queries.
 func TestEventSourceForAll(t *testing.T) {
 	needTestClients(t)
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	ids := map[string]string{}
 	for name, text := range map[string]string{"n": "SELECT ?s ?n { ?s <http://x/n> ?n }", "k": "SELECT ?s ?k { ?s <http://x/k> ?k }"} {
 		ids[name] = strings.TrimSpace(s.must(t, text, "query", "add", "--name", name, "--tag", "tag-"+name, "-"))
@@ -134,7 +134,7 @@ func TestEventSourceForAll(t *testing.T) {
 // The event stream of one query takes filter and rate from its URL.
 func TestEventSourceFiltered(t *testing.T) {
 	needTestClients(t)
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	at := s.srv.Url + "/v1/queries/rows/changes"
@@ -184,7 +184,7 @@ var regexpSelf = regexp.MustCompile(`<link rel="self" href="([^"]*)"/>`)
 // new.
 func TestFeedReader(t *testing.T) {
 	needTestClients(t)
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	id := strings.TrimSpace(s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "--tag", "t&t", "-"))
 	s.must(t, "ASK { ?s <http://x/k> ?n }", "query", "add", "--name", "other", "-")
 	s.must(t, "", "endpoint", "tick", "city")
@@ -249,7 +249,7 @@ func TestFeedReader(t *testing.T) {
 // Hints are sent manually and by following a publication of changesets, as a directory and over
 // HTTP, with a file that is truncated.
 func TestHintCommand(t *testing.T) {
-	s := newStage(t, "")
+	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "n", "-")
 	s.must(t, "SELECT ?s ?k { ?s <http://x/k> ?k }", "query", "add", "--name", "k", "-")
 	s.must(t, "", "endpoint", "tick", "city")

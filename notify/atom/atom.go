@@ -78,7 +78,7 @@ func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
 		at:   func(c *registry.Change) uint64 { return c.Seq },
 		keep: func(*registry.Change) bool { return true }, topic: true,
 	}
-	if err := f.wish(params); err != nil {
+	if err := f.readParams(params); err != nil {
 		return Document{}, err
 	}
 	if err := f.only.Fits(q); err != nil {
@@ -108,7 +108,7 @@ func (s *Source) All(params url.Values) (Document, error) {
 			f.title += ", " + p[0] + " " + p[1]
 		}
 	}
-	if err := f.wish(params); err != nil {
+	if err := f.readParams(params); err != nil {
 		return Document{}, err
 	}
 	f.keep = func(c *registry.Change) bool {
@@ -133,8 +133,8 @@ type feed struct {
 	keep      func(*registry.Change) bool
 }
 
-// wish reads the filter of a feed from the parameters.
-func (f *feed) wish(params url.Values) (err error) {
+// readParams reads the filter of a feed from the parameters.
+func (f *feed) readParams(params url.Values) (err error) {
 	if params.Has("rate") {
 		return malformed("a feed has no rate: read it as often as you like")
 	}

@@ -47,7 +47,7 @@ type Options struct {
 	// defaults 200 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	Dialer                 *websocket.Dialer // nil: websocket.DefaultDialer's settings
-	// Trouble, when set, hears why a connection ended that will be tried again.
+	// Trouble, if set, is called with the reason whenever a connection ends and is retried.
 	Trouble func(error)
 }
 

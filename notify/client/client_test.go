@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is a server that says what it is told to: one list of messages for
+// A script is a server that sends given messages: one list of messages for
 // each subscribe that it gets, with ID for the subscription's id. A message of
 // the form "close 4001" closes the connection.
 type script struct {

@@ -156,7 +156,7 @@ func (f *follower) handle(m *message) error {
 	case "alive":
 		return f.alive(m)
 	case "status":
-		return f.tell(Event{Kind: Status, Health: m.State, Reason: m.Reason, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
+		return f.emit(Event{Kind: Status, Health: m.State, Reason: m.Reason, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
 	case "complete":
 		return fmt.Errorf("%w: %s", ErrCompleted, ending(m.Reason))
 	case "error":
@@ -214,7 +214,7 @@ func (f *follower) subscribed(m *message) error {
 		f.state = State{Query: m.Query, Epoch: m.Epoch, Form: m.Form, Ordered: m.Ordered}
 		f.known = m.Seq == 0 // else a snapshot follows
 	}
-	return f.tell(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
+	return f.emit(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
 }
 
 // snapshot puts the parts together and replaces what there was.
@@ -304,7 +304,7 @@ func (f *follower) move(m *message, r *diff.Result) {
 
 // moved reports a new position, and acknowledges it once it was taken.
 func (f *follower) moved(e Event, m *message) error {
-	if err := f.tell(e); err != nil || !f.opts.Ack {
+	if err := f.emit(e); err != nil || !f.opts.Ack {
 		return err
 	}
 	return f.send(map[string]any{"type": "ack", "id": f.id, "seq": m.Seq})
@@ -316,10 +316,10 @@ func (f *follower) alive(m *message) error {
 		return f.again()
 	}
 	f.state.Epoch, f.state.Seq = m.Epoch, m.Seq
-	return f.tell(Event{Kind: Alive, CheckedAt: m.CheckedAt, Raw: m.raw})
+	return f.emit(Event{Kind: Alive, CheckedAt: m.CheckedAt, Raw: m.raw})
 }
 
-func (f *follower) tell(e Event) error {
+func (f *follower) emit(e Event) error {
 	e.State, e.Result = f.state, f.result
 	if e.Result != nil {
 		e.State.Document = e.Result.Document()

@@ -24,7 +24,7 @@ type follower struct {
 	c        *cursor.Cursor
 	has      replica
 	messages []time.Time
-	mayReset bool // changes need not lead on, because of an earlier mishap
+	mayReset bool // changes need not lead on, because of an earlier fault
 }
 
 // drain takes events until the cursor waits.
@@ -89,7 +89,7 @@ func TestCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()
 		id := w.log.Add("q", diff.Select, false)
-		filter, rate := parse(t, wishes[rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")])
+		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
 		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"), Page: rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "page"),
 			Limit: rapid.SampledFrom([]int64{0, 0, 200}).Draw(rt, "limit"), Single: rapid.Bool().Draw(rt, "single")}
 		snapshots := rapid.IntRange(0, 4).Draw(rt, "snapshots") == 0
@@ -103,7 +103,7 @@ func TestCursorLaws(t *testing.T) {
 				w.record(id, drawValues(rt)...)
 			}
 			f.mayReset = f.mayReset || rules.Limit > 0
-			f.mishap(step)
+			f.disturb(step)
 			if ev := f.drain(); rate == 0 && !ev.Until.IsZero() {
 				rt.Fatalf("waits until %s without a rate", ev.Until)
 			}
@@ -125,9 +125,9 @@ func TestCursorLaws(t *testing.T) {
 	})
 }
 
-// mishap occasionally disturbs the follower before a step.
-func (f *follower) mishap(step int) {
-	switch rapid.IntRange(0, 9).Draw(f.t, "mishap") {
+// disturb occasionally disturbs the follower before a step.
+func (f *follower) disturb(step int) {
+	switch rapid.IntRange(0, 9).Draw(f.t, "fault") {
 	case 0:
 		f.w.log.Trim(f.id, 1)
 		f.mayReset = true

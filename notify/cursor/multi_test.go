@@ -94,7 +94,7 @@ func (f *manyFollower) take(ev cursor.Event) {
 func TestMultiCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()
-		filter, rate := parse(t, wishes[rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")])
+		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
 		stored := rapid.Bool().Draw(rt, "stored")
 		f := &manyFollower{t: rt, w: w, has: map[string]*replica{}, lost: map[string]bool{}}
 		f.make = func() *cursor.MultiCursor {
@@ -115,7 +115,7 @@ func TestMultiCursorLaws(t *testing.T) {
 					w.record(ids[i], append(values, fmt.Sprint(i))...)
 				}
 			}
-			f.mishap()
+			f.disturb()
 			f.drain()
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "seconds")) * time.Second)
 		}
@@ -136,8 +136,8 @@ func TestMultiCursorLaws(t *testing.T) {
 	})
 }
 
-func (f *manyFollower) mishap() {
-	switch rapid.IntRange(0, 5).Draw(f.t, "mishap") {
+func (f *manyFollower) disturb() {
+	switch rapid.IntRange(0, 5).Draw(f.t, "fault") {
 	case 0:
 		f.w.log.TrimAll(rapid.IntRange(1, 3).Draw(f.t, "keep"))
 	case 1:

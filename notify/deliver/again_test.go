@@ -9,15 +9,15 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A reviver is a store in which a client subscribes again in the transaction that ends
+// A resubscribingStore is a store in which a client subscribes again in the transaction that ends
 // its subscription.
-type reviver struct {
+type resubscribingStore struct {
 	table
 	after registry.Subscription
 	note  func(*registry.Subscription)
 }
 
-func (s *reviver) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
+func (s *resubscribingStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	err := s.table.EditSubscriptions(edits)
 	for _, e := range edits {
 		if s.note != nil && e.Err == nil && e.After.State == registry.Ended {
@@ -51,12 +51,12 @@ func (ending) Next(_ context.Context, s *registry.Subscription) (Step, error) {
 func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	store := &reviver{table: table{m: map[string]registry.Subscription{}}, after: owed("a", srv.URL, 1)}
-	s := newStand(t, func(o *Options) {
+	store := &resubscribingStore{table: table{m: map[string]registry.Subscription{}}, after: pendingCalls("a", srv.URL, 1)}
+	s := newTestEngine(t, func(o *Options) {
 		o.Store, o.Senders = store, map[registry.Way]Sender{"count": ending{}}
 	})
 	store.note = s.update
-	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 0); return nil }); err != nil {
+	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = pendingCalls("a", srv.URL, 0); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the deliveries of the second", func() bool { return s.Stats().Taken == 3 })
@@ -64,8 +64,8 @@ func TestSubscribedAgainAtItsEnd(t *testing.T) {
 
 // A late report of the end does not remove the new subscription.
 func TestLateWordOfTheEnd(t *testing.T) {
-	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
-	gone := owed("a", "http://127.0.0.1:1/", 0)
+	s := newTestEngine(t, nil, pendingCalls("a", "http://127.0.0.1:1/", 0))
+	gone := pendingCalls("a", "http://127.0.0.1:1/", 0)
 	gone.State = registry.Ended
 	s.update(&gone)
 	if n := s.Stats().Subscriptions; n != 1 {

@@ -21,7 +21,7 @@ import (
 type outcome struct {
 	gone     bool // the subscription is deleted
 	called   bool // its callback was called
-	well     bool // the callback accepted the call in time
+	prompt   bool // the callback accepted the call in time
 	more     bool // there may be more to do at once
 	hold, at time.Time
 }
@@ -30,15 +30,15 @@ type outcome struct {
 // version of the server does not know. The subscription is shown as failing.
 var ErrUnsupported = errors.New("this version of the server cannot serve the subscription")
 
-// mostEditsInARow is the number of edits after which others get their turn.
-const mostEditsInARow = 100
+// maxEditsPerTurn is the number of edits after which others get their turn.
+const maxEditsPerTurn = 100
 
 // serve runs one turn of a subscription: edits, then at most one call.
 func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 	if err := e.opts.Writable(); err != nil {
 		return e.postpone(ctx, x, err)
 	}
-	for range mostEditsInARow {
+	for range maxEditsPerTurn {
 		s, err := e.opts.Store.Subscription(x.id)
 		if errors.Is(err, registry.ErrNotFound) {
 			return outcome{gone: true}
@@ -147,7 +147,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		e.stats.failed.Add(1)
 		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
 	}
-	v := outcome{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
+	v := outcome{called: true, prompt: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
 	if err == nil && !c.Asks {
 		e.ways[was.Way].count(r, was, &after)

@@ -107,7 +107,7 @@ func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error)
 	}}}, nil
 }
 
-type stand struct {
+type testEngine struct {
 	*Engine
 	t     *testing.T
 	store *table
@@ -115,9 +115,9 @@ type stand struct {
 	stop  func() error
 }
 
-func newStand(t *testing.T, edit func(*Options), all ...registry.Subscription) *stand {
+func newTestEngine(t *testing.T, edit func(*Options), all ...registry.Subscription) *testEngine {
 	t.Helper()
-	s := &stand{t: t, store: &table{m: map[string]registry.Subscription{}}, waker: notify.NewWaker()}
+	s := &testEngine{t: t, store: &table{m: map[string]registry.Subscription{}}, waker: notify.NewWaker()}
 	for _, x := range all {
 		s.store.m[x.ID] = x
 	}
@@ -140,12 +140,12 @@ func newStand(t *testing.T, edit func(*Options), all ...registry.Subscription) *
 	return s
 }
 
-func owed(id, callback string, calls int) registry.Subscription {
+func pendingCalls(id, callback string, calls int) registry.Subscription {
 	return registry.Subscription{ID: id, Way: "count", Query: "q", Callback: callback, State: registry.Active, Lease: registry.Duration(calls)}
 }
 
-// owe makes a subscription wait for n calls more.
-func (s *stand) owe(id string, n int) error {
+// addCalls makes a subscription wait for n calls more.
+func (s *testEngine) addCalls(id string, n int) error {
 	_, err := s.Edit(id, func(x *registry.Subscription, found bool) error {
 		if !found {
 			return registry.ErrNotFound
@@ -157,7 +157,7 @@ func (s *stand) owe(id string, n int) error {
 }
 
 // One subscription has one call under way, however often it is woken, and gets
-// all that it is owed.
+// all calls that wait for it.
 func TestOneAtATime(t *testing.T) {
 	var now, most, calls atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -171,12 +171,12 @@ func TestOneAtATime(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	s := newStand(t, nil, owed("a", srv.URL, 1))
+	s := newTestEngine(t, nil, pendingCalls("a", srv.URL, 1))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for range 10 {
-				if err := s.owe("a", 1); err != nil {
+				if err := s.addCalls("a", 1); err != nil {
 					t.Error(err)
 				}
 				s.waker.Wake("q")
@@ -214,7 +214,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			most.Store(0)
-			s := newStand(t, func(o *Options) { o.Limits = c.limits })
+			s := newTestEngine(t, func(o *Options) { o.Limits = c.limits })
 			callback := srv.URL
 			if !c.trust { // as if the host were elsewhere
 				s.client.Transport = s.opts.Guard.transport(s.opts.Timing, 50, func(string, bool) {})
@@ -224,7 +224,7 @@ func TestBounds(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 40 {
 				wg.Go(func() {
-					x := owed(fmt.Sprint(i), callback, 1)
+					x := pendingCalls(fmt.Sprint(i), callback, 1)
 					if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
 						t.Error(err)
 					}
@@ -257,10 +257,10 @@ func TestBusyHostStandsAside(t *testing.T) {
 	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer good.Close()
 	named := strings.Replace(bad.URL, "127.0.0.1", "localhost", 1)
-	s := newStand(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 4, PerHost: 2} })
+	s := newTestEngine(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 4, PerHost: 2} })
 	s.client.Transport = s.opts.Guard.transport(s.opts.Timing, 4, func(string, bool) {}) // localhost is as good as elsewhere
 	for i := range 30 {
-		for _, x := range []registry.Subscription{owed(fmt.Sprint("bad", i), named, 1), owed(fmt.Sprint("good", i), good.URL, 1)} {
+		for _, x := range []registry.Subscription{pendingCalls(fmt.Sprint("bad", i), named, 1), pendingCalls(fmt.Sprint("good", i), good.URL, 1)} {
 			if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -279,13 +279,16 @@ func TestBusyHostStandsAside(t *testing.T) {
 func TestGroupedEdits(t *testing.T) {
 	const edits = 500
 	held := &heldTable{table: table{m: map[string]registry.Subscription{}}, release: make(chan struct{})}
-	s := newStand(t, func(o *Options) { o.Store = held })
+	s := newTestEngine(t, func(o *Options) { o.Store = held })
 	release := sync.OnceFunc(func() { close(held.release) })
 	t.Cleanup(release)
 	var wg sync.WaitGroup
 	for i := range edits {
 		wg.Go(func() {
-			if _, err := s.Edit(fmt.Sprint(i), func(x *registry.Subscription, _ bool) error { *x = owed(x.ID, "http://127.0.0.1:1/", 0); return nil }); err != nil {
+			if _, err := s.Edit(fmt.Sprint(i), func(x *registry.Subscription, _ bool) error {
+				*x = pendingCalls(x.ID, "http://127.0.0.1:1/", 0)
+				return nil
+			}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -320,18 +323,18 @@ func (h *heldTable) EditSubscriptions(e []*registry.SubscriptionEdit) error {
 func TestBrokenStore(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	s := newStand(t, nil)
+	s := newTestEngine(t, nil)
 	full := errors.New("disk full")
 	s.store.mu.Lock()
 	s.store.broken = full
 	s.store.mu.Unlock()
-	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 1); return nil }); !errors.Is(err, full) {
+	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = pendingCalls("a", srv.URL, 1); return nil }); !errors.Is(err, full) {
 		t.Errorf("Edit: %v", err)
 	}
 	if err := s.stop(); !errors.Is(err, full) {
 		t.Errorf("Run: %v", err)
 	}
-	if err := s.owe("a", 1); !errors.Is(err, ErrStopped) {
+	if err := s.addCalls("a", 1); !errors.Is(err, ErrStopped) {
 		t.Errorf("an edit after the end: %v", err)
 	}
 }
@@ -340,13 +343,13 @@ func TestBrokenStore(t *testing.T) {
 func TestBooks(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer srv.Close()
-	s := newStand(t, nil)
+	s := newTestEngine(t, nil)
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
 			id := fmt.Sprint(i)
 			for range 5 {
-				if _, err := s.Edit(id, func(x *registry.Subscription, _ bool) error { *x = owed(id, srv.URL, 3); return nil }); err != nil {
+				if _, err := s.Edit(id, func(x *registry.Subscription, _ bool) error { *x = pendingCalls(id, srv.URL, 3); return nil }); err != nil {
 					t.Error(err)
 				}
 				s.waker.Wake("q")
@@ -368,7 +371,7 @@ func TestBooks(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
-	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
+	s := newTestEngine(t, nil, pendingCalls("a", "http://127.0.0.1:1/", 0))
 	if _, err := s.Resume("b"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("resume what is not there: %v", err)
 	}
@@ -414,7 +417,7 @@ func TestRefused(t *testing.T) {
 func TestReadOnlyStore(t *testing.T) {
 	var calls atomic.Int32
 	var full atomic.Pointer[error]
-	s := new(stand)
+	s := new(testEngine)
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if calls.Add(1) == 1 {
 			err := fmt.Errorf("%w: full", registry.ErrReadOnly)
@@ -425,19 +428,19 @@ func TestReadOnlyStore(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	s = newStand(t, func(o *Options) {
+	s = newTestEngine(t, func(o *Options) {
 		o.Writable = func() error {
 			if err := full.Load(); err != nil {
 				return *err
 			}
 			return nil
 		}
-	}, owed("a", srv.URL, 0), owed("b", srv.URL, 0))
-	if err := s.owe("a", 1); err != nil {
+	}, pendingCalls("a", srv.URL, 0), pendingCalls("b", srv.URL, 0))
+	if err := s.addCalls("a", 1); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the call", func() bool { return full.Load() != nil })
-	if err := s.owe("b", 1); !errors.Is(err, registry.ErrReadOnly) {
+	if err := s.addCalls("b", 1); !errors.Is(err, registry.ErrReadOnly) {
 		t.Errorf("an edit meanwhile: %v", err)
 	}
 	s.waker.Wake("q")
@@ -450,7 +453,7 @@ func TestReadOnlyStore(t *testing.T) {
 	s.store.mu.Unlock()
 	full.Store(nil)
 	until(t, "the entry", func() bool { x, _ := s.store.Subscription("a"); return x.Deliveries == 1 })
-	if err := s.owe("b", 1); err != nil {
+	if err := s.addCalls("b", 1); err != nil {
 		t.Error(err)
 	}
 	until(t, "the other call", func() bool { x, _ := s.store.Subscription("b"); return x.Deliveries == 1 })

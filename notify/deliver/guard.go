@@ -100,15 +100,15 @@ func (g *Guard) control(_ context.Context, network, address string, _ syscall.Ra
 	return nil
 }
 
-// mostURL is the largest length of a callback in bytes.
-const mostURL = 2048
+// maxURL is the largest length of a callback in bytes.
+const maxURL = 2048
 
 // Check checks the text of a callback. It does not resolve names: their addresses are
 // checked at each call. Its errors are for the author of the callback and do not
 // contain it.
 func (g *Guard) Check(callback string) (*url.URL, error) {
-	if len(callback) > mostURL {
-		return nil, fmt.Errorf("it is longer than %d bytes", mostURL)
+	if len(callback) > maxURL {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxURL)
 	}
 	if strings.ContainsFunc(callback, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd || r == '\\' }) {
 		return nil, errors.New("it has blanks, control characters or backslashes")

@@ -21,7 +21,7 @@ type subscriber struct {
 	limiter         int // index of its limiter
 
 	state   state
-	rerun   bool      // a wake-up came while it was running
+	again   bool      // a wake-up came while it was running
 	granted bool      // its host's rate allows the next call
 	gone    bool      // forgotten
 	hold    time.Time // wake-ups before are ignored
@@ -124,7 +124,7 @@ func (e *Engine) enqueue(x *subscriber) {
 	switch {
 	case x.gone || x.state == queued:
 	case x.state == running:
-		x.rerun = true
+		x.again = true
 	case x.hold.After(e.opts.Now()):
 		e.schedule(x, x.hold)
 	default:
@@ -202,7 +202,7 @@ func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 			return
 		}
 	}
-	x.state, x.rerun = running, false
+	x.state, x.again = running, false
 	h.running++
 	e.limiters[in].running++
 	e.running.Add(1)
@@ -228,7 +228,7 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 		}
 	}
 	x.state, x.granted = idle, false
-	if v.gone && !x.rerun { // otherwise there may be a new one with the same id
+	if v.gone && !x.again { // otherwise there may be a new one with the same id
 		e.forget(x)
 	}
 	if x.gone {
@@ -239,12 +239,12 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 	}
 	if v.called {
 		x.limiter = narrow
-		if v.well {
+		if v.prompt {
 			x.limiter = wide
 		}
 	}
-	again := x.rerun || v.more
-	x.rerun = false
+	again := x.again || v.more
+	x.again = false
 	x.hold = v.hold
 	switch {
 	case again:

@@ -27,8 +27,8 @@ type waitingEdit struct {
 	done chan error
 }
 
-// mostEdits is the largest number of edits in a transaction.
-const mostEdits = 1000
+// maxEdits is the largest number of edits in a transaction.
+const maxEdits = 1000
 
 // A writer groups the edits of many goroutines into few transactions.
 type writer struct {
@@ -39,7 +39,7 @@ type writer struct {
 }
 
 func newWriter(s Store, fail func(error)) *writer {
-	return &writer{store: s, in: make(chan *waitingEdit, mostEdits), ended: make(chan struct{}), fail: fail}
+	return &writer{store: s, in: make(chan *waitingEdit, maxEdits), ended: make(chan struct{}), fail: fail}
 }
 
 // run writes until ctx ends. Callers that wait for an edit then get ErrStopped.
@@ -57,7 +57,7 @@ func (w *writer) run(ctx context.Context) {
 
 func (w *writer) gather(first *waitingEdit) []*waitingEdit {
 	batch := []*waitingEdit{first}
-	for len(batch) < mostEdits {
+	for len(batch) < maxEdits {
 		select {
 		case e := <-w.in:
 			batch = append(batch, e)

@@ -34,16 +34,16 @@ func TestUnsupportedSubscriptions(t *testing.T) {
 	}
 	var all []registry.Subscription
 	for id, text := range stored {
-		x := owed(id, srv.URL+"/"+id, 1)
+		x := pendingCalls(id, srv.URL+"/"+id, 1)
 		x.Way = ""
 		if err := json.Unmarshal([]byte(text), &x); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, x)
 	}
-	paused := owed("paused", srv.URL+"/paused", 1)
+	paused := pendingCalls("paused", srv.URL+"/paused", 1)
 	paused.Way, paused.State = "carrier-pigeon", registry.SubscriptionPaused
-	s := newStand(t, func(o *Options) { o.Senders["unsupporting"] = unsupporting{} }, append(all, paused, owed("good", srv.URL+"/good", 1))...)
+	s := newTestEngine(t, func(o *Options) { o.Senders["unsupporting"] = unsupporting{} }, append(all, paused, pendingCalls("good", srv.URL+"/good", 1))...)
 	until(t, "the delivery to another subscription", func() bool { return s.Stats().Taken == 1 })
 	for id := range stored {
 		var x registry.Subscription

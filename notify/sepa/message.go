@@ -52,20 +52,20 @@ func (g *graphs) UnmarshalJSON(b []byte) error {
 
 var errGraphs = errors.New("default-graph-uri and named-graph-uri are an IRI or an array of IRIs")
 
-// wrong says in the words of JSON what is wrong with a message.
-func wrong(err error) string {
+// describeJSONError says in the words of JSON what is wrong with a message.
+func describeJSONError(err error) string {
 	var typ *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, errGraphs):
 		return err.Error()
 	case errors.As(err, &typ):
-		return kind(typ.Value) + " is not allowed at " + cmp.Or(typ.Field, "the top")
+		return withArticle(typ.Value) + " is not allowed at " + cmp.Or(typ.Field, "the top")
 	}
 	return "it is not valid JSON"
 }
 
-// kind is a kind of JSON values, as its decoder calls it, with its article.
-func kind(value string) string {
+// withArticle is a kind of JSON values, as its decoder calls it, with its article.
+func withArticle(value string) string {
 	value, _, _ = strings.Cut(value, " ") // of a number it says which
 	switch value {
 	case "object", "array":
@@ -84,7 +84,7 @@ const maxAlias = 1024
 func parse(frame []byte) (request, error) {
 	var r request
 	if err := json.Unmarshal(frame, &r); err != nil {
-		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+wrong(err))
+		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+describeJSONError(err))
 	}
 	switch {
 	case (r.Subscribe == nil) == (r.Unsubscribe == nil):
@@ -178,8 +178,8 @@ func (n notification) head() []byte {
 // endOfNotification closes it after its results.
 var endOfNotification = []byte("}}")
 
-// both are the results of a notification.
-func both(added, removed []byte) []byte {
+// notificationBody are the results of a notification.
+func notificationBody(added, removed []byte) []byte {
 	b := append([]byte(`"addedResults":`), added...)
 	return append(append(b, `,"removedResults":`...), removed...)
 }
@@ -243,25 +243,25 @@ func boolean(v bool) []byte {
 	return []byte(`{"head":{},"boolean":false}`)
 }
 
-// nothing is the removedResults of a first notification.
-func nothing(form diff.Form, vars []string) []byte {
+// emptyResults is the removedResults of a first notification.
+func emptyResults(form diff.Form, vars []string) []byte {
 	if form == diff.Ask {
 		return []byte(`{"head":{},"results":{"bindings":[]}}`)
 	}
 	return results(form, vars, nil)
 }
 
-// step writes a change as the results of a notification, nil when it changes
+// changeBody writes a change as the results of a notification, nil when it changes
 // nothing that the format can say, as a mere reorder.
-func step(d *diff.Delta) []byte {
+func changeBody(d *diff.Delta) []byte {
 	if d.Form == diff.Ask {
 		switch {
 		case d.Baseline:
-			return both(boolean(d.Boolean), nothing(d.Form, nil))
+			return notificationBody(boolean(d.Boolean), emptyResults(d.Form, nil))
 		case d.Boolean == d.Previous:
 			return nil
 		}
-		return both(boolean(d.Boolean), boolean(d.Previous))
+		return notificationBody(boolean(d.Boolean), boolean(d.Previous))
 	}
 	plus, minus, before := d.Added, d.Removed, d.OldVars
 	if d.Baseline {
@@ -273,7 +273,7 @@ func step(d *diff.Delta) []byte {
 	if !d.Baseline && len(plus)+len(minus) == 0 {
 		return nil
 	}
-	return both(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
+	return notificationBody(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
 }
 
 // withoutMoves takes out the rows that both bags have.

@@ -43,7 +43,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, vacant: time.Now(),
+	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
 		options: notify.StreamOptions{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
@@ -63,11 +63,11 @@ type client struct {
 	program string // what it says that it is
 	options notify.StreamOptions
 
-	mu     sync.Mutex
-	over   bool // no further subscription may start
-	subs   map[string]*subscription
-	vacant time.Time // since when there are none
-	active sync.WaitGroup
+	mu        sync.Mutex
+	over      bool // no further subscription may start
+	subs      map[string]*subscription
+	idleSince time.Time // since when there are none
+	active    sync.WaitGroup
 }
 
 // A subscription follows one query.
@@ -124,7 +124,7 @@ func (c *client) idleLeft() time.Duration {
 	if len(c.subs) > 0 {
 		return c.s.idle()
 	}
-	return time.Until(c.vacant.Add(c.s.idle()))
+	return time.Until(c.idleSince.Add(c.s.idle()))
 }
 
 // finish ends what the end of the connection did not end by itself.
@@ -172,8 +172,8 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	if err == nil {
 		return nil
 	}
-	why, told := c.s.asRefusal(err)
-	if !told {
+	why, known := c.s.asRefusal(err)
+	if !known {
 		c.s.Logger.Error("answer a SEPA client", "error", err)
 	}
 	return conn.Write(why.message(alias))
@@ -263,7 +263,7 @@ func (c *client) remove(sub *subscription) bool {
 	_, there := c.subs[sub.spuid]
 	delete(c.subs, sub.spuid)
 	if there && len(c.subs) == 0 {
-		c.vacant = time.Now()
+		c.idleSince = time.Now()
 	}
 	return there
 }
@@ -304,8 +304,8 @@ func (s *subscription) end(why error) error {
 	s.sending.Lock() // nothing of the subscription comes after its end
 	defer s.sending.Unlock()
 	if why != nil {
-		r, told := s.c.s.asRefusal(why)
-		if !told {
+		r, known := s.c.s.asRefusal(why)
+		if !known {
 			s.c.s.Logger.Error("follow a query for a SEPA client", "query", s.query.ID, "error", why)
 		}
 		if err := s.conn.Write(r.message(s.alias)); err != nil {
@@ -319,10 +319,10 @@ func (s *subscription) end(why error) error {
 func (s *subscription) run(connected, ctx context.Context) {
 	defer s.release()
 	defer s.c.remove(s)
-	wish := s.c.options
-	wish.Lagging = s.lagging
-	wish.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
-	err := s.follow(ctx, wish)
+	opts := s.c.options
+	opts.Lagging = s.lagging
+	opts.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
+	err := s.follow(ctx, opts)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized
 	}
@@ -338,8 +338,8 @@ func (s *subscription) lagging() bool {
 	return late
 }
 
-func (s *subscription) follow(ctx context.Context, wish notify.StreamOptions) error {
-	for ev, err := range s.c.s.Live.Stream(ctx, s.query.ID, wish) {
+func (s *subscription) follow(ctx context.Context, opts notify.StreamOptions) error {
+	for ev, err := range s.c.s.Live.Stream(ctx, s.query.ID, opts) {
 		if err != nil {
 			return err
 		}
@@ -353,9 +353,9 @@ func (s *subscription) follow(ctx context.Context, wish notify.StreamOptions) er
 			if s.next > 0 { // the changes in between do not add up
 				return &registry.GapError{Reason: registry.OtherEpoch}
 			}
-			err = s.tell(&ev, first)
+			err = s.sendEvent(&ev, snapshotBody)
 		case notify.StreamChange:
-			err = s.tell(&ev, func(c *notify.StreamContent) []byte { return step(c.Change.Delta) })
+			err = s.sendEvent(&ev, func(c *notify.StreamContent) []byte { return changeBody(c.Change.Delta) })
 		}
 		if err != nil {
 			return err
@@ -364,8 +364,8 @@ func (s *subscription) follow(ctx context.Context, wish notify.StreamOptions) er
 	return nil
 }
 
-// tell sends an event. It releases the content before it waits for the client.
-func (s *subscription) tell(ev *notify.StreamEvent, write func(*notify.StreamContent) []byte) error {
+// sendEvent sends an event. It releases the content before it waits for the client.
+func (s *subscription) sendEvent(ev *notify.StreamEvent, write func(*notify.StreamContent) []byte) error {
 	doc, err := s.c.s.Live.OpenEvent(s.query.ID, "sepa", ev, write)
 	if err != nil || doc.Size() == 0 {
 		return err
@@ -374,14 +374,14 @@ func (s *subscription) tell(ev *notify.StreamEvent, write func(*notify.StreamCon
 	return s.notify(doc)
 }
 
-// first writes a result as a first notification has it.
-func first(c *notify.StreamContent) []byte {
+// snapshotBody writes a result as a first notification has it.
+func snapshotBody(c *notify.StreamContent) []byte {
 	form := c.Result.Form()
 	if form == diff.Ask {
-		return both(boolean(c.Result.Boolean()), nothing(form, nil))
+		return notificationBody(boolean(c.Result.Boolean()), emptyResults(form, nil))
 	}
 	vars, rows := c.Rows()
-	return both(results(form, vars, rows), nothing(form, vars))
+	return notificationBody(results(form, vars, rows), emptyResults(form, vars))
 }
 
 // notify sends the next notification, unless the subscription has been ended

@@ -16,7 +16,7 @@ import (
 // to send instead; one without a type means that there is nothing to send.
 func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
-		return w.held(ctx, s, p)
+		return w.withheldData(ctx, s, p)
 	}
 	switch p.Type {
 	case TypeEnded:
@@ -29,19 +29,19 @@ func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.
 		return w.snapshot(s, p)
 	}
 	if s.Query == "" {
-		return w.one(p)
+		return w.changeAt(p)
 	}
 	return w.change(ctx, s, p)
 }
 
-// one writes the change of any query that has an offset.
-func (w *Sender) one(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+// changeAt writes the change of any query that has an offset.
+func (w *Sender) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	page, err := w.opts.Log.All(registry.Offset{Epoch: p.Until.Epoch, Seq: p.Until.Seq - 1}, 1)
 	var gap *registry.GapError
 	switch {
 	case errors.As(err, &gap):
 		head, err := w.opts.Head()
-		return nil, w.instead(p, TypeGap, head, gap.Reason), err
+		return nil, w.replacement(p, TypeGap, head, gap.Reason), err
 	case err != nil:
 		return nil, nil, err
 	case len(page) == 0 || page[0].Offset != p.Until.Seq:
@@ -51,7 +51,7 @@ func (w *Sender) one(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage,
 	return data, nil, err
 }
 
-func (w *Sender) instead(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
+func (w *Sender) replacement(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
 	return &registry.OutboxMessage{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
 }
 
@@ -72,7 +72,7 @@ func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registr
 	net, _, err := cursor.Sum(ctx, &w.reader, s.Query, from, p.Until, limit)
 	if reason := snapshotReason(err); reason != "" {
 		st, _, err := w.opts.Log.Current(s.Query, false)
-		return nil, w.instead(p, TypeSnapshot, st.Position, reason), err
+		return nil, w.replacement(p, TypeSnapshot, st.Position, reason), err
 	}
 	if err != nil {
 		return nil, nil, err
@@ -94,8 +94,8 @@ func (w *Sender) marshal(c registry.Change, filter *cursor.Filter) ([]byte, erro
 	return notify.MarshalFiltered(c, w.opts.Format)
 }
 
-// held writes a message about a query whose changes were withheld.
-func (w *Sender) held(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+// withheldData writes a message about a query whose changes were withheld.
+func (w *Sender) withheldData(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
 		if p.Info != "" {
@@ -110,7 +110,7 @@ func (w *Sender) held(ctx context.Context, s *registry.Subscription, p registry.
 		reason = registry.TooOld
 	}
 	if reason != "" || err == nil && net.Delta == nil {
-		other := w.instead(p, TypeGap, p.Until, reason)
+		other := w.replacement(p, TypeGap, p.Until, reason)
 		if other.Query = p.Query; reason == "" {
 			other.Type = TypeMoved
 		}
@@ -153,7 +153,7 @@ func (w *Sender) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([
 		return nil, &registry.OutboxMessage{Until: st.Position}, nil
 	}
 	if st.Position != p.Until { // it is another by now
-		return nil, w.instead(p, TypeSnapshot, st.Position, p.Info), nil
+		return nil, w.replacement(p, TypeSnapshot, st.Position, p.Info), nil
 	}
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {

@@ -21,8 +21,8 @@ const SecretPrefix = "whsec_"
 // Grace is how long the old secret goes on signing beside a new one, unless
 // the caller says otherwise; MostGrace is the most that it may say.
 const (
-	Grace     = 24 * time.Hour
-	MostGrace = 30 * 24 * time.Hour
+	Grace    = 24 * time.Hour
+	MaxGrace = 30 * 24 * time.Hour
 )
 
 // A Manager registers webhooks and edits them. Its errors are *registry.Problem
@@ -205,8 +205,8 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 	if err != nil {
 		return registry.Subscription{}, err
 	}
-	if grace < 0 || grace > MostGrace {
-		return registry.Subscription{}, refuse("/grace", "grace lies between 0s and %v", MostGrace)
+	if grace < 0 || grace > MaxGrace {
+		return registry.Subscription{}, refuse("/grace", "grace lies between 0s and %v", MaxGrace)
 	}
 	until := m.Sender.opts.Now().Add(grace).UTC()
 	return m.edit(id, func(s *registry.Subscription) error {

@@ -44,7 +44,7 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 		ev = settled
 	}
 	if ev.Kind == cursor.Moved {
-		return seen(s, ev.At), nil
+		return markSeen(s, ev.At), nil
 	}
 	return deliver.Step{}, nil // too little so far
 }
@@ -68,8 +68,8 @@ func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 	return c, nil
 }
 
-// seen notes that there is nothing to send up to a position.
-func seen(s *registry.Subscription, until registry.Position) deliver.Step {
+// markSeen notes that there is nothing to send up to a position.
+func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 	from := s.Cursor
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor == from {
@@ -103,15 +103,15 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Withheld) == 0: // as it is in the log
 		return w.prepare(s, TypeChanged, after.At, ev.Query), nil
 	case ev.Kind != cursor.Wait:
-		return store(before, after, w.message(&ev)), nil
+		return saveState(before, after, w.message(&ev)), nil
 	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Withheld, before.Withheld):
-		return store(before, after, nil), nil
+		return saveState(before, after, nil), nil
 	}
 	return deliver.Step{Hold: ev.Until}, nil
 }
 
-// store writes down where a webhook of many queries is, and its next message.
-func store(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
+// saveState writes down where a webhook of many queries is, and its next message.
+func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
 			s.Cursor, s.RateCursor, s.Withheld, s.Outbox = after.At, after.Round, after.Withheld, next

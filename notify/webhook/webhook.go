@@ -79,9 +79,9 @@ const (
 	disableAfter = 5 * 24 * time.Hour
 	// maxDeadLetters is how many dead letters of a webhook are kept.
 	maxDeadLetters = 50
-	// largest is how many bytes of rows a message has at most, about; more are
-	// replaced by a link. The specification asks for small messages.
-	largest = 256 << 10
+	// maxMessage is the approximate maximum size of a message's rows in bytes. Larger
+	// ones are replaced by a link. The specification asks for small messages.
+	maxMessage = 256 << 10
 )
 
 // Options are what a Sender is made of. All but the last two are needed.
@@ -113,8 +113,8 @@ func New(o Options) *Sender {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Format.MaxChange == 0 || o.Format.MaxChange > largest {
-		o.Format.MaxChange = largest
+	if o.Format.MaxChange == 0 || o.Format.MaxChange > maxMessage {
+		o.Format.MaxChange = maxMessage
 	}
 	return &Sender{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}

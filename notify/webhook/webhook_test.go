@@ -355,17 +355,17 @@ func TestManyQueriesHeld(t *testing.T) {
 	r.start()
 	r.record(a, notifytest.Rows("1", "2", "3", "4"))
 	r.record(b, notifytest.Rows("1"))
-	type told struct {
+	type received struct {
 		Query     string
 		Prev, Seq uint64
 	}
-	var got []told
+	var got []received
 	read := func(typ string, n int) {
 		t.Helper()
 		until(t, typ, func() bool { return len(h.messages(typ)) == n })
 		got = got[:0]
 		for _, m := range h.messages(typ) {
-			var d told
+			var d received
 			if err := json.Unmarshal(m.Data, &d); err != nil {
 				t.Fatal(err)
 			}
@@ -373,14 +373,14 @@ func TestManyQueriesHeld(t *testing.T) {
 		}
 	}
 	read(webhook.TypeChanged, 1)
-	if want := (told{a, 1, 4}); got[0] != want {
-		t.Errorf("told %+v, want %+v", got[0], want)
+	if want := (received{a, 1, 4}); got[0] != want {
+		t.Errorf("sent %+v, want %+v", got[0], want)
 	}
 	if m := h.messages(webhook.TypeChanged)[0]; !strings.Contains(m.raw, `"filtered":true`) || strings.Contains(m.raw, `"hash"`) {
 		t.Errorf("a filtered change does not say so, or has a hash: %s", m.raw)
 	}
 	read(webhook.TypeMoved, 1) // what b had came and went
-	if want := (told{b, 0, 3}); got[0] != want {
+	if want := (received{b, 0, 3}); got[0] != want {
 		t.Errorf("moved %+v, want %+v", got[0], want)
 	}
 	until(t, "nothing held back", func() bool { return len(r.get(s.ID).Withheld) == 0 })
@@ -397,7 +397,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	until(t, "the newest of both", func() bool {
 		a9, b8 := false, false
 		for _, m := range h.messages(webhook.TypeChanged) {
-			var d told
+			var d received
 			_ = json.Unmarshal(m.Data, &d)
 			a9, b8 = a9 || d.Query == a && d.Seq == 9, b8 || d.Query == b && d.Seq == 8
 		}
@@ -415,7 +415,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	if _, err := r.Engine.Resume(s.ID); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "told after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Withheld) == 0 })
+	until(t, "a message after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Withheld) == 0 })
 }
 
 // A caller that may no longer read gets no messages.
@@ -427,7 +427,7 @@ func TestWithdrawn(t *testing.T) {
 	r.record(id, notifytest.Rows("a"))
 	until(t, "disabled", func() bool { return r.get(s.ID).State == registry.Disabled })
 	if len(h.messages(webhook.TypeSnapshot)) != 0 {
-		t.Error("told")
+		t.Error("a message was sent")
 	}
 }
 

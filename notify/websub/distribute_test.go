@@ -230,9 +230,9 @@ func TestNeverOlderAfterNewer(t *testing.T) {
 // apply to the net change since the last delivery; a change that cancels out is none.
 func TestThresholdAndRate(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
-	subscribe := func(callback, wish string) answer {
+	subscribe := func(callback, options string) answer {
 		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + callback}}
-		return r.raw("application/x-www-form-urlencoded", form.Encode()+"&"+wish, "")
+		return r.raw("application/x-www-form-urlencoded", form.Encode()+"&"+options, "")
 	}
 	for _, bad := range []string{"freshet.min_rows=x", "freshet.rate=soon", "freshet.min_jaccard=2", "freshet.vars=s", "freshet.where=s:contains:1"} {
 		subscribe("/cb", bad).want(t, 400)
@@ -267,7 +267,7 @@ func TestThresholdAndRate(t *testing.T) {
 	record("1", "2")
 	s.last(2)
 	subscribe("/cb", "freshet.rate=400ms").want(t, 202)
-	until(t, "the other wish", func() bool { x := r.subscription(); return x.Rate > 0 && x.Filter == nil && x.Intent == nil })
+	until(t, "the other options", func() bool { x := r.subscription(); return x.Rate > 0 && x.Filter == nil && x.Intent == nil })
 	began := *r.subscription().LastDelivery
 	for i := range 5 {
 		record(fmt.Sprint("quick", i))
@@ -283,7 +283,7 @@ func TestThresholdAndRate(t *testing.T) {
 		t.Errorf("five changes within the rate came as %d deliveries", n-2)
 	}
 	subscribe("/cb", "").want(t, 202)
-	until(t, "no wish", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
+	until(t, "no options", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
 }
 
 // A delivery may include later changes than the one that caused it. Thresholds count from
@@ -300,7 +300,7 @@ func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
 	r.raw("application/x-www-form-urlencoded", form.Encode(), "").want(t, 202)
 	until(t, "an active subscription", func() bool { x := r.subscription(); return x != nil && x.State == registry.Active })
 	meanwhile := func() { record("a b c d e f g h") }
-	r.hasten.Store(&meanwhile)
+	r.retryNow.Store(&meanwhile)
 	record("a b c d e f")
 	if d := s.last(1); d.body != r.content() {
 		t.Fatalf("delivered %s, the topic is %s", d.body, r.content())

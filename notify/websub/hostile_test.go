@@ -251,7 +251,7 @@ func TestX7Secrets(t *testing.T) {
 	r.stop()
 	for _, text := range []string{r.logged.String(), x.LastError} {
 		if strings.Contains(text, "hush") || strings.Contains(text, "/cb") {
-			t.Errorf("told: %s", text)
+			t.Errorf("sent: %s", text)
 		}
 	}
 	if r.logged.String() == "" {

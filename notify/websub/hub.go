@@ -84,31 +84,31 @@ type Options struct {
 }
 
 // Lease bounds the lengths of leases. Zero fields get their defaults.
-type Lease struct{ Least, Usual, Most time.Duration }
+type Lease struct{ Min, Default, Max time.Duration }
 
 // Schedule is the default of Options.Schedule.
 var Schedule = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
 
-// calm is the minimum time between attempts at a callback for which the hub has given up a
+// giveUpPause is the minimum time between attempts at a callback for which the hub has given up a
 // version.
-const calm = 10 * time.Minute
+const giveUpPause = 10 * time.Minute
 
 // A Hub delivers topics to subscribers. It implements deliver.Sender.
 type Hub struct {
-	opts   Options
-	link   string
-	asking asking
+	opts          Options
+	link          string
+	verifications verifications
 }
 
-// asking tracks the subscriptions whose callbacks still have to be asked. After a restart,
+// verifications tracks the subscriptions whose callbacks still have to be asked. After a restart,
 // earlier ones are added when they are asked.
-type asking struct {
+type verifications struct {
 	mu sync.Mutex
 	m  map[string]struct{}
 }
 
-func (a *asking) add(id string) {
+func (a *verifications) add(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil {
@@ -117,13 +117,13 @@ func (a *asking) add(id string) {
 	a.m[id] = struct{}{}
 }
 
-func (a *asking) remove(id string) {
+func (a *verifications) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.m, id)
 }
 
-func (a *asking) count() int {
+func (a *verifications) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.m)
@@ -135,7 +135,7 @@ var _ deliver.Sender = (*Hub)(nil)
 func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
-	o.Lease = Lease{cmp.Or(o.Lease.Least, time.Minute), cmp.Or(o.Lease.Usual, 10*day), cmp.Or(o.Lease.Most, 30*day)}
+	o.Lease = Lease{cmp.Or(o.Lease.Min, time.Minute), cmp.Or(o.Lease.Default, 10*day), cmp.Or(o.Lease.Max, 30*day)}
 	o.Patience = cmp.Or(o.Patience, day)
 	if len(o.Schedule) == 0 {
 		o.Schedule = Schedule
@@ -266,7 +266,7 @@ func (h *Hub) deny(reason string) deliver.Step {
 // Deny marks a subscription as ended, so that its subscriber is informed. A request that
 // waits for its verification becomes void. Call Deny within the edit that stores s.
 func (h *Hub) Deny(s *registry.Subscription, reason string) {
-	h.asking.remove(s.ID)
+	h.verifications.remove(s.ID)
 	s.State, s.Reason = registry.Disabled, reason
 	s.Intent = &registry.Intent{Mode: "denied", Reason: reason, Topic: s.Topic}
 }
@@ -324,7 +324,7 @@ func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 		return false
 	}
 	s.GaveUp++
-	next := r.At.Add(min(calm, h.opts.Schedule[len(h.opts.Schedule)-1])).UTC()
+	next := r.At.Add(min(giveUpPause, h.opts.Schedule[len(h.opts.Schedule)-1])).UTC()
 	s.NextTry = &next
 	return true
 }
@@ -340,7 +340,7 @@ func Sign(secret string, body []byte) string {
 func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	in := *s.Intent
 	if in.Mode != "denied" {
-		h.asking.add(s.ID)
+		h.verifications.add(s.ID)
 	}
 	params := "hub.mode=" + url.QueryEscape(in.Mode) + "&hub.topic=" + url.QueryEscape(in.Topic)
 	challenge := ""
@@ -369,7 +369,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 	in := *s.Intent
 	s.Intent = nil
-	h.asking.remove(s.ID)
+	h.verifications.remove(s.ID)
 	switch {
 	case !yes && s.State == registry.Pending, yes && in.Mode != "subscribe":
 		s.State = registry.Ended

@@ -239,7 +239,7 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	l := h.hub.opts.Lease
 	text, asked := form.Get("hub.lease_seconds"), form.Has("hub.lease_seconds")
 	if !asked || text == "" {
-		return registry.Duration(l.Usual), nil
+		return registry.Duration(l.Default), nil
 	}
 	if strings.Trim(text, "0123456789") != "" || strings.Trim(text, "0") == "" {
 		return 0, bad("hub.lease_seconds must be a positive decimal number")
@@ -247,9 +247,9 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	wanted := time.Duration(n) * time.Second
 	if err != nil { // the number is too large
-		wanted = l.Most
+		wanted = l.Max
 	}
-	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
+	return registry.Duration(min(max(wanted, l.Min), l.Max)), nil
 }
 
 // admit authenticates the caller and checks that it may read the topic.
@@ -304,7 +304,7 @@ var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic nee
 func (h *Handler) enter(q request) error {
 	all, ofHost := h.engine.Counts(q.host)
 	trusted := h.engine.Trusted(q.host)
-	if h.hub.asking.count() >= h.caps.Pending {
+	if h.hub.verifications.count() >= h.caps.Pending {
 		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
 	}
 	query, err := h.hub.opts.Find(q.path)
@@ -335,7 +335,7 @@ func (h *Handler) enter(q request) error {
 				Callback: q.callback, State: registry.Pending, CreatedAt: q.intent.At, Cursor: st.Position}
 		}
 		s.Intent = &q.intent
-		h.hub.asking.add(s.ID)
+		h.hub.verifications.add(s.ID)
 		return nil
 	})
 	return err

@@ -44,20 +44,20 @@ func (g gate) Authenticate(from, token string) (registry.Caller, error) {
 
 // A rig is a hub over a log in memory, with its topics.
 type rig struct {
-	t      *testing.T
-	log    *notifytest.Log
-	waker  *notify.Waker
-	store  deliver.Store
-	engine *deliver.Engine
-	way    *websub.Hub
-	http   *httptest.Server
-	query  string // a registered query without result
-	form   string // representation of the topic, srj unless said
-	gate   gate
-	public bool
-	logged *journal
-	tick   int
-	hasten atomic.Pointer[func()] // called once when a topic is read for a delivery
+	t        *testing.T
+	log      *notifytest.Log
+	waker    *notify.Waker
+	store    deliver.Store
+	engine   *deliver.Engine
+	way      *websub.Hub
+	http     *httptest.Server
+	query    string // a registered query without result
+	form     string // representation of the topic, srj unless said
+	gate     gate
+	public   bool
+	logged   *logBuffer
+	tick     int
+	retryNow atomic.Pointer[func()] // called once when a topic is read for a delivery
 
 	withdrawn sync.Map // callers whose tokens were withdrawn
 	setup     setup
@@ -78,7 +78,7 @@ type setup struct {
 
 func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	t.Helper()
-	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(), logged: &journal{}, form: "srj"}
+	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(), logged: &logBuffer{}, form: "srj"}
 	r.setup = setup{allow: []string{"127.0.0.0/8"}, gate: gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}},
 		schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}}
 	for _, e := range edit {
@@ -121,19 +121,19 @@ func (r *rig) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// A journal is written by the engine and by handlers at once.
-type journal struct {
+// A logBuffer is written by the engine and by handlers at once.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-func (j *journal) String() string {
+func (j *logBuffer) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
@@ -187,7 +187,7 @@ func (r *rig) find(path string) (registry.Query, error) {
 }
 
 func (r *rig) readLate(ctx context.Context, path string) (deliver.Content, error) {
-	if do := r.hasten.Swap(nil); do != nil {
+	if do := r.retryNow.Swap(nil); do != nil {
 		(*do)()
 	}
 	return r.read(ctx, path)

@@ -346,7 +346,7 @@ func TestH32H33Denied(t *testing.T) {
 			until(t, "the denial", func() bool { return len(s.questions()) == 2 })
 			q := s.questions()[1]
 			if q.Get("hub.mode") != "denied" || q.Get("hub.topic") != r.topic() || q.Get("hub.reason") == "" || q.Has("hub.challenge") {
-				t.Errorf("told %v", q)
+				t.Errorf("sent %v", q)
 			}
 			until(t, "the end", func() bool { return r.subscription() == nil })
 			if n := len(s.deliveries()); n != 0 {
@@ -378,7 +378,7 @@ func TestH34H35H56Question(t *testing.T) {
 // A lease ends without a message, even if nothing changes.
 func TestH38LeaseEnds(t *testing.T) {
 	r := newRig(t, func(s *setup) {
-		s.lease = websub.Lease{Least: 50 * time.Millisecond, Usual: 2 * time.Second, Most: 2 * time.Second}
+		s.lease = websub.Lease{Min: 50 * time.Millisecond, Default: 2 * time.Second, Max: 2 * time.Second}
 	})
 	s := newSubscriber(t)
 	r.subscribe(s)
