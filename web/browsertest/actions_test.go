@@ -108,8 +108,26 @@ func TestRegister(t *testing.T) {
 	x.waitText("Market Square")
 	x.picture("register-tried")
 	x.fill("#f-name", "names-in-order")
+	x.do(chromedp.Click(chromedp.CSS("#register details.alt > summary")))
+	x.do(chromedp.SetValue(chromedp.CSS("#f-ordered"), "false"))
+	for _, f := range [][2]string{{"default_graph_uri", "https://g.example/1"}, {"named_graph_uri", "https://g.example/2"}, {"from", "2026-01-01"},
+		{"until", "2126-01-01T00:00:00Z"}, {"urgency", "sliding,4"}, {"life", "changes,2"}} {
+		x.fill("#f-"+f[0], f[1])
+	}
+	x.checkWidth(laptop, "the form with more settings")
+	x.picture("register-more-settings")
 	x.press("Register")
 	x.wait(`location.pathname.startsWith("/queries/q_") && document.body.innerText.includes("The query is registered.")`)
+	var q struct {
+		Ordered       bool
+		DefaultGraphs []string `json:"default_graph_uri"`
+		NamedGraphs   []string `json:"named_graph_uri"`
+		Registrations []struct{ From, Until, Urgency, Life string }
+	}
+	w.call("GET", must[string](x, `"/v1" + location.pathname`), nil, &q)
+	if h := q.Registrations[0]; q.Ordered || len(q.DefaultGraphs) != 1 || len(q.NamedGraphs) != 1 || h.From != "2026-01-01T00:00:00Z" || h.Until != "2126-01-01T00:00:00Z" || h.Urgency != "sliding,4" || h.Life != "changes,2" {
+		t.Errorf("the form saved %+v", q)
+	}
 	x.quiet()
 	w.call("DELETE", must[string](x, `"/v1" + location.pathname`)+"?force=1", nil, nil)
 }

@@ -35,6 +35,11 @@ func (f form) Bad(name string) string { return f.Errors[name] }
 // selected one.
 func (f form) Is(name, value string) bool { return f.Values.Get(name) == value }
 
+// Any reports whether one of the fields has a value or an error.
+func (f form) Any(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return f.Get(name) != "" || f.Bad(name) != "" })
+}
+
 // Attrs returns the attributes that name the help and the error of a field. The first
 // invalid field gets the focus when the page opens.
 func (f form) Attrs(name string) template.HTMLAttr {

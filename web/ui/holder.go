@@ -2,7 +2,7 @@ package ui
 
 import (
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -82,8 +82,6 @@ type settingsPage struct {
 	Form form
 }
 
-var holderFields = registerFields[1:]
-
 func (v holderHandler) settings(q *registry.Query, st registry.Status, f form) content {
 	d := settingsPage{queryHandler(v).head(q, st), f}
 	return content{Title: "Edit " + clip(d.Head.Name, 60), Data: d}
@@ -94,21 +92,8 @@ func (v holderHandler) edit() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	f := form{Fields: holderFields, Values: url.Values{"query": {q.Text}, "name": {h.Name}, "tags": {strings.Join(h.Tags, ", ")}, "weight": {"1"}}}
-	if h.Weight > 0 {
-		f.Values.Set("weight", figures(h.Weight))
-	}
-	for name, d := range map[string]registry.Duration{"max_staleness": h.MaxStaleness, "min_interval": h.MinInterval} {
-		if d > 0 {
-			f.Values.Set(name, short(d))
-		}
-	}
-	if h.Alone {
-		f.Values.Set("alone", "1")
-	}
-	if h.Public {
-		f.Values.Set("public", "1")
-	}
+	f := form{Fields: holderFields, Values: url.Values{}}
+	f.fill(v.registration(&q, h))
 	return v.settings(&q, st, f), nil
 }
 
@@ -133,25 +118,18 @@ func (v holderHandler) save() error {
 		return err
 	}
 	f := v.typed(holderFields)
-	patch := f.patch()
-	text := strings.TrimSpace(strings.ReplaceAll(f.Get("query"), "\r\n", "\n"))
-	if f.Status == 0 && f.Values.Has("query") && text != strings.TrimSpace(q.Text) {
-		next, err := v.Registry.Exchange(v.caller, q.ID, registry.Registration{Endpoint: q.Endpoint, Text: text, Name: *patch.Name, Tags: *patch.Tags, Weight: *patch.Weight,
-			MaxStaleness: *patch.MaxStaleness, MinInterval: *patch.MinInterval, Alone: *patch.Alone, Public: *patch.Public, From: h.From, Until: h.Until, Urgency: h.Urgency, Life: h.Life,
-			DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs})
+	was := v.registration(&q, h)
+	reg := f.registration(was)
+	if f.Status == 0 {
+		next, err := v.apply(&q, was, reg)
 		if err == nil {
 			v.catalogue.drop()
-			v.say("good", "The edited query is registered.", "It begins its own history; you have released the one before.")
-			return v.to(queryPath(next.ID))
-		}
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-	} else if f.Status == 0 {
-		if _, err = v.Registry.Patch(v.caller, q.ID, patch); err == nil {
-			v.catalogue.drop()
-			v.say("good", "The settings are saved.", "They hold from the next slot on.")
-			return v.to(queryPath(q.ID))
+			if next == q.ID {
+				v.say("good", "The settings are saved.", "They hold from the next slot on.")
+			} else {
+				v.say("good", "The edited query is registered.", "It begins its own history; you have released the one before.")
+			}
+			return v.to(queryPath(next))
 		}
 		if err := f.refuse(err); err != nil {
 			return err
@@ -160,16 +138,15 @@ func (v holderHandler) save() error {
 	return v.again(f, "query-settings", "queries", v.settings(&q, st, f))
 }
 
-// patch reads the fields and records those that cannot be parsed.
-func (f *form) patch() registry.Patch {
-	name, tags := f.Get("name"), append([]string{}, lines(f.Get("tags"))...)
-	public, alone := f.Get("public") != "", f.Get("alone") != ""
-	weight, err := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64)
-	if err != nil {
-		f.bad("weight", "A weight is a number.")
+// apply gives the holder the settings of a registration and returns the id of the query
+// that it holds then. Another text, order or graph makes another query.
+func (v holderHandler) apply(q *registry.Query, was, reg registry.Registration) (string, error) {
+	reg.Text = strings.TrimSpace(reg.Text)
+	same := reg.Text == strings.TrimSpace(was.Text) && write(&reg.Ordered) == write(&was.Ordered)
+	if same && slices.Equal(reg.DefaultGraphURI, was.DefaultGraphURI) && slices.Equal(reg.NamedGraphURI, was.NamedGraphURI) {
+		_, err := v.Registry.Patch(v.caller, q.ID, patchOf(&reg))
+		return q.ID, err
 	}
-	var staleness, interval registry.Duration
-	f.duration("max_staleness", &staleness)
-	f.duration("min_interval", &interval)
-	return registry.Patch{Name: &name, Tags: &tags, Weight: &weight, Public: &public, MaxStaleness: &staleness, MinInterval: &interval, Alone: &alone}
+	next, err := v.Registry.Exchange(v.caller, q.ID, reg)
+	return next.ID, err
 }

@@ -47,8 +47,8 @@ func TestLabelsAreSettings(t *testing.T) {
 	}{
 		{"/endpoints/city", append(signIn, endpoint...), []string{"name", "shadows", "password_file"}},
 		{"/add-endpoint", append(signIn, endpoint...), nil},
-		{"/register", registration, []string{"replace", "ordered", "default_graph_uri", "named_graph_uri", "from", "until", "urgency", "life"}},
-		{queryPath(q.ID) + "/settings", registration, nil},
+		{"/register", registration, []string{"replace"}},
+		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
 		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
 		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
 	} {
@@ -117,6 +117,55 @@ func TestEverySettingHasAField(t *testing.T) {
 	got.Name, got.Shadows = "", nil
 	if !reflect.DeepEqual(got, full) {
 		t.Errorf("the form saves\n%+v, want\n%+v", got, full)
+	}
+}
+
+// TestEverySettingOfARegistrationHasAField checks that the form of a registration saves every
+// setting, and that the form that edits it shows and saves them all.
+func TestEverySettingOfARegistrationHasAField(t *testing.T) {
+	no, from, until := false, time.Now().UTC().Add(time.Hour).Truncate(time.Second), time.Now().UTC().Add(48*time.Hour).Truncate(time.Second)
+	full := registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } ORDER BY ?s", Name: "full", Tags: []string{"a", "b"}, Weight: 2.5,
+		MaxStaleness: registry.Duration(90 * time.Second), MinInterval: registry.Duration(time.Minute), Ordered: &no,
+		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1"}, From: &from, Until: &until,
+		Public: true, Alone: true, Urgency: "exp,0.5", Life: "window,3"}
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Replace" {
+			t.Errorf("the test sets no %s", name)
+		}
+	}
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	typed := with(r.get("/register").status(200).lacks("<details class=\"alt gap-t\" open").fields(), "endpoint", "city", "query", full.Text, "name", "full", "tags", "a, b", "weight", "2.5",
+		"max_staleness", "90s", "min_interval", "1m", "alone", "1", "public", "1", "ordered", "false", "default_graph_uri", "http://g.example/1\nhttp://g.example/2",
+		"named_graph_uri", "http://n.example/1", "from", from.Format("2006-01-02 15:04:05"), "until", until.Format(time.RFC3339), "urgency", "exp,0.5", "life", "window,3")
+	a := r.post("/register", typed...).status(303)
+	path := a.Header.Get("Location")
+	saved := func() registry.Registration {
+		t.Helper()
+		q, err := r.reg.Query(path[len("/queries/"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := q.Holders[0]
+		return registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: h.Weight, MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
+			Ordered: &q.Ordered, DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until, Alone: h.Alone, Public: h.Public, Urgency: h.Urgency, Life: h.Life}
+	}
+	if got := saved(); !reflect.DeepEqual(got, full) {
+		t.Errorf("the form saves\n%+v, want\n%+v", got, full)
+	}
+	edit := r.get(path + "/settings").status(200).has(`<details class="alt gap-t" open`).fields()
+	if a = r.post(path+"/settings", with(edit, "alone", "1", "public", "1")...).status(303); a.Header.Get("Location") != path {
+		t.Errorf("saving without an edit leads to %s", a.Header.Get("Location"))
+	}
+	if got := saved(); !reflect.DeepEqual(got, full) {
+		t.Errorf("saving without an edit makes it\n%+v, want\n%+v", got, full)
+	}
+	// Another graph is another query, which keeps the rest.
+	a = r.post(path+"/settings", with(edit, "alone", "1", "public", "1", "named_graph_uri", "", "until", "")...).status(303)
+	path = a.Header.Get("Location")
+	full.NamedGraphURI, full.Until = nil, nil
+	if got := saved(); !reflect.DeepEqual(got, full) {
+		t.Errorf("after an edit of the graphs\n%+v, want\n%+v", got, full)
 	}
 }
 

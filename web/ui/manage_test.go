@@ -321,7 +321,7 @@ func TestRegisterPage(t *testing.T) {
 	r.post("/register/check", "endpoint", "city", "query", warned).status(200).has("with 2 things to know", "Line 2: another answer each time", "LIMIT without ORDER BY", "SELECT, at most 3 rows").lacks("<html")
 	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it is.", "not valid").lacks("<script>")
 	r.post("/register", "do", "check", "endpoint", "city", "query", "DELETE WHERE { ?s ?p ?o }").status(422).has("DELETE WHERE")
-	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness", "soon").status(422).has("A weight is above 0.", "Write a duration", `value="soon"`)
+	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness", "soon").status(422).has("A weight must be from 0 to 1,000,000.", "Write a duration", `value="soon"`)
 	q, err := r.reg.Analyse(registry.Registration{Endpoint: "city", Text: selectText})
 	if err != nil {
 		t.Fatal(err)

@@ -206,7 +206,7 @@ func TestSettingsOfOnesOwn(t *testing.T) {
 	r.post("/signin", "token", secret, "next", "/").status(303)
 	r.get(at+"/settings").status(200).has(`value="n"`, `value="air"`, `value="1"`)
 	bad := r.post(at+"/settings", "name", `"><x>`, "tags", "a, b", "weight", "much", "max_staleness", "soon", "min_interval", "")
-	bad.status(422).has("A weight is a number.", "Write a duration such as", `aria-invalid="true"`, `value="a, b"`, "&#34;&gt;&lt;x&gt;")
+	bad.status(422).has("Write a number such as 0.5.", "Write a duration such as", `aria-invalid="true"`, `value="a, b"`, "&#34;&gt;&lt;x&gt;")
 	r.post(at+"/settings", "name", "n", "weight", "-3", "max_staleness", "", "min_interval", "").status(422).has("Nothing was saved: one field needs a change.")
 	r.follow(r.post(at+"/settings", "name", "better", "tags", " b ,a,, b", "weight", "2.5", "max_staleness", "1m 30s", "min_interval", "10s", "alone", "1", "public", "1")).
 		has("The settings are saved.", "<h1>better</h1>", ">max_staleness</dt><dd>1\u202fmin 30\u202fs", ">min_interval</dt><dd>10\u202fs", "2.5", ">alone</dt>", "anyone may read")

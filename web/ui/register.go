@@ -102,33 +102,12 @@ func (v registerHandler) firstRun(endpoint string) string {
 	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + when + "."
 }
 
-// registration reads the form and records fields that cannot be parsed.
-func (f *form) registration() registry.Registration {
-	reg := registry.Registration{Endpoint: f.Get("endpoint"), Text: strings.ReplaceAll(f.Get("query"), "\r\n", "\n"), Name: strings.TrimSpace(f.Get("name")), Tags: lines(f.Get("tags"))}
-	f.duration("max_staleness", &reg.MaxStaleness)
-	f.duration("min_interval", &reg.MinInterval)
-	if s := strings.TrimSpace(f.Get("weight")); s != "" {
-		w, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(w > 0) {
-			f.bad("weight", "A weight is above 0. 2 counts twice, 0.5 half.")
-		}
-		reg.Weight = w
-	}
-	reg.Public, reg.Alone = f.Get("public") != "", f.Get("alone") != ""
-	if g := lines(f.Get("default_graph_uri")); len(g) > 0 {
-		reg.DefaultGraphURI = g
-	}
-	return reg
-}
-
-var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "alone", "public"}
-
 // found analyses the form; errors are recorded beside the fields.
 func (v registerHandler) found(f *form, t *trial) found {
 	if strings.TrimSpace(f.Get("query")) == "" {
 		return found{State: state{"off", "empty"}, Lede: lede{Strong: "Write or paste a query.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}}
 	}
-	reg := f.registration()
+	reg := f.registration(registry.Registration{Endpoint: f.Get("endpoint")})
 	q, err := v.Registry.Analyse(reg)
 	if err != nil {
 		return v.wrong(f, err)
@@ -241,7 +220,7 @@ func (v registerHandler) check() error {
 // register checks, tries or registers the query of the form.
 func (v registerHandler) register() error {
 	f := v.typed(registerFields)
-	reg := f.registration()
+	reg := f.registration(registry.Registration{Endpoint: f.Get("endpoint")})
 	key := trialKey(v.caller.Name, reg)
 	switch do := f.Get("do"); {
 	case do == "try":

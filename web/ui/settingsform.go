@@ -103,6 +103,16 @@ func write(setting any) string {
 			return "1"
 		}
 		return ""
+	case **bool:
+		if *x == nil {
+			return ""
+		}
+		return strconv.FormatBool(**x)
+	case **time.Time:
+		if *x == nil {
+			return ""
+		}
+		return (*x).UTC().Format(time.RFC3339Nano)
 	case *[]string:
 		return strings.Join(*x, "\n")
 	case *[]registry.Blackout:
@@ -140,15 +150,18 @@ func tagOf(e registry.Endpoint) string {
 // are not in the form keep their values, except check boxes, which are then off.
 func (f *form) apply(e *registry.Endpoint) {
 	was := *e
-	for name, setting := range settingsIn(e) {
-		if on, ok := setting.(*bool); ok {
-			*on = f.Get(name) != ""
-		} else if f.Values.Has(name) {
+	f.readAll(settingsIn(e))
+	f.headers(was, e)
+	f.signIn(was, e)
+}
+
+// readAll parses the submitted fields. Check boxes are submitted only if they are on.
+func (f *form) readAll(settings map[string]any) {
+	for name, setting := range settings {
+		if _, check := setting.(*bool); check || f.Values.Has(name) {
 			f.read(name, setting)
 		}
 	}
-	f.headers(was, e)
-	f.signIn(was, e)
 }
 
 // read parses a field into a setting.
@@ -157,6 +170,22 @@ func (f *form) read(name string, setting any) {
 	switch x := setting.(type) {
 	case *string:
 		*x = text
+	case *bool:
+		*x = text != ""
+	case **bool:
+		*x = nil
+		if on, err := strconv.ParseBool(text); err == nil {
+			*x = &on
+		} else if text != "" {
+			f.bad(name, "Choose yes or no.")
+		}
+	case **time.Time:
+		*x = nil
+		if t, err := readMoment(text); err == nil {
+			*x = &t
+		} else if text != "" {
+			f.bad(name, "Write a date and a time in UTC, such as 2026-11-20T09:30:00Z.")
+		}
 	case *registry.Duration:
 		f.duration(name, x)
 	case *int:
@@ -173,7 +202,7 @@ func (f *form) read(name string, setting any) {
 		if n, err := strconv.ParseFloat(text, 64); err == nil {
 			*x = n
 		} else if text != "" {
-			f.bad(name, "Write a number from 0 to 1.")
+			f.bad(name, "Write a number such as 0.5.")
 		}
 	}
 }
