@@ -47,6 +47,8 @@ const (
 	combinedStrategy   = "combined"        // divided and placed
 )
 
+var allStrategies = []string{evenStrategy, retrievalStrategy, allocationStrategy, combinedStrategy}
+
 // An AllocationResult answers one of the first two questions.
 type AllocationResult struct {
 	Policy string    `json:"policy"`
@@ -69,7 +71,7 @@ type StrategyResult struct {
 func (l *AllocationWorkload) Policies() []string {
 	switch {
 	case l.Sources != nil:
-		return []string{evenStrategy, retrievalStrategy, allocationStrategy, combinedStrategy}
+		return allStrategies
 	case l.Daily != nil:
 		return []string{retrievalPolicy}
 	}

@@ -11,6 +11,7 @@ const allocationPaper = "Sia, Efficient Monitoring Algorithm for Fast News Alert
 
 // AllocationExperiments runs the paper's table and example on generated sources.
 func AllocationExperiments(seeds int) ([]figure.Experiment, error) {
+	r := &runs{seeds: seeds}
 	e := figure.Experiment{
 		Name: "strategies", Title: "The four strategies", Source: allocationPaper + ", performance", X: "strategy", Y: "average delay in minutes",
 		Note: "1: even, 2: retrieval scheduling only, 3: resource allocation only, 4: combined. Posting rates by a power law, daily patterns, one retrieval a day for each source on average. The paper's figures are of 9634 RSS feeds.",
@@ -23,21 +24,19 @@ func AllocationExperiments(seeds int) ([]figure.Experiment, error) {
 		e.Add("paper", float64(k+1), paper)
 	}
 	for _, perDay := range []float64{1, 2, 4, 8, 16} {
-		outcomes, err := strategies(seeds, perDay)
-		if err != nil {
-			return nil, err
-		}
-		for k, policy := range (&AllocationWorkload{Sources: []Source{}}).Policies() {
-			more.AddMean(policy, perDay, outcomes[k].averages)
+		outcomes := r.strategies(perDay)
+		for k, policy := range allStrategies {
+			o := outcomes[policy]
+			more.AddMean(policy, perDay, o.averages)
 			if perDay != 1 {
 				continue
 			}
-			e.AddMean("generated sources", float64(k+1), outcomes[k].averages)
+			e.AddMean("generated sources", float64(k+1), o.averages)
 			e.Quote(policy+": average, largest and standard deviation of the delay, min", siaDelays[k], "%.0f, %.0f, %.0f",
-				e.Value("generated sources", float64(k+1)), outcomes[k].most, outcomes[k].deviation)
+				e.Value("generated sources", float64(k+1)), o.most, o.deviation)
 		}
 	}
-	return []figure.Experiment{e, more, placing()}, nil
+	return r.experiments(e, more, placing())
 }
 
 // siaDelays holds the paper's average, maximum and standard deviation, in minutes.
@@ -50,28 +49,21 @@ type strategyOutcome struct {
 	most      float64
 }
 
-// strategies runs all strategies over several seeds.
-func strategies(seeds int, perDay float64) ([4]strategyOutcome, error) {
-	var out [4]strategyOutcome
-	for seed := 1; seed <= seeds; seed++ {
-		p := AllocationBaseline()
-		p.Seed, p.PerDay = uint64(seed), perDay
-		l, err := p.Generate()
-		if err != nil {
-			return out, err
-		}
-		for k, policy := range l.Policies() {
-			r, err := l.Run(policy)
-			if err != nil {
-				return out, err
-			}
-			s := r.(*StrategyResult)
-			out[k].averages = append(out[k].averages, s.Average)
-			out[k].deviation += s.Stddev / float64(seeds)
-			out[k].most = max(out[k].most, s.Max)
-		}
+// strategies runs all strategies over generated sources.
+func (r *runs) strategies(perDay float64) map[string]*strategyOutcome {
+	p := AllocationBaseline()
+	p.PerDay = perDay
+	list := map[string]*strategyOutcome{}
+	for _, policy := range allStrategies {
+		list[policy] = &strategyOutcome{}
 	}
-	return out, nil
+	over(r, p.seeded, allStrategies, func(_ *AllocationWorkload, policy string, s *StrategyResult) {
+		o := list[policy]
+		o.averages = append(o.averages, s.Average)
+		o.deviation += s.Stddev / float64(r.seeds)
+		o.most = max(o.most, s.Max)
+	})
+	return list
 }
 
 // placing runs the paper's example of one source.

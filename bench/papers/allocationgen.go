@@ -128,3 +128,9 @@ func (p AllocationParams) Generate() (*AllocationWorkload, error) {
 	}
 	return l, l.Check()
 }
+
+// seeded is Generate with another seed.
+func (p AllocationParams) seeded(seed uint64) (*AllocationWorkload, error) {
+	p.Seed = seed
+	return p.Generate()
+}

@@ -13,21 +13,14 @@ import (
 func completeness(t *testing.T, seeds int, set func(p *CEIParams), policies ...string) map[string]float64 {
 	t.Helper()
 	sums := map[string]float64{}
-	for seed := 1; seed <= seeds; seed++ {
-		p := CEIBaseline()
-		set(&p)
-		p.Seed = uint64(seed)
-		l, err := p.Generate()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, policy := range policies {
-			r, err := l.Run(policy)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sums[policy] += r.(*CEIResult).Completeness / float64(seeds)
-		}
+	p := CEIBaseline()
+	set(&p)
+	runs := &runs{seeds: seeds}
+	over(runs, p.seeded, policies, func(_ *CEIWorkload, policy string, out *CEIResult) {
+		sums[policy] += out.Completeness / float64(seeds)
+	})
+	if runs.err != nil {
+		t.Fatal(runs.err)
 	}
 	return sums
 }
@@ -283,9 +276,10 @@ func TestLawPendingUpdates(t *testing.T) {
 // less than 16 times as much, best of several runs. (A chronon has more active EIs to keep in order, and
 // the machine's caches are finite.)
 func TestLongCEIRuntime(t *testing.T) {
-	e, err := ceiRuntime([]float64{250, 4000})
-	if err != nil {
-		t.Fatal(err)
+	runs := &runs{seeds: 1}
+	e := runs.ceiRuntime([]float64{250, 4000})
+	if runs.err != nil {
+		t.Fatal(runs.err)
 	}
 	for _, c := range e.Curves {
 		t.Logf("%s: %.3f µs per EI for 250 profiles, %.3f for 4000", c.Name, c.Points[0][1], c.Points[1][1])

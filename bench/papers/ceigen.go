@@ -77,6 +77,12 @@ func (p CEIParams) Generate() (*CEIWorkload, error) {
 	return l, nil
 }
 
+// seeded is Generate with another seed.
+func (p CEIParams) seeded(seed uint64) (*CEIWorkload, error) {
+	p.Seed = seed
+	return p.Generate()
+}
+
 // watch adds the CEIs of a profile.
 func (l *CEIWorkload) watch(profile int, resources []int) {
 	n := math.MaxInt

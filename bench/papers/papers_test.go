@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,9 +24,10 @@ func TestSUPFindings(t *testing.T) {
 	}
 	mean := func(p SUPParams) map[string]gained {
 		t.Helper()
-		outcomes, err := p.run(seeds, optimalPolicy, supPolicy, fbsupPolicy)
-		if err != nil {
-			t.Fatal(err)
+		runs := &runs{seeds: seeds}
+		outcomes := runs.sup(p, optimalPolicy, supPolicy, fbsupPolicy)
+		if runs.err != nil {
+			t.Fatal(runs.err)
 		}
 		r := map[string]gained{}
 		for policy, o := range outcomes {
@@ -75,9 +77,10 @@ func TestSUPAgainstWIC(t *testing.T) {
 		model string
 		x     int
 	}{{"fpn", 1}, {"fpn", 3}, {"poisson", 3}} {
-		e, err := supAgainstWIC(c.model, c.x)
-		if err != nil {
-			t.Fatal(err)
+		runs := &runs{seeds: 1}
+		e := runs.supAgainstWIC(c.model, c.x)
+		if runs.err != nil {
+			t.Fatal(runs.err)
 		}
 		sup := e.Curve(supPolicy).Points[0]
 		for _, p := range e.Curve("wic, 1000 chronons").Points {
@@ -93,9 +96,10 @@ func TestSUPAgainstWIC(t *testing.T) {
 func TestWICTradeoff(t *testing.T) {
 	type shares struct{ captured, zero float64 }
 	mean := func(p WICParams) (out shares) {
-		o, err := p.outcome(5)
-		if err != nil {
-			t.Fatal(err)
+		runs := &runs{seeds: 5}
+		o := runs.wic(p)
+		if runs.err != nil {
+			t.Fatal(runs.err)
 		}
 		out.captured, _ = figure.MeanDeviation(o.captured)
 		out.zero, _ = figure.MeanDeviation(o.zero)
@@ -117,9 +121,14 @@ func TestWICTradeoff(t *testing.T) {
 // The ordering of the paper's table, by about what an independent simulation had:
 // even 720, retrieval only 618, allocation only 383, combined 350 minutes.
 func TestAllocationStrategies(t *testing.T) {
-	got, err := strategies(3, 1)
-	if err != nil {
-		t.Fatal(err)
+	runs := &runs{seeds: 3}
+	outcomes := runs.strategies(1)
+	if runs.err != nil {
+		t.Fatal(runs.err)
+	}
+	var got []*strategyOutcome
+	for _, policy := range allStrategies {
+		got = append(got, outcomes[policy])
 	}
 	last := math.Inf(1)
 	for k, want := range []float64{720, 618, 383, 350} {
@@ -134,7 +143,7 @@ func TestAllocationStrategies(t *testing.T) {
 		last = average
 	}
 	if got[3].most <= got[1].most || got[3].deviation <= got[0].deviation {
-		t.Errorf("dividing by rate lets rare sources wait longer: %+v", got)
+		t.Errorf("dividing by rate lets rare sources wait longer: even %+v, combined %+v", *got[0], *got[3])
 	}
 }
 
@@ -172,5 +181,17 @@ func TestWriteExperiments(t *testing.T) {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() < 100 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The first error ends all runs, and is the error of the experiments.
+func TestRunsEndAtTheFirstError(t *testing.T) {
+	r := &runs{seeds: 3}
+	n := 0
+	over(r, AllocationParams{Sources: 2, PerDay: 1, Rate: 1, Days: 1, Patterns: 1}.seeded, []string{evenStrategy, "none", combinedStrategy},
+		func(*AllocationWorkload, string, *StrategyResult) { n++ })
+	over(r, AllocationBaseline().seeded, allStrategies, func(*AllocationWorkload, string, *StrategyResult) { n++ })
+	if list, err := r.experiments(placing()); n != 1 || list != nil || !errors.Is(err, ErrNoPolicy) {
+		t.Errorf("%d results, %d experiments, error %v", n, len(list), err)
 	}
 }

@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,31 +20,23 @@ type supOutcome struct {
 	effective       []float64
 }
 
-// run runs policies over several seeds.
-func (p SUPParams) run(seeds int, policies ...string) (map[string]*supOutcome, error) {
-	out := map[string]*supOutcome{}
+// sup runs policies over the data sets of p.
+func (r *runs) sup(p SUPParams, policies ...string) map[string]*supOutcome {
+	list := map[string]*supOutcome{}
 	for _, policy := range policies {
-		out[policy] = &supOutcome{}
+		list[policy] = &supOutcome{}
 	}
-	for seed := 1; seed <= seeds; seed++ {
-		p.Seed = uint64(seed)
-		s, err := p.Generate()
-		if err != nil {
-			return nil, err
-		}
-		for _, policy := range policies {
-			r, err := s.Run(policy)
-			if err != nil {
-				return nil, err
-			}
-			x, o := r.(*SUPSetResult), out[policy]
-			o.probes += x.Probes
-			o.utility += x.Utility
-			o.effective = append(o.effective, x.Effective)
-		}
-	}
-	return out, nil
+	over(r, p.seeded, policies, func(_ *SUPSet, policy string, x *SUPSetResult) {
+		o := list[policy]
+		o.probes += x.Probes
+		o.utility += x.Utility
+		o.effective = append(o.effective, x.Effective)
+	})
+	return list
 }
+
+// effective returns the effective utility of SUP by seed.
+func (r *runs) effective(p SUPParams) []float64 { return r.sup(p, supPolicy)[supPolicy].effective }
 
 // quoteRange adds the smallest and the largest y of all curves.
 func quoteRange(e *figure.Experiment, what, paper string) {
@@ -58,30 +51,22 @@ func quoteRange(e *figure.Experiment, what, paper string) {
 
 // SUPExperiments runs the figures of the paper on generated data sets.
 func SUPExperiments(seeds int) ([]figure.Experiment, error) {
-	var out []figure.Experiment
-	for _, make := range []func(int, string) (figure.Experiment, error){supProfiles, supLives, supModels} {
+	r := &runs{seeds: seeds}
+	var list []figure.Experiment
+	for _, draw := range []func(string) figure.Experiment{r.supProfiles, r.supLives, r.supModels} {
 		for _, data := range []string{"rss", "auction", "week"} {
-			e, err := make(seeds, data)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, e)
+			list = append(list, draw(data))
 		}
 	}
 	for _, model := range []string{"fpn", "poisson"} {
 		for _, x := range []int{1, 3} {
-			e, err := supAgainstWIC(model, x)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, e)
+			list = append(list, r.supAgainstWIC(model, x))
 		}
 	}
-	more, err := supFeedback(seeds)
-	return append(out, more...), err
+	return r.experiments(append(list, r.supFeedback()...)...)
 }
 
-func supProfiles(seeds int, data string) (figure.Experiment, error) {
+func (r *runs) supProfiles(data string) figure.Experiment {
 	e := figure.Experiment{
 		Name: "profiles-" + data, Title: "SUP by profile and window, data set " + data, Source: supPaper + ", figure 1",
 		X: "window in chronons (Y)", Y: "effective utility", Note: "FPN(0.6); one curve for each X, the rule telling of every X-th update.",
@@ -89,11 +74,7 @@ func supProfiles(seeds int, data string) (figure.Experiment, error) {
 	for x := 1; x <= 5; x++ {
 		for _, y := range []int{0, 10, 20, 40, 60, 80, 100} {
 			p := SUPParams{Data: data, X: x, Life: "window", Y: y, Model: "fpn", Z: 0.6}
-			r, err := p.run(seeds, supPolicy)
-			if err != nil {
-				return e, err
-			}
-			e.AddMean(fmt.Sprintf("X = %d", x), float64(y), r[supPolicy].effective)
+			e.AddMean(fmt.Sprintf("X = %d", x), float64(y), r.effective(p))
 		}
 	}
 	switch data {
@@ -102,10 +83,10 @@ func supProfiles(seeds int, data string) (figure.Experiment, error) {
 	case "auction":
 		quoteRange(&e, "effective utility", "71 % to 80.5 % (its synthetic data 1)")
 	}
-	return e, nil
+	return e
 }
 
-func supLives(seeds int, data string) (figure.Experiment, error) {
+func (r *runs) supLives(data string) figure.Experiment {
 	e := figure.Experiment{
 		Name: "lives-" + data, Title: "SUP by life, data set " + data, Source: supPaper + ", figure 2",
 		X: "every X-th update", Y: "effective utility", Note: "FPN(0.6).",
@@ -116,14 +97,10 @@ func supLives(seeds int, data string) (figure.Experiment, error) {
 			if y < 0 {
 				p.Life, p.Y, name = "overwrite", 0, "overwrite"
 			}
-			r, err := p.run(seeds, supPolicy)
-			if err != nil {
-				return e, err
-			}
-			e.AddMean(name, float64(x), r[supPolicy].effective)
+			e.AddMean(name, float64(x), r.effective(p))
 		}
 	}
-	return e, nil
+	return e
 }
 
 // supNamedModels lists the models that the figures compare.
@@ -132,7 +109,7 @@ var supNamedModels = []struct {
 	z           float64
 }{{"FPN(1.0)", "fpn", 1}, {"FPN(0.8)", "fpn", 0.8}, {"FPN(0.6)", "fpn", 0.6}, {"FPN(0.4)", "fpn", 0.4}, {"Poisson", "poisson", 0}, {"learned", "learned", 0}}
 
-func supModels(seeds int, data string) (figure.Experiment, error) {
+func (r *runs) supModels(data string) figure.Experiment {
 	e := figure.Experiment{
 		Name: "models-" + data, Title: "SUP by update model, data set " + data, Source: supPaper + ", figure 3",
 		X: "every X-th update", Y: "effective utility",
@@ -140,55 +117,46 @@ func supModels(seeds int, data string) (figure.Experiment, error) {
 	}
 	for x := 1; x <= 5; x++ {
 		for _, m := range supNamedModels {
-			r, err := SUPParams{Data: data, X: x, Life: "overwrite", Model: m.model, Z: m.z}.run(seeds, supPolicy)
-			if err != nil {
-				return e, err
-			}
-			e.AddMean(m.name, float64(x), r[supPolicy].effective)
+			e.AddMean(m.name, float64(x), r.effective(SUPParams{Data: data, X: x, Life: "overwrite", Model: m.model, Z: m.z}))
 		}
 	}
 	e.Quote("effective utility, FPN(1.0), X = 1", "100 %", "%.1f %%", 100*e.Value("FPN(1.0)", 1))
-	return e, nil
+	return e
 }
 
 // supAgainstWIC compares utility over probes. WIC has the same model as probabilities
 // of 0 and 1, and M probes a chronon, but does not know the rule. It probes only pages
 // with an expected change, so it may make fewer probes than it is allowed.
-func supAgainstWIC(model string, x int) (figure.Experiment, error) {
+func (r *runs) supAgainstWIC(model string, x int) figure.Experiment {
 	e := figure.Experiment{
 		Name: fmt.Sprintf("wic-%s-%d", model, x), Title: fmt.Sprintf("SUP and WIC, data set week, model %s, X = %d", model, x), Source: supPaper + ", figure 4",
 		X: "probes made", Y: "effective utility", LogX: true,
 		Note: "Life overwrite; WIC with M = 1 to 20 probes a chronon in epochs of 500 and 1000 chronons. The model fpn is FPN(1), which has no noise. WIC makes no probe without gain, so with M to spare it makes as many as SUP where X = 1; the paper counts all it may make.",
 	}
-	s, err := SUPParams{Data: "week", X: x, Life: "overwrite", Model: model, Z: 1, Seed: 1}.Generate()
+	set, err := SUPParams{Data: "week", X: x, Life: "overwrite", Model: model, Z: 1, Seed: 1}.Generate()
 	if err != nil {
-		return e, err
+		r.err = cmp.Or(r.err, err)
+		return e
 	}
-	for _, policy := range []string{supPolicy, fbsupPolicy} {
-		r, err := s.Run(policy)
-		if err != nil {
-			return e, err
-		}
-		x := r.(*SUPSetResult)
-		e.Add(policy, float64(x.Probes), x.Effective)
-	}
+	runAll(r, set, []string{supPolicy, fbsupPolicy}, func(_ *SUPSet, policy string, out *SUPSetResult) {
+		e.Add(policy, float64(out.Probes), out.Effective)
+	})
 	for _, chronons := range []int{500, 1000} {
 		name := fmt.Sprintf("wic, %d chronons", chronons)
 		for _, m := range []int{1, 2, 3, 4, 5, 7, 10, 15, 20} {
-			probes, effective, err := s.wic(chronons, m)
-			if err != nil {
-				return e, err
-			}
-			e.Add(name, float64(probes), effective)
+			runAll(r, set.wic(chronons, m), []string{wicPolicy}, func(_ *WICWorkload, _ string, out *WICResult) {
+				probes, effective := set.judge(SUPChronons/chronons, out.Schedule)
+				e.Add(name, float64(probes), effective)
+			})
 		}
 		c := e.Curve(name)
 		slices.SortFunc(c.Points, func(a, b [2]float64) int { return int(a[0] - b[0]) })
 		c.Points = slices.CompactFunc(c.Points, func(a, b [2]float64) bool { return a[0] == b[0] })
 	}
-	if x == 1 {
+	if x == 1 && r.err == nil {
 		quoteAgainstWIC(&e, model)
 	}
-	return e, nil
+	return e
 }
 
 // quoteAgainstWIC adds the values in the paper's text about figure 4.
@@ -211,23 +179,23 @@ func quoteAgainstWIC(e *figure.Experiment, model string) {
 	e.Quote("wic: probes for the same utility", paper[1], "%s, %.1f times as many", figure.Thousands(int(enough)), enough/sup[0])
 }
 
-// wic runs WIC over the pages in so many chronons with m probes each.
-func (s *SUPSet) wic(chronons, m int) (probes int, effective float64, err error) {
+// wic returns a workload for WIC: the pages in so many chronons with m probes each.
+func (s *SUPSet) wic(chronons, m int) *WICWorkload {
 	l := &WICWorkload{Pages: len(s.Pages), N: chronons, C: Capacity{m}, Life: wic.Life{Kind: wic.Overwrite}}
-	coarse := SUPChronons / chronons
 	for _, page := range s.Pages {
 		pi := make([]float64, chronons)
 		for _, t := range page.Model {
-			pi[(t-1)/coarse] = 1
+			pi[(t-1)*chronons/SUPChronons] = 1
 		}
 		l.Pi = append(l.Pi, pi)
 	}
-	r, err := l.Run(wicPolicy)
-	if err != nil {
-		return 0, 0, err
-	}
+	return l
+}
+
+// judge measures a schedule of chronons that are so many times as long as the set's.
+func (s *SUPSet) judge(coarse int, schedule [][]int) (probes int, effective float64) {
 	byPage := make([][]int, len(s.Pages))
-	for j, pages := range r.(*WICResult).Schedule {
+	for j, pages := range schedule {
 		for _, i := range pages {
 			byPage[i] = append(byPage[i], (j+1)*coarse)
 			probes++
@@ -239,11 +207,11 @@ func (s *SUPSet) wic(chronons, m int) (probes int, effective float64, err error)
 		hit += update.Utility(spans, byPage[i])
 		all += len(spans)
 	}
-	return probes, float64(hit) / max(1, float64(all)), nil
+	return probes, float64(hit) / max(1, float64(all))
 }
 
 // supFeedback compares fbSUP with SUP.
-func supFeedback(seeds int) ([]figure.Experiment, error) {
+func (r *runs) supFeedback() []figure.Experiment {
 	utility := figure.Experiment{
 		Name: "feedback-utility", Title: "What feedback gains", Source: supPaper + ", figure 5(a)", X: "every X-th update", Y: "utility of fbSUP relative to SUP",
 		Note: "Data set rss, life overwrite. Where X = 1 every expected update has its probe already, and feedback has nothing to add.",
@@ -254,11 +222,8 @@ func supFeedback(seeds int) ([]figure.Experiment, error) {
 	}
 	for x := 1; x <= 5; x++ {
 		for _, m := range supNamedModels {
-			r, err := SUPParams{Data: "rss", X: x, Life: "overwrite", Model: m.model, Z: m.z}.run(seeds, supPolicy, fbsupPolicy)
-			if err != nil {
-				return nil, err
-			}
-			static, fed := r[supPolicy], r[fbsupPolicy]
+			got := r.sup(SUPParams{Data: "rss", X: x, Life: "overwrite", Model: m.model, Z: m.z}, supPolicy, fbsupPolicy)
+			static, fed := got[supPolicy], got[fbsupPolicy]
 			utility.Add(m.name, float64(x), float64(fed.utility)/max(1, float64(static.utility)))
 			probes.Add(m.name, float64(x), float64(fed.probes)/max(1, float64(static.probes)))
 		}
@@ -267,5 +232,5 @@ func supFeedback(seeds int) ([]figure.Experiment, error) {
 	utility.Quote("gain in utility, FPN(0.4), X = 5", "+68 %", "%+.0f %%", 100*utility.Value("FPN(0.4)", 5)-100)
 	utility.Quote("gain in utility, FPN(1.0)", "none", "%+.0f %%", 100*utility.Value("FPN(1.0)", 5)-100)
 	probes.Quote("more probes, FPN(0.4), X = 5", "+49 %", "%+.0f %%", 100*probes.Value("FPN(0.4)", 5)-100)
-	return []figure.Experiment{utility, probes}, nil
+	return []figure.Experiment{utility, probes}
 }

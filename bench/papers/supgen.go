@@ -196,6 +196,12 @@ func (p SUPParams) Generate() (*SUPSet, error) {
 	return s, s.Check()
 }
 
+// seeded is Generate with another seed.
+func (p SUPParams) seeded(seed uint64) (*SUPSet, error) {
+	p.Seed = seed
+	return p.Generate()
+}
+
 // pastEpochs is the number of epochs that the model "learned" learns from.
 const pastEpochs = 4
 

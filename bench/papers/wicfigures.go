@@ -17,21 +17,11 @@ type wicOutcome struct {
 	delays         [11]float64 // share of the captured changes, in the mean of the seeds
 }
 
-// outcome runs several seeds.
-func (p WICParams) outcome(seeds int) (wicOutcome, error) {
-	var out wicOutcome
-	for seed := 1; seed <= seeds; seed++ {
-		p.Seed = uint64(seed)
-		l, err := p.Generate()
-		if err != nil {
-			return out, err
-		}
-		r, err := l.Run(wicPolicy)
-		if err != nil {
-			return out, err
-		}
-		delays, all := l.delays(r.(*WICResult).Schedule), max(1, float64(l.changes()))
-		share := 1 / float64(seeds)
+// wic runs the workloads of p.
+func (r *runs) wic(p WICParams) (out wicOutcome) {
+	share := 1 / float64(r.seeds)
+	over(r, p.seeded, []string{wicPolicy}, func(l *WICWorkload, _ string, res *WICResult) {
+		delays, all := l.delays(res.Schedule), max(1, float64(l.changes()))
 		captured, zero := fractions(delays, l.changes())
 		utility := 0.0
 		for _, d := range delays {
@@ -39,8 +29,8 @@ func (p WICParams) outcome(seeds int) (wicOutcome, error) {
 			out.delays[min(d, 10)] += share / max(1, float64(len(delays)))
 		}
 		out.captured, out.zero, out.utility = append(out.captured, captured), append(out.zero, zero), append(out.utility, utility)
-	}
-	return out, nil
+	})
+	return out
 }
 
 // worth returns the value of a change that is captured with a delay.
@@ -58,55 +48,38 @@ var wicDecays = []float64{0, 0.3, 0.5, 0.8, 1}
 
 // WICExperiments runs the figures of the paper on generated pages.
 func WICExperiments(seeds int) ([]figure.Experiment, error) {
-	var out []figure.Experiment
-	for _, make := range []func(int) (figure.Experiment, error){
-		wicTradeoff, wicCaptured, wicDelays, wicLives,
-		func(seeds int) (figure.Experiment, error) { return wicInaccuracy(seeds, true) },
-		func(seeds int) (figure.Experiment, error) { return wicInaccuracy(seeds, false) },
-	} {
-		e, err := make(seeds)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, nil
+	r := &runs{seeds: seeds}
+	return r.experiments(r.wicTradeoff(), r.wicCaptured(), r.wicDelays(), r.wicLives(), r.wicInaccuracy(true), r.wicInaccuracy(false))
 }
 
-func wicTradeoff(seeds int) (figure.Experiment, error) {
+func (r *runs) wicTradeoff() figure.Experiment {
 	e := figure.Experiment{
 		Name: "tradeoff", Title: "Timeliness against completeness", Source: wicPaper + ", figure 9", X: "urgency r^t: r", Y: "share of all changes",
 		Note: "60 pages, one monitored an instant. From r = 0 to r = 1 more changes are captured and fewer of them at once.",
 	}
 	for _, life := range []string{wic.Append, wic.Overwrite} {
-		for _, r := range wicDecays {
+		for _, decay := range wicDecays {
 			p := WICBaseline()
-			p.Life, p.Urgency = wic.Life{Kind: life}, wic.Urgency{Kind: wic.Exp, Param: r}
-			o, err := p.outcome(seeds)
-			if err != nil {
-				return e, err
-			}
-			e.AddMean("captured, "+life, r, o.captured)
-			e.AddMean("without delay, "+life, r, o.zero)
+			p.Life, p.Urgency = wic.Life{Kind: life}, wic.Urgency{Kind: wic.Exp, Param: decay}
+			o := r.wic(p)
+			e.AddMean("captured, "+life, decay, o.captured)
+			e.AddMean("without delay, "+life, decay, o.zero)
 		}
 	}
-	return e, nil
+	return e
 }
 
-func wicCaptured(seeds int) (figure.Experiment, error) {
+func (r *runs) wicCaptured() figure.Experiment {
 	e := figure.Experiment{
 		Name: "captured", Title: "Captured changes by budget and urgency", Source: wicPaper + ", figure 7", X: "pages monitored in an instant (C)", Y: "captured share of all changes",
 		Note: "240 pages, unbounded append.",
 	}
-	for _, r := range wicDecays {
+	for _, decay := range wicDecays {
 		for _, c := range []int{1, 2, 4, 6, 8, 12} {
 			p := WICBaseline()
-			p.Pages, p.C, p.Urgency = 240, Capacity{c}, wic.Urgency{Kind: wic.Exp, Param: r}
-			o, err := p.outcome(seeds)
-			if err != nil {
-				return e, err
-			}
-			e.AddMean(fmt.Sprintf("r = %g", r), float64(c), o.captured)
+			p.Pages, p.C, p.Urgency = 240, Capacity{c}, wic.Urgency{Kind: wic.Exp, Param: decay}
+			o := r.wic(p)
+			e.AddMean(fmt.Sprintf("r = %g", decay), float64(c), o.captured)
 		}
 	}
 	more := 0.0
@@ -114,31 +87,28 @@ func wicCaptured(seeds int) (figure.Experiment, error) {
 		more = max(more, e.Value("r = 1", c)/max(1e-9, e.Value("r = 0", c))-1)
 	}
 	e.Quote("more changes captured with r = 1 than with r = 0, C < 12", "up to 80 %", "up to %.0f %%", 100*more)
-	return e, nil
+	return e
 }
 
-func wicDelays(seeds int) (figure.Experiment, error) {
+func (r *runs) wicDelays() figure.Experiment {
 	e := figure.Experiment{
 		Name: "delays", Title: "Delays of captured changes", Source: wicPaper + ", figure 8", X: "delay in instants (10: or more)", Y: "share of the captured changes",
 		Note: "240 pages, 4 monitored an instant, unbounded append.",
 	}
-	for _, r := range wicDecays {
+	for _, decay := range wicDecays {
 		p := WICBaseline()
-		p.Pages, p.C, p.Urgency = 240, Capacity{4}, wic.Urgency{Kind: wic.Exp, Param: r}
-		o, err := p.outcome(seeds)
-		if err != nil {
-			return e, err
-		}
+		p.Pages, p.C, p.Urgency = 240, Capacity{4}, wic.Urgency{Kind: wic.Exp, Param: decay}
+		o := r.wic(p)
 		for d, share := range o.delays {
-			e.Add(fmt.Sprintf("r = %g", r), float64(d), share)
+			e.Add(fmt.Sprintf("r = %g", decay), float64(d), share)
 		}
 	}
 	e.Quote("captured without delay, r = 0", "over 90 %", "%.0f %%", 100*e.Value("r = 0", 0))
 	e.Quote("captured ten instants late or more, r = 1", "roughly 50 %", "%.0f %%", 100*e.Value("r = 1", 10))
-	return e, nil
+	return e
 }
 
-func wicLives(seeds int) (figure.Experiment, error) {
+func (r *runs) wicLives() figure.Experiment {
 	e := figure.Experiment{
 		Name: "lives", Title: "Captured changes by life", Source: wicPaper + ", section 2.3", X: "pages monitored in an instant (C)", Y: "captured share of all changes",
 		Note: "240 pages that change 60 times each, uniform urgency.",
@@ -147,19 +117,16 @@ func wicLives(seeds int) (figure.Experiment, error) {
 		for _, c := range []int{1, 2, 4, 8, 12} {
 			p := WICBaseline()
 			p.Pages, p.C, p.Life, p.Urgency, p.Changes = 240, Capacity{c}, life, wic.Urgency{}, 60
-			o, err := p.outcome(seeds)
-			if err != nil {
-				return e, err
-			}
+			o := r.wic(p)
 			e.AddMean(life.String(), float64(c), o.captured)
 		}
 	}
-	return e, nil
+	return e
 }
 
 // wicInaccuracy varies the spread of the estimates, or their false positives and
 // negatives.
-func wicInaccuracy(seeds int, spread bool) (figure.Experiment, error) {
+func (r *runs) wicInaccuracy(spread bool) figure.Experiment {
 	e := figure.Experiment{
 		Name: "fpn", Title: "False positives and negatives", Source: wicPaper + ", figure 6", X: "pages monitored in an instant (C)", Y: "utility per change",
 		Note: "240 pages, unbounded append, r = 1 and overwrite, r = 0; no spread.",
@@ -180,13 +147,10 @@ func wicInaccuracy(seeds int, spread bool) (figure.Experiment, error) {
 				if p.FPN, p.Sigma = level, 0; spread {
 					p.FPN, p.Sigma = 0, level
 				}
-				o, err := p.outcome(seeds)
-				if err != nil {
-					return e, err
-				}
+				o := r.wic(p)
 				e.AddMean(fmt.Sprintf("%s, r = %g, %s = %g", extreme.life, extreme.r, name, level), float64(c), o.utility)
 			}
 		}
 	}
-	return e, nil
+	return e
 }

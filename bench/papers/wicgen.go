@@ -53,6 +53,12 @@ func (p WICParams) Generate() (*WICWorkload, error) {
 	return l, l.Check()
 }
 
+// seeded is Generate with another seed.
+func (p WICParams) seeded(seed uint64) (*WICWorkload, error) {
+	p.Seed = seed
+	return p.Generate()
+}
+
 // estimate returns the probabilities of a page's changes, with noise.
 func (p WICParams) estimate(rng *rand.Rand, updates []int) []float64 {
 	pi := make([]float64, p.N)
