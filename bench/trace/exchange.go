@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,22 +12,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The exchange format is one JSON object:
+// exchanged is a trace in the exchange format, which is one JSON object:
 //
 //	{"queries":N,"revisions":R,"exec_ms":[[…N ints…],… R+1 rows, row 0 = t0],
 //	 "changes":[{"id":q,"initial":[row ids],"versions":[{"rev":r,"rows":[row ids]},…]},…],
 //	 "ordered":bool,"features":[[ints] per query],"gaps":[{"rev":r,"id":q,"outcome":"…"},…]}
 //
 // The last three are optional. Readers ignore unknown members.
-
-// jsonSeries is one element of "changes".
-type jsonSeries struct {
-	ID       int           `json:"id"`
-	Initial  []int64       `json:"initial"`
-	Versions []jsonVersion `json:"versions"`
+type exchanged struct {
+	Queries   int               `json:"queries"`
+	Revisions int               `json:"revisions"`
+	Times     [][]int32         `json:"exec_ms"`
+	Changes   []exchangedSeries `json:"changes"`
+	Ordered   bool              `json:"ordered"`
+	Features  [][]int           `json:"features"`
+	Gaps      []Gap             `json:"gaps"`
 }
 
-type jsonVersion struct {
+type exchangedSeries struct {
+	ID       *int               `json:"id"`
+	Initial  []int64            `json:"initial"`
+	Versions []exchangedVersion `json:"versions"`
+}
+
+type exchangedVersion struct {
 	Rev  int     `json:"rev"`
 	Rows []int64 `json:"rows"`
 }
@@ -34,126 +43,42 @@ type jsonVersion struct {
 // ReadJSON reads the exchange format. Its errors name the place.
 func ReadJSON(r io.Reader) (*Trace, error) {
 	d := jsontext.NewDecoder(bufio.NewReaderSize(r, 1<<20))
-	t := &Trace{Queries: -1, Revisions: -1}
-	if err := t.decode(d); err != nil {
-		if errors.Is(err, ErrInvalid) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: at %s, byte %d: %w", ErrInvalid, pointer(d), d.InputOffset(), err)
+	x := exchanged{Queries: -1, Revisions: -1}
+	if err := x.decode(d); err != nil {
+		return nil, fmt.Errorf("%w: at %s, byte %d: %w", ErrInvalid, cmp.Or(string(d.StackPointer()), "the top"), d.InputOffset(), err)
 	}
 	switch {
-	case t.Queries < 0:
+	case x.Queries < 0:
 		return nil, wrong("queries", "it is missing")
-	case t.Revisions < 0:
+	case x.Revisions < 0:
 		return nil, wrong("revisions", "it is missing")
+	}
+	t := &Trace{Queries: x.Queries, Revisions: x.Revisions, Times: x.Times, Ordered: x.Ordered, Features: x.Features, Gaps: x.Gaps}
+	for _, c := range x.Changes {
+		s := Series{Query: -1, Versions: []Version{{Rows: c.Initial}}}
+		if c.ID != nil {
+			s.Query = *c.ID
+		}
+		for _, v := range c.Versions {
+			s.Versions = append(s.Versions, Version{Rev: v.Rev, Rows: v.Rows})
+		}
+		t.Series = append(t.Series, s)
 	}
 	return t, t.Seal()
 }
 
-func pointer(d *jsontext.Decoder) string {
-	if p := string(d.StackPointer()); p != "" {
-		return p
+// decode reads the object and checks that nothing follows it.
+func (x *exchanged) decode(d *jsontext.Decoder) error {
+	switch d.PeekKind() {
+	case '[', '"', '0', 'n', 't', 'f':
+		return errors.New("a trace is an object")
 	}
-	return "the top"
-}
-
-func (t *Trace) decode(d *jsontext.Decoder) error {
-	if k := d.PeekKind(); k != '{' {
-		if _, err := d.ReadToken(); err != nil {
-			return err
-		}
-		return fmt.Errorf("a trace is an object")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		if err := t.member(d, name.String()); err != nil {
-			return err
-		}
-	}
-	if _, err := d.ReadToken(); err != nil {
+	if err := json.UnmarshalDecode(d, x); err != nil {
 		return err
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
 		return errors.Join(errors.New("something follows the trace"), err)
 	}
-	return nil
-}
-
-func (t *Trace) member(d *jsontext.Decoder, name string) error {
-	switch name {
-	case "queries":
-		return json.UnmarshalDecode(d, &t.Queries)
-	case "revisions":
-		return json.UnmarshalDecode(d, &t.Revisions)
-	case "ordered":
-		return json.UnmarshalDecode(d, &t.Ordered)
-	case "features":
-		return json.UnmarshalDecode(d, &t.Features)
-	case "gaps":
-		return json.UnmarshalDecode(d, &t.Gaps)
-	case "exec_ms":
-		return each(d, func() error { return t.row(d) })
-	case "changes":
-		return each(d, func() error { return t.entry(d) })
-	}
-	return d.SkipValue()
-}
-
-// each calls f before every element of an array.
-func each(d *jsontext.Decoder, f func() error) error {
-	if d.PeekKind() != '[' {
-		return errors.New("an array is expected here")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for k := d.PeekKind(); k != ']'; k = d.PeekKind() {
-		if k == 0 {
-			_, err := d.ReadToken()
-			return err
-		}
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	_, err := d.ReadToken()
-	return err
-}
-
-func (t *Trace) row(d *jsontext.Decoder) error {
-	row := make([]int32, 0, max(0, min(t.Queries, 1<<20)))
-	err := each(d, func() error {
-		v, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		ms, err := strconv.ParseUint(string(v), 10, 31)
-		if err != nil {
-			return wrong(fmt.Sprintf("exec_ms[%d][%d]", len(t.Times), len(row)), "%s is not a whole number of milliseconds", v)
-		}
-		row = append(row, int32(ms))
-		return nil
-	})
-	t.Times = append(t.Times, row)
-	return err
-}
-
-func (t *Trace) entry(d *jsontext.Decoder) error {
-	e := jsonSeries{ID: -1}
-	if err := json.UnmarshalDecode(d, &e); err != nil {
-		return err
-	}
-	s := Series{Query: e.ID, Versions: []Version{{Rows: e.Initial}}}
-	for _, v := range e.Versions {
-		s.Versions = append(s.Versions, Version{Rev: v.Rev, Rows: v.Rows})
-	}
-	t.Series = append(t.Series, s)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func TestReadJSONErrors(t *testing.T) {
 		`{"queries":1,"revisions":1,"exec_ms":[[1]]}`:           "exec_ms: 1 rows, want 2",
 		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1]]}`:     "exec_ms[1]: 1 times for 2 queries",
 		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1,-5]]}`:  "exec_ms[1][1]: -5",
-		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1,1.5]]}`: "exec_ms[1][1]: 1.5",
+		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1,1.5]]}`: "/exec_ms/1/1",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":4,"initial":[]}]}`:                                                                "id 4",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"initial":[]}]}`:                                                                       "id -1",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,"initial":[]},{"id":0,"initial":[]}]}`:                                          "id 0 has two entries",
