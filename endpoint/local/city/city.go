@@ -107,12 +107,20 @@ func turn(into, outOf map[string]bool, line string) {
 	into[line] = true
 }
 
-// change replaces a value if it differs.
-func (c *City) change(subject, predicate, from, to string) {
-	if from != to {
-		c.removeTriple(subject, predicate, from)
-		c.addTriple(subject, predicate, to)
-	}
+// A fact is a function that adds or removes one triple.
+type fact func(subject, predicate, object string)
+
+// edit changes a thing and its facts. Facts that stay the same are not in the step.
+func (c *City) edit(thing interface{ facts(fact) }, change func()) {
+	thing.facts(c.removeTriple)
+	change()
+	thing.facts(c.addTriple)
+}
+
+// describe adds the class and the label of a thing.
+func (c *City) describe(self, class, label string) {
+	c.addTriple(self, rdfType, def(class))
+	c.addTriple(self, rdfsLabel, label)
 }
 
 func (c *City) flush() (removed, added []byte) {

@@ -1,6 +1,9 @@
 package city
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // show is an event at a venue.
 type show struct {
@@ -13,12 +16,11 @@ type show struct {
 func (c *City) buildCulture() {
 	for n, name := range venues {
 		self := id("venue", name)
-		c.addTriple(self, rdfType, def("Venue"))
-		c.addTriple(self, rdfsLabel, tagged(titles[n], "en"))
+		c.describe(self, "Venue", tagged(titles[n], "en"))
 		c.place(self)
 		c.addTriple(self, def("seats"), integer(20*c.random.between(2, 60)))
 		if n%3 != 0 {
-			c.addTriple(self, def("phone"), text("+00 555 01"+string(rune('0'+n/10))+string(rune('0'+n%10))))
+			c.addTriple(self, def("phone"), text(fmt.Sprintf("+00 555 01%02d", n)))
 		}
 		if n%2 == 0 {
 			c.addTriple(self, def("page"), "<http://"+name+".example/>")
@@ -43,12 +45,11 @@ func (c *City) announce(in int) {
 	if !c.random.oneIn(3) {
 		s.price = 5 * c.random.between(10, 120)
 	}
-	s.each(c.addTriple)
+	s.facts(c.addTriple)
 	c.shows = append(c.shows, s)
 }
 
-// each calls do with every fact about the event.
-func (s show) each(do func(subject, predicate, object string)) {
+func (s *show) facts(do fact) {
 	do(s.self, rdfType, def("Event"))
 	do(s.self, rdfsLabel, tagged(s.title, "en"))
 	do(s.self, def("kind"), text(s.kind))
@@ -65,12 +66,13 @@ func (s show) each(do func(subject, predicate, object string)) {
 // updateEvents ends, announces, cancels, moves or sells out some events. From
 // time to time a whole programme is published at once.
 func (c *City) updateEvents() {
-	for _, s := range c.shows {
-		if s.begins <= c.minute {
-			s.each(c.removeTriple)
+	c.shows = slices.DeleteFunc(c.shows, func(s show) bool {
+		past := s.begins <= c.minute
+		if past {
+			s.facts(c.removeTriple)
 		}
-	}
-	c.shows = slices.DeleteFunc(c.shows, func(s show) bool { return s.begins <= c.minute })
+		return past
+	})
 	news := 0
 	if c.random.oneIn(8) {
 		news = 1
@@ -83,19 +85,14 @@ func (c *City) updateEvents() {
 	}
 	if c.random.oneIn(14) {
 		n := c.random.below(len(c.shows))
-		c.shows[n].each(c.removeTriple) // cancelled
+		c.shows[n].facts(c.removeTriple) // cancelled
 		c.shows = slices.Delete(c.shows, n, n+1)
 	}
 	s := &c.shows[c.random.below(len(c.shows))]
 	switch c.random.below(10) {
 	case 0:
-		before := s.begins
-		s.begins += 30
-		c.change(s.self, def("begins"), stamp(before), stamp(s.begins))
+		c.edit(s, func() { s.begins += 30 })
 	case 1:
-		if s.price > 0 && !s.soldOut {
-			s.soldOut = true
-			c.addTriple(s.self, def("soldOut"), boolean(true))
-		}
+		c.edit(s, func() { s.soldOut = s.soldOut || s.price > 0 })
 	}
 }

@@ -15,11 +15,26 @@ type gauge struct {
 	level, usual int // cm
 }
 
+func (r *reading) facts(do fact) {
+	status := "broken"
+	if r.working {
+		status = "working"
+		do(r.self, def("pm10"), integer(r.pm10))
+		do(r.self, def("no2"), tenths(r.no2))
+	}
+	do(r.self, def("measured"), stamp(r.minute))
+	do(r.self, def("status"), text(status))
+}
+
+func (g *gauge) facts(do fact) {
+	do(g.self, def("level"), integer(g.level))
+	do(g.self, def("state"), text(g.state()))
+}
+
 func (c *City) buildDistricts() {
 	for n, name := range districts {
 		self := id("district", name)
-		c.addTriple(self, rdfType, def("District"))
-		c.addTriple(self, rdfsLabel, tagged(english[n], "en"))
+		c.describe(self, "District", tagged(english[n], "en"))
 		c.addTriple(self, rdfsLabel, tagged(german[n], "de"))
 		c.addTriple(self, def("population"), integer(2000+100*c.random.below(400)))
 		c.addTriple(self, def("neighbour"), id("district", districts[(n+1)%len(districts)]))
@@ -36,24 +51,18 @@ func (c *City) place(self string) {
 func (c *City) buildSensors() {
 	for n := 1; n <= airSensors; n++ {
 		r := reading{self: numbered("air", n), pm10: c.random.between(8, 40), no2: c.random.between(50, 400), working: true}
-		c.addTriple(r.self, rdfType, def("AirSensor"))
-		c.addTriple(r.self, rdfsLabel, text("Air "+pick(c.random, english)+" "+pick(c.random, second)))
+		c.describe(r.self, "AirSensor", text("Air "+pick(c.random, english)+" "+pick(c.random, second)))
 		c.place(r.self)
-		c.addTriple(r.self, def("pm10"), integer(r.pm10))
-		c.addTriple(r.self, def("no2"), tenths(r.no2))
-		c.addTriple(r.self, def("measured"), stamp(0))
-		c.addTriple(r.self, def("status"), text("working"))
+		r.facts(c.addTriple)
 		c.air = append(c.air, r)
 	}
 	for n := 1; n <= gauges; n++ {
 		usual := c.random.between(120, 260)
 		g := gauge{self: numbered("gauge", n), level: usual, usual: usual}
-		c.addTriple(g.self, rdfType, def("WaterGauge"))
-		c.addTriple(g.self, rdfsLabel, text("Gauge "+pick(c.random, second)))
+		c.describe(g.self, "WaterGauge", text("Gauge "+pick(c.random, second)))
 		c.place(g.self)
 		c.addTriple(g.self, def("usualLevel"), integer(g.usual))
-		c.addTriple(g.self, def("level"), integer(g.level))
-		c.addTriple(g.self, def("state"), text(g.state()))
+		g.facts(c.addTriple)
 		c.rivers = append(c.rivers, g)
 	}
 	for n := 1; n <= nodes; n++ {
@@ -62,7 +71,7 @@ func (c *City) buildSensors() {
 	}
 }
 
-func (g gauge) state() string {
+func (g *gauge) state() string {
 	switch above := g.level - g.usual; {
 	case above >= 60:
 		return "alarm"
@@ -75,7 +84,8 @@ func (g gauge) state() string {
 // heartbeat changes housekeeping data every minute.
 func (c *City) heartbeat() {
 	n := c.random.below(nodes)
-	c.change(numbered("node", n+1), ops("heartbeat"), integer(c.beats[n]), integer(c.minute))
+	c.removeTriple(numbered("node", n+1), ops("heartbeat"), integer(c.beats[n]))
+	c.addTriple(numbered("node", n+1), ops("heartbeat"), integer(c.minute))
 	c.beats[n] = c.minute
 }
 
@@ -85,7 +95,8 @@ func (c *City) weather() {
 		c.measure(&c.air[c.random.below(airSensors)], c.random.between(-4, 4))
 	}
 	if c.random.oneIn(25) {
-		c.fault(&c.air[c.random.below(airSensors)])
+		r := &c.air[c.random.below(airSensors)] // it breaks, or is repaired
+		c.edit(r, func() { r.working = !r.working })
 	}
 	if c.storm == 0 && c.random.oneIn(15) {
 		c.storm = c.random.between(6, 12)
@@ -110,31 +121,13 @@ func (c *City) measure(r *reading, drift int) {
 	if !r.working {
 		return
 	}
-	before := *r
-	r.pm10 = max(1, r.pm10+drift)
-	r.no2 = max(1, r.no2+5*drift+c.random.between(-3, 3))
-	r.minute = c.minute
-	c.change(r.self, def("pm10"), integer(before.pm10), integer(r.pm10))
-	c.change(r.self, def("no2"), tenths(before.no2), tenths(r.no2))
-	c.change(r.self, def("measured"), stamp(before.minute), stamp(r.minute))
-}
-
-// fault breaks a working sensor and removes its values, or repairs a broken
-// one.
-func (c *City) fault(r *reading) {
-	verb, status := c.removeTriple, [2]string{"working", "broken"}
-	if !r.working {
-		verb, status = c.addTriple, [2]string{"broken", "working"}
-	}
-	verb(r.self, def("pm10"), integer(r.pm10))
-	verb(r.self, def("no2"), tenths(r.no2))
-	c.change(r.self, def("status"), text(status[0]), text(status[1]))
-	r.working = !r.working
+	c.edit(r, func() {
+		r.pm10 = max(1, r.pm10+drift)
+		r.no2 = max(1, r.no2+5*drift+c.random.between(-3, 3))
+		r.minute = c.minute
+	})
 }
 
 func (c *City) rise(g *gauge, by int) {
-	before := *g
-	g.level += by
-	c.change(g.self, def("level"), integer(before.level), integer(g.level))
-	c.change(g.self, def("state"), text(before.state()), text(g.state()))
+	c.edit(g, func() { g.level += by })
 }
