@@ -30,7 +30,8 @@
 //
 //   - slot: one run of an endpoint's schedule. Slots are numbered from 1.
 //   - grid: the times at which an endpoint's slots begin. A tick is a slot that runs
-//     on request.
+//     on request. An execution outside the grid runs between two slots because of a
+//     hint.
 //   - plan: what the scheduler knows of an endpoint's queries and the order in which
 //     it would run them.
 //   - eligible: a query that may run in the next slot. It is passed over if it is

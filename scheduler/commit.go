@@ -18,10 +18,13 @@ const (
 // count adds an outcome to the slot's summary and to the notes for followers.
 func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
 	s := &r.slot
+	changed := out.Stats.LastRun.Outcome == registry.Changed && was.Executions > 0
 	switch o := out.Stats.LastRun.Outcome; {
+	case r.offGrid != nil:
+		s.OffGrid.count(o, changed)
 	case o == registry.Changed:
 		s.Complete++
-		if was.Executions > 0 {
+		if changed {
 			s.Changed++
 		}
 	case o.Complete():
@@ -108,9 +111,12 @@ func (r *runner) lend(now time.Time) error {
 
 // summary returns the slot's summary so far.
 func (r *runner) summary() Slot {
+	if r.offGrid != nil {
+		return r.offGridSummary()
+	}
 	t := r.budget.Totals()
 	r.slot.Used, r.slot.Repaid, r.slot.Debt = t.Used.Seconds(), t.Repaid.Seconds(), t.Debt.Seconds()
-	r.slot.ClaimedSeconds = t.Claimed.Seconds()
+	r.slot.ClaimedSeconds, r.slot.Charged = t.Claimed.Seconds(), t.Charged.Seconds()
 	return r.slot
 }
 

@@ -18,6 +18,15 @@
 // the end of the slot. Followers are notified after the commit. Slots whose grid time
 // passes while another runs are skipped; they take no number.
 //
+// # Hints
+//
+// A hint marks the queries that it may affect. If the last slot has left some of its
+// budget, they run at once, between two slots. These executions count for the slot that
+// ended last, and the next slot is charged with their time, so no sequence of hints makes
+// a slot, or the time from the end of one slot to the end of the next, take more than a
+// budget. The ledger knows what they may use before they use it. Policies count slots and
+// see at most one sample of a query in each.
+//
 // # Profiles
 //
 // A profile's rounds are complex execution intervals: one interval for each of

@@ -5,8 +5,8 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// Hint marks the queries that h may affect, for the next slot. It may be called at
-// any time.
+// Hint marks the queries that h may affect. They run at once if the last slot has left
+// some of its budget, and otherwise in the next slot. Hint may be called at any time.
 func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 	now := l.clock.Now()
 	l.index()
@@ -22,7 +22,14 @@ func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 			return plan.Hinted{}, err
 		}
 	}
-	return l.planner.Hint(h), nil
+	done := l.planner.Hint(h)
+	if done.Affected > 0 {
+		select {
+		case l.hinted <- struct{}{}:
+		default:
+		}
+	}
+	return done, nil
 }
 
 // index completes the index of constants. Other goroutines may acquire the lock

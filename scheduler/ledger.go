@@ -128,12 +128,18 @@ type Slot struct {
 	Stretch        float64   `json:"stretch,omitempty"`         // factor by which the policy stretched its deadlines because it could not meet them all
 	Error          string    `json:"error,omitempty"`           // why nothing could run, or why the slot stopped early
 	Throttled      bool      `json:"throttled,omitempty"`       // the reason is that the endpoint asked us to wait
+	Charged        float64   `json:"charged_seconds,omitempty"` // the part of Used that trial runs, and executions for hints, took before the slot
+	OffGrid        OffGrid   `json:"off_grid,omitzero"`         // what ran after the slot, because of hints
 }
 
 // Owes returns the debt that later slots must repay. A slot that was not finished owes
 // everything that it could still have used, because nothing records how long its last
 // executions took.
 func (s Slot) Owes() time.Duration { return exactly(s.Debt) + exactly(s.Lent) }
+
+// Found counts the changes that the slot found, and those that were found after it
+// because of hints.
+func (s Slot) Found() int { return s.Changed + s.OffGrid.Changed }
 
 // exactly converts seconds to a duration, rounded to the nanosecond.
 func exactly(seconds float64) time.Duration {

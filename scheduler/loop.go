@@ -60,6 +60,7 @@ type Loop struct {
 	log      *slog.Logger
 	limiter  limiter
 	ticks    chan tick
+	hinted   chan struct{} // hints have marked queries
 	reconf   chan struct{} // settings changed: recompute the next grid time
 	finished chan struct{} // closed when Run has returned; trial runs may continue
 	up       chan struct{} // closed when the ledger has been read for the first time
@@ -85,8 +86,8 @@ type Loop struct {
 	grid       time.Time // last grid time whose slot was run or skipped
 	next       time.Time // the next grid time, zero if there is none
 	last       Slot
-	charge     time.Duration   // used by trial runs, paid by the next slots
-	reserved   time.Duration   // for trial runs in progress
+	charge     time.Duration   // used by trial runs and outside the grid, paid by the next slots
+	reserved   time.Duration   // for those in progress
 	ended      time.Time       // end of the last execution, trial runs included
 	over       bool            // no more executions
 	halted     error           // why no slot begins, nil if slots do
@@ -130,7 +131,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l := &Loop{
 		mu: newLock(), handover: newLock(),
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
-		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
+		ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
 		set: set,
 	}
 	if l.clock == nil {
@@ -265,6 +266,8 @@ func (l *Loop) merge(now time.Time) error {
 		l.health, l.streak = news.Health, streakOf(news.Health)
 		l.last = news.Last
 		l.last.Endpoint = name
+		l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
+		l.charge = max(l.charge, exactly(l.last.OffGrid.Used))
 		l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
 		if news.Last.Number > 0 && now.After(l.ended) {
 			l.ended = now // the latest possible time; the end of another process's last request is unknown

@@ -75,22 +75,16 @@ func (l *Loop) step(ctx context.Context) error {
 		if ctx.Err() != nil || now.Before(until) {
 			return nil
 		}
-		halted := l.halt() != nil
 		if expire {
-			if halted {
+			if l.halt() != nil {
 				return nil
 			}
 			return l.expireRounds()
 		}
-		l.mu.Lock()
-		l.grid = next
-		missed := now.Sub(next) > plan.ClockCheck || !l.set.blackouts.end(now).IsZero()
-		l.mu.Unlock()
-		if missed || halted { // the machine was suspended, or the clock was set
-			return nil
-		}
-		_, err := l.slot(ctx, false)
-		return err
+		return l.gridSlot(ctx, next, now)
+	case <-l.hinted:
+		stop()
+		return l.followHints(ctx, next)
 	case t := <-l.ticks:
 		stop()
 		if err := l.refuse(); err != nil {
@@ -105,6 +99,20 @@ func (l *Loop) step(ctx context.Context) error {
 		t.done <- ticked{s, err}
 		return err
 	}
+}
+
+// gridSlot runs the slot of a grid time that has come, unless no slot may begin.
+func (l *Loop) gridSlot(ctx context.Context, at, now time.Time) error {
+	halted := l.halt() != nil
+	l.mu.Lock()
+	l.grid = at
+	missed := now.Sub(at) > plan.ClockCheck || !l.set.blackouts.end(now).IsZero()
+	l.mu.Unlock()
+	if missed || halted { // the machine was suspended, or the clock was set
+		return nil
+	}
+	_, err := l.slot(ctx, false)
+	return err
 }
 
 // schedule finds the next grid time by the settings in force, which may have

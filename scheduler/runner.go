@@ -33,7 +33,8 @@ type runner struct {
 	notes    []Note
 	since    time.Time // time of the first pending outcome
 	window   window
-	holds    bool // holds the loop's handover
+	holds    bool       // holds the loop's handover
+	offGrid  *allowance // set if the executions run between two slots
 }
 
 type answered struct {
@@ -51,7 +52,7 @@ func (r *runner) checkHealth(now time.Time) {
 		r.budget.SetWidth(cap(r.results))
 	case h.Until.After(now):
 		r.stopped = healthReason(h)
-		r.slot.Throttled = h.State == registry.HealthThrottled
+		r.slot.Throttled = r.slot.Throttled || r.offGrid == nil && h.State == registry.HealthThrottled
 	default:
 		r.budget.SetWidth(1)
 	}
@@ -75,7 +76,7 @@ func (r *runner) start() (blocked bool) {
 			return false
 		}
 		if r.quiet = r.gapEnd(); r.quiet.After(now) {
-			return true
+			return r.budget.Reaches(r.quiet)
 		}
 		if !r.acquired && !r.l.limiter.tryAcquire() {
 			if r.asked == nil {
@@ -126,7 +127,11 @@ func (r *runner) launch(x *plan.Execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	y := &request{Execution: x, stop: cancel}
 	r.running = append(r.running, y)
-	r.slot.Run++
+	if r.offGrid != nil {
+		r.slot.OffGrid.Run++
+	} else {
+		r.slot.Run++
+	}
 	if x.Tier() == plan.TierInterval {
 		r.slot.Claimed++
 	}

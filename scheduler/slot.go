@@ -25,12 +25,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for err == nil && l.apply() { // the recorded health may be that of another server
-		l.mu.Unlock()
-		err = l.recordHealth(true)
-		l.mu.Lock()
-	}
-	l.running = false
+	err = l.settle(err)
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
@@ -40,6 +35,18 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	l.last = r.slot
 	l.state(l.clock.Now())
 	return r.slot, nil
+}
+
+// settle puts settings in force that arrived while executions ran. err is their error.
+// The caller holds the lock.
+func (l *Loop) settle(err error) error {
+	for err == nil && l.apply() { // the recorded health may be that of another server
+		l.mu.Unlock()
+		err = l.recordHealth(true)
+		l.mu.Lock()
+	}
+	l.running = false
+	return err
 }
 
 // open merges the news and makes the plan.

@@ -102,6 +102,27 @@ func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
 }
 
+// ObserveOffGrid counts committed executions that ran between two slots. The next slot
+// is charged with their time and counts it.
+func (m *Metrics) ObserveOffGrid(endpoint string, outcomes []scheduler.Outcome) {
+	for i := range outcomes {
+		o := &outcomes[i]
+		run, result := &o.Stats.LastRun, "failed"
+		switch {
+		case run.Outcome.Complete():
+			result = "complete"
+		case run.Outcome == registry.Cut:
+			result = "cut"
+		}
+		if run.Outcome != registry.Dropped {
+			m.runs.WithLabelValues(endpoint, result).Inc()
+		}
+		if o.Delta != nil && o.Stats.Executions > 1 {
+			m.changes.WithLabelValues(endpoint).Inc()
+		}
+	}
+}
+
 // Forget drops the metrics of a deleted endpoint.
 func (m *Metrics) Forget(endpoint string) {
 	l := prometheus.Labels{"endpoint": endpoint}

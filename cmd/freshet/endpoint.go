@@ -200,7 +200,7 @@ func (a *api) endpointSlots() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			path := endpointPath(args[0]) + "/slots?limit=" + strconv.Itoa(limit)
 			return printTable(c.Context(), a, path, "slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
-				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped,
+				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Found(), s.Failed, s.Skipped,
 					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
 			})
 		}}

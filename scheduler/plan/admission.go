@@ -5,6 +5,9 @@ import "time"
 // MayStart reports whether Next could start an execution. It is false when nothing
 // waits or the budget is used up.
 func (s *SlotBudget) MayStart() bool {
+	if s.offGrid() {
+		return len(s.runs) < s.width && s.offGridHas() && !s.spent()
+	}
 	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.anyClaimed()) && !s.spent()
 }
 
@@ -12,6 +15,9 @@ func (s *SlotBudget) MayStart() bool {
 func (s *SlotBudget) Next(now time.Time) *Execution {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
+	}
+	if s.offGrid() {
+		return s.nextOffGrid(now)
 	}
 	if c := s.opener; c != nil {
 		s.opener = nil
@@ -181,3 +187,7 @@ func (s *SlotBudget) startClaim(x claim, now time.Time, limit time.Duration, bou
 // minShare is the smallest rest of a budget that is granted while several executions
 // may run.
 const minShare = time.Millisecond
+
+// LeastGrant is the smallest budget with which executions outside the grid begin, unless
+// less is left.
+const LeastGrant = 10 * minShare

@@ -10,6 +10,9 @@
 // changed, [Planner.Forecast] predicts when a query runs, and [Planner.Explain] says
 // why.
 //
+// Between two slots, [Planner.BeginOffGrid] begins executions of queries that hints have
+// marked, within what the last slot has left of its budget.
+//
 // A Replay plays the slots of an endpoint whose answers are known.
 //
 // # The budget

@@ -82,7 +82,7 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
 	run := &x.Stats.LastRun
 	if run.Outcome.Complete() {
-		c.start = p.begun
+		c.start = s.start
 	}
 	p.learn(c, x.Stats)
 	if c.planned {
@@ -94,6 +94,8 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		}
 		return false
 	}
-	p.observe(c, run.Outcome == registry.Changed)
+	if !s.offGrid() { // a table plans the rest of a slot
+		p.observe(c, run.Outcome == registry.Changed)
+	}
 	return p.onExecution(c, was, r.start, x)
 }

@@ -13,6 +13,7 @@ const (
 	TierRefresh  = "refresh"
 	TierNew      = "new"
 	TierHinted   = "hinted"
+	TierOffGrid  = "off_grid" // hinted, and executed between two slots
 	TierInterval = "interval"
 	TierRanked   = "ranked"
 )

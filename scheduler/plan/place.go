@@ -54,7 +54,7 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 		return x, true
 	}
 	if p.hints.has(c) && p.follows(c) {
-		x.next(TierHinted, "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget")
+		x.next(TierHinted, "a hint says that it may have changed: those run at once if the last slot has left enough of its budget, and else before ranked ones, in at most a quarter of the budget")
 	} else if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && p.claims.ranking != nil && p.claimable(c) {
 		x.next(TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait")
 	}

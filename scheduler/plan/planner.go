@@ -38,10 +38,13 @@ type Planner struct {
 	ordered bool                // nothing has moved since rank
 	index   constantIndex
 	hints   *hints // nil until the first one comes
-	rounds  *rounds.Tracker
-	claims  claims
-	tally   tally
-	oldest  oldest
+
+	offGridAll bool // a hint is about all queries, and executions outside the grid follow it
+
+	rounds *rounds.Tracker
+	claims claims
+	tally  tally
+	oldest oldest
 
 	// let calls work and lets other goroutines use the plan before it; nil if there
 	// are none.

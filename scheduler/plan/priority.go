@@ -12,7 +12,8 @@ const (
 	maxEarly  = 1024   // queries not yet due that a hint about all queries brings into a slot
 )
 
-// hints are the queries that may have changed. In the following slots they run before
+// hints are the queries that may have changed. They run at once in what the last slot
+// has left of its budget (see BeginOffGrid). In the following slots they run before
 // the other ranked queries, in at most a quarter of the budget, until each has run. A
 // hint also brings a query into a slot in which its policy does not have it due yet,
 // unless the query is paused, backs off or waits for its min_interval.

@@ -41,6 +41,10 @@ type SlotBudget struct {
 	opener   *item
 	begun    bool // an execution has started
 	alone    bool // nothing else starts in this slot
+
+	start      time.Time // when it began
+	until      time.Time // the next grid time, if it is outside the grid; else zero
+	everything bool      // outside the grid: a hint is about all queries
 }
 
 // An Execution is one execution in progress.
@@ -61,7 +65,7 @@ type Execution struct {
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
-	s := &SlotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
+	s := &SlotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget), start: p.begun}
 	s.budget = p.budget - s.repaid
 	s.share = s.budget / 2
 	s.charged = min(charged, s.budget)
@@ -83,6 +87,9 @@ func (s *SlotBudget) debt() time.Duration {
 
 // excess is by how much finished executions have exceeded the budget.
 func (s *SlotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
+
+// offGrid reports whether the executions run between two slots.
+func (s *SlotBudget) offGrid() bool { return !s.until.IsZero() }
 
 // open reports whether the cost of a query is unknown: it never completed, or was
 // cut after more than its median.

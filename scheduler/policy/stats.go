@@ -62,7 +62,7 @@ type Run struct {
 	Elapsed time.Duration    `json:"elapsed,omitempty"`
 	Outcome registry.Outcome `json:"outcome,omitempty"`
 	Error   string           `json:"error,omitempty"`
-	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, interval, ranked
+	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, off_grid, interval, ranked
 }
 
 // Ring is how many complete executions Stats.Samples remembers.
@@ -87,10 +87,16 @@ func (s *Stats) Median() time.Duration {
 	return times[m-1] + (times[m]-times[m-1])/2
 }
 
-// Remember appends x to the ring. Copies of a Stats share the backing array. Only
+// Remember appends x to the ring. A second execution in one slot replaces the sample of
+// the first, and counts as changed if either was, so the slots of samples ascend. Copies of a Stats share the backing array. Only
 // elements beyond the end of existing copies are written, so older copies keep
 // their values.
 func (s *Stats) Remember(x Sample) {
+	if n := len(s.Samples); n > 0 && x.Slot > 0 && s.Samples[n-1].Slot == x.Slot {
+		last := s.Samples[n-1]
+		x.Changed, x.Jaccard = x.Changed || last.Changed, max(x.Jaccard, last.Jaccard)
+		s.Samples = s.Samples[: n-1 : n-1]
+	}
 	if len(s.Samples) >= Ring && len(s.Samples) == cap(s.Samples) {
 		room := make([]Sample, 0, 2*Ring+2)
 		s.Samples = append(room, s.Samples[len(s.Samples)-Ring+1:]...)
@@ -172,14 +178,20 @@ func (s *Stats) Lag(checked, at time.Time) time.Duration {
 }
 
 // Complete applies a complete execution. The first one is the baseline: it is not a
-// change, and the policy does not fold it. Complete does not add x to Samples; see
-// Remember.
+// change, and the policy does not fold it. A second execution in one slot is folded
+// only if it finds a change, as if it came a slot after the first. Complete does not add
+// x to Samples; see Remember.
 func (s *Stats) Complete(p Policy, x Sample) {
 	if s.Executions > 0 {
 		if x.Changed {
 			s.Changes++
 		}
-		s.State = p.Fold(s.State, s.Last, x)
+		switch {
+		case x.Slot > s.Last:
+			s.State = p.Fold(s.State, s.Last, x)
+		case x.Changed:
+			s.State = p.Fold(s.State, x.Slot-1, x)
+		}
 	}
 	s.Last = x.Slot
 	s.Executions++

@@ -247,3 +247,15 @@ func (m *Memory) Break(err error) {
 	defer m.mu.Unlock()
 	m.fail = err
 }
+
+// Restore replaces the last slot of an endpoint, as if nothing had been recorded since.
+func (m *Memory) Restore(endpoint string, s scheduler.Slot) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.slots[endpoint]
+	if n := len(list); n == 0 || list[n-1].Number != s.Number {
+		return fmt.Errorf("slot %d of endpoint %s: %w", s.Number, endpoint, registry.ErrNotFound)
+	}
+	list[len(list)-1] = s
+	return nil
+}

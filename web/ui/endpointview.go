@@ -194,7 +194,7 @@ func total(slots []scheduler.Slot) sum {
 		}
 		t.first = s.Started
 		t.slots++
-		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run, t.changed+s.Changed, t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
+		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run+s.OffGrid.Run, t.changed+s.Found(), t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
 		t.used += s.Used
 		if judgeSlot(s) == failed {
 			t.failed++

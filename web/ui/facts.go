@@ -167,7 +167,7 @@ func binned(all [][]scheduler.Slot) (bins [trendBins]bin, total bin, covered str
 		for _, s := range slots {
 			for _, b := range []*bin{&bins[min(trendBins-1, int(s.Started.Sub(first)/width))], &total} {
 				b.complete += s.Complete
-				b.changed += s.Changed
+				b.changed += s.Found()
 				b.used += s.Used
 				b.budget += s.Budget
 			}

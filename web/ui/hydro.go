@@ -61,7 +61,7 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 	var plan, used, rain, over drawing
 	changes, passed := 1, 1
 	for _, s := range slots {
-		changes, passed = max(changes, s.Changed), max(passed, s.Skipped)
+		changes, passed = max(changes, s.Found()), max(passed, s.Skipped)
 	}
 	first := hydroSlots - len(slots)
 	for i, s := range slots {
@@ -87,8 +87,8 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 			plan.bar(x+.14, ground-p, .72, p-u)
 		}
 		used.bar(x+.14, ground-u, .72, u)
-		if s.Changed > 0 {
-			rain.bar(x+.14, 0, .72, max(4, float64(s.Changed)/float64(changes)*rainHeight))
+		if s.Found() > 0 {
+			rain.bar(x+.14, 0, .72, max(4, float64(s.Found())/float64(changes)*rainHeight))
 		}
 		if s.Skipped > 0 {
 			over.bar(x+.36, ground+3, .28, max(2, float64(s.Skipped)/float64(passed)*overHeight))
@@ -104,7 +104,7 @@ func slotTitle(s scheduler.Slot) string {
 	if s.Error != "" {
 		return fmt.Sprintf("slot %s: %s", count(s.Number), clip(s.Error, 200))
 	}
-	title := fmt.Sprintf("slot %s: %s of %s, %s, %s passed over", count(s.Number), seconds(s.Used), seconds(s.Budget), plural(s.Changed, "change", "changes"), count(s.Skipped))
+	title := fmt.Sprintf("slot %s: %s of %s, %s, %s passed over", count(s.Number), seconds(s.Used), seconds(s.Budget), plural(s.Found(), "change", "changes"), count(s.Skipped))
 	if s.Repaid > 0 {
 		title += ", " + seconds(s.Repaid) + " repaid"
 	}
@@ -149,7 +149,7 @@ func (h *hydrograph) describe(v endpointHandler, slots []scheduler.Slot) {
 	changes, passed, failed, waits := 0, 0, 0, 0
 	for _, s := range slots {
 		least, most = min(least, s.Used), max(most, s.Used)
-		changes, passed = changes+s.Changed, passed+s.Skipped
+		changes, passed = changes+s.Found(), passed+s.Skipped
 		switch {
 		case s.Throttled:
 			waits++
@@ -174,11 +174,11 @@ func (h *hydrograph) describe(v endpointHandler, slots []scheduler.Slot) {
 	} else if h.Failed {
 		h.Found, h.Seconds, h.Passed = none, "failed", count(last.Skipped)
 	} else {
-		h.Found, h.Seconds, h.Passed = count(last.Changed), seconds(last.Used), count(last.Skipped)
+		h.Found, h.Seconds, h.Passed = count(last.Found()), seconds(last.Used), count(last.Skipped)
 	}
 	for i := len(slots) - 1; i >= max(0, len(slots)-8); i-- {
 		s := slots[i]
 		h.Rows = append(h.Rows, slotRow{Number: count(s.Number), Error: clip(s.Error, 200), Used: seconds(s.Used), Planned: seconds(s.PlannedSeconds),
-			Changed: count(s.Changed), Passed: count(s.Skipped), When: v.Fixed(s.Started)})
+			Changed: count(s.Found()), Passed: count(s.Skipped), When: v.Fixed(s.Started)})
 	}
 }

@@ -355,6 +355,8 @@ func ran(why string) string {
 		return "a refresh was asked for"
 	case "hinted":
 		return "a hint said that it may have changed"
+	case "off_grid":
+		return "a hint said that it may have changed, so it ran at once, between two slots"
 	case "interval":
 		return "an interval of a profile was open"
 	}

@@ -526,8 +526,12 @@ type observed struct {
 
 func (o observed) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	changes, err := o.Ledger.Record(endpoint, b)
-	if err == nil && b.Slot != nil && !b.Slot.Finished.IsZero() {
+	switch {
+	case err != nil || b.Slot == nil || b.Slot.Finished.IsZero():
+	case b.Slot.OffGrid == (scheduler.OffGrid{}):
 		o.metrics.ObserveSlot(*b.Slot)
+	default: // the slot was counted when it ended
+		o.metrics.ObserveOffGrid(endpoint, b.Outcomes)
 	}
 	return changes, err
 }

@@ -1,0 +1,183 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
+)
+
+// Between two slots, a loop executes queries that hints have marked at once. These
+// executions belong to the slot that ended last: with them it uses at most its budget.
+// They are also charged to the next slot, like trial runs. So a slot, what follows it
+// and the next slot together never exceed the bound, whatever hints come.
+//
+// None run while the endpoint is paused, in a blackout or restricted by its health,
+// while it owes a debt, and at endpoints without a grid. The marks then wait for the
+// next slot. Before the endpoint is asked, the ledger records how much may be used
+// (OffGrid.Lent), which counts as used if the process is killed.
+
+// An OffGrid is the part of a slot that runs after it, before the next one begins: the
+// executions that hints asked for.
+type OffGrid struct {
+	Run      int     `json:"run"` // executions started
+	Complete int     `json:"complete"`
+	Changed  int     `json:"changed"`
+	Failed   int     `json:"failed"`
+	Cut      int     `json:"cut"`
+	Used     float64 `json:"used_seconds"`           // of the slot's budget; the next slot is charged as much
+	Lent     float64 `json:"lent_seconds,omitempty"` // what may be added before the ledger is written again
+}
+
+// total is what the executions may have used, for a reader of the ledger.
+func (g OffGrid) total() time.Duration { return exactly(g.Used) + exactly(g.Lent) }
+
+// An allowance bounds executions outside the grid.
+type allowance struct {
+	before  OffGrid       // of the slot, before these executions
+	granted time.Duration // what they may use, as the ledger knows
+}
+
+// offGridShare is the part of a budget that the ledger lends at a time, so that not
+// every hint waits for a commit.
+const offGridShare = 8
+
+// followHints executes marked queries before the next grid time. If that time has come
+// meanwhile, its slot follows.
+func (l *Loop) followHints(ctx context.Context, next time.Time) error {
+	if l.halt() != nil {
+		return nil
+	}
+	if now := l.clock.Now(); next.IsZero() || now.Before(next) {
+		r, err := l.reopen(ctx, next)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return nil
+		}
+		if err := l.runOffGrid(r); err != nil {
+			return fmt.Errorf("executions for hints at endpoint %s: %w", r.name, err)
+		}
+	}
+	if now := l.clock.Now(); !next.IsZero() && !now.Before(next) && ctx.Err() == nil {
+		return l.gridSlot(ctx, next, now)
+	}
+	return nil
+}
+
+// offGridLimit is what executions outside the grid may use now: the rest of the last
+// slot's budget, if the next slot can be charged with it.
+func (l *Loop) offGridLimit(now, next time.Time) time.Duration {
+	last := &l.last
+	switch {
+	case next.IsZero(), l.set.endpoint.Pause != nil, l.over, restricted(l.executor.Health()),
+		last.Finished.IsZero(), last.Number+1 != l.planner.Slot(), l.planner.Debt() > 0,
+		!l.set.blackouts.end(now).IsZero():
+		return 0
+	}
+	left := exactly(last.Budget) - exactly(last.Repaid) - exactly(last.Used) - exactly(last.OffGrid.Used)
+	return min(left, l.planner.Unowed()-l.charge-l.reserved, next.Sub(now)*time.Duration(l.set.endpoint.Concurrency))
+}
+
+// reopen prepares executions outside the grid. It returns nil if none may run.
+func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
+	now := l.clock.Now()
+	l.mu.LockPlan()
+	defer l.mu.Unlock()
+	l.apply()
+	e := l.set.endpoint
+	limit := l.offGridLimit(now, next)
+	if limit <= 0 {
+		return nil, nil
+	}
+	cost, all, ok := l.planner.OffGridCost(now)
+	if !ok {
+		return nil, nil
+	}
+	need := max(2*cost, time.Duration(e.Budget)/offGridShare)
+	if all || need > limit {
+		need = limit
+	}
+	a := &allowance{before: l.last.OffGrid, granted: min(exactly(l.last.OffGrid.Lent), limit)}
+	lend := a.granted < min(2*cost, need) || a.granted < plan.LeastGrant || all
+	if lend {
+		a.granted = need
+	}
+	l.running = true
+	l.reserved += a.granted
+	if lend {
+		if err := l.lendOffGrid(a); err != nil {
+			l.running = false
+			l.reserved -= a.granted
+			return nil, err
+		}
+	}
+	r := &runner{
+		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
+		health: l.health, results: make(chan answered, e.Concurrency), slot: l.last, offGrid: a,
+	}
+	r.budget = l.planner.BeginOffGrid(now, next, plan.Terms{Width: e.Concurrency, Timeout: time.Duration(e.Timeout)}, a.granted)
+	return r, nil
+}
+
+// lendOffGrid records what executions outside the grid may use, before they do.
+func (l *Loop) lendOffGrid(a *allowance) error {
+	s := l.last
+	s.OffGrid.Lent = a.granted.Seconds()
+	var err error
+	l.mu.let(func() { _, err = l.ledger.Record(l.set.endpoint.Name, Batch{Slot: &s}) })
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	l.last = s
+	return nil
+}
+
+// runOffGrid executes, commits and puts the queries back into the order.
+func (l *Loop) runOffGrid(r *runner) error {
+	err := r.execute()
+	l.mu.Lock()
+	l.planner.EndOffGrid(l.clock.Now())
+	l.mu.Unlock()
+	if err == nil && len(r.pending) > 0 {
+		err = r.flush(false)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reserved -= r.offGrid.granted
+	l.charge += r.budget.Totals().Used
+	err = l.settle(err)
+	if err == nil {
+		l.last = r.summary()
+		l.state(l.clock.Now())
+		g := l.last.OffGrid
+		l.log.Debug("executions for hints", "slot", l.last.Number, "run", g.Run, "changed", g.Changed, "used", g.Used)
+	}
+	return err
+}
+
+// offGridSummary returns the slot's summary with what ran after it.
+func (r *runner) offGridSummary() Slot {
+	s, used := r.slot, r.budget.Totals().Used
+	s.OffGrid.Used = (exactly(r.offGrid.before.Used) + used).Seconds()
+	s.OffGrid.Lent = (r.offGrid.granted - used).Seconds()
+	return s
+}
+
+// count counts an outcome outside the grid.
+func (g *OffGrid) count(o registry.Outcome, changed bool) {
+	switch {
+	case o.Complete():
+		g.Complete++
+		if changed {
+			g.Changed++
+		}
+	case o == registry.Cut:
+		g.Cut++
+	case o != registry.Dropped:
+		g.Failed++
+	}
+}

@@ -1,0 +1,104 @@
+package plan
+
+import "time"
+
+// BeginOffGrid begins executions of queries that hints have marked, in the time between
+// two slots. They count as executions of the slot that ended last, so the policies see
+// no additional slots. budget bounds their time together, and until is the next grid
+// time: no execution lasts longer. The rule is strict. OffGridCost estimates what they
+// need, and EndOffGrid ends them.
+//
+// Queries whose last execution in that slot or since is incomplete are left to the next
+// slot, so a query that fails is not repeated outside the grid.
+func (p *Planner) BeginOffGrid(now, until time.Time, t Terms, budget time.Duration) *SlotBudget {
+	return &SlotBudget{
+		p: p, width: t.Width, serial: t.Width == 1, timeout: t.Timeout, budget: budget,
+		start: now, until: until, everything: p.offGridAll,
+	}
+}
+
+// OffGridCost prepares the marked queries for BeginOffGrid. It returns the sum of their
+// estimates; all means that any query may run. ok is false if none can run.
+func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) {
+	if p.hints == nil || len(p.hints.marked) == 0 && !p.hints.all {
+		return 0, false, false
+	}
+	p.Advance(now)
+	p.offGridAll = p.hints.all
+	if p.offGridAll && !p.ordered {
+		p.rank()
+	}
+	p.applyHints()
+	for _, c := range p.hints.order {
+		if p.repeatable(c) {
+			cost += c.Estimate
+			ok = true
+		}
+	}
+	return cost, p.offGridAll, ok || p.offGridAll && p.ranked.len() > 0
+}
+
+// repeatable reports whether a query may run outside the grid: it has not failed since
+// the last slot began.
+func (p *Planner) repeatable(c *item) bool {
+	r := &c.Stats.LastRun
+	return r.Outcome.Complete() || r.Slot+1 < p.slot
+}
+
+// Reaches reports whether an execution may still start at a later time.
+func (s *SlotBudget) Reaches(t time.Time) bool { return !s.offGrid() || t.Before(s.until) }
+
+// offGridHas reports whether a query may be left to start outside the grid.
+func (s *SlotBudget) offGridHas() bool {
+	return len(s.p.hints.order) > 0 || s.everything && s.p.ranked.len() > 0
+}
+
+// nextOffGrid starts the next marked query that fits. After a hint about all queries
+// the ranked ones follow in their order.
+func (s *SlotBudget) nextOffGrid(now time.Time) *Execution {
+	room, _ := s.room(now)
+	room = min(room, s.until.Sub(now))
+	least := time.Duration(0)
+	if !s.serial {
+		least = minShare
+	}
+	if room <= least {
+		return nil
+	}
+	t := s.p.hints
+	for len(t.order) > 0 {
+		c := t.order[0]
+		t.order[0], t.order = nil, t.order[1:]
+		if s.p.follows(c) && s.p.repeatable(c) && c.Estimate <= room {
+			return s.startOffGrid(c, now, room)
+		}
+	}
+	if s.everything {
+		c := s.p.ranked.fits(min(room, s.p.budget/hintShare))
+		if c != nil && s.p.follows(c) && s.p.repeatable(c) {
+			return s.startOffGrid(c, now, room)
+		}
+		s.everything = false
+	}
+	return nil
+}
+
+func (s *SlotBudget) startOffGrid(c *item, now time.Time, room time.Duration) *Execution {
+	r := s.startHinted(c, now, room)
+	r.tier = TierOffGrid
+	r.limit = min(r.limit, s.until.Sub(now))
+	return r
+}
+
+// EndOffGrid puts the queries that ran back into the order.
+func (p *Planner) EndOffGrid(now time.Time) {
+	p.now, p.ordered, p.offGridAll = now.Round(0), false, false
+	for i, c := range p.ran {
+		p.pause(i)
+		c.ran = false
+		if c.planned {
+			p.settle(c)
+		}
+	}
+	p.ran = p.ran[:0]
+}
