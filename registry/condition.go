@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -55,7 +56,7 @@ func (c Condition) Meets(t diff.Term) bool {
 	order := strings.Compare(t.Value, text)
 	if a, ok := numeric(t.Value); ok {
 		if b, ok := numeric(text); ok && c.comparable() {
-			order = ordered(a, b)
+			order = cmp.Compare(a, b)
 		}
 	}
 	switch c.Op {
@@ -87,16 +88,6 @@ func (c Condition) comparable() bool {
 func numeric(s string) (float64, bool) {
 	n, err := strconv.ParseFloat(s, 64)
 	return n, err == nil && n == n
-}
-
-func ordered(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // TripleVars are the variable names of a triple's positions in conditions.

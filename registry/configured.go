@@ -151,12 +151,12 @@ func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 	return nil
 }
 
-// sources returns the source of each setting. filed returns what sets a setting
-// in the present configuration, "" if nothing does.
-func (c *Configured) sources(filed func(setting string) string) map[string]Source {
+// sources returns the source of each setting. filed holds what sets a setting in
+// the present configuration, by name.
+func (c *Configured) sources(filed map[string]string) map[string]Source {
 	out := map[string]Source{}
 	for name := range settingFields {
-		from := filed(name)
+		from := filed[name]
 		edit, edited := c.Edits[name]
 		changed := c.File.URL != "" && !same(setting(&c.Endpoint, name), setting(&c.File, name))
 		switch {
@@ -186,46 +186,11 @@ func Overridden(was, now Endpoint, sources map[string]Source) (notes []string) {
 	return notes
 }
 
-// Sources returns the source of each setting of an endpoint, by name.
-func (r *Registry) Sources(name string) (map[string]Source, error) {
-	c, err := r.store.Configured(name)
-	if err != nil {
-		return nil, missingEndpoint(name, err)
+// same compares two settings. A nil list equals an empty one, because a store
+// need not keep the difference.
+func same(a, b reflect.Value) bool {
+	if k := a.Kind(); (k == reflect.Slice || k == reflect.Map) && a.Len() == 0 && b.Len() == 0 {
+		return true
 	}
-	return c.sources(func(setting string) string { return r.sourceInFile(name, setting) }), nil
-}
-
-// sourceInFile returns what sets a setting in the configuration that was
-// applied last, "" if nothing does.
-func (r *Registry) sourceInFile(endpoint, setting string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fileSources[endpoint][setting]
-}
-
-// RevertEndpoint restores the configuration file's values of the named
-// settings, or of all settings if none is named.
-func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error) {
-	for _, n := range names {
-		if _, ok := settingFields[n]; !ok {
-			return Endpoint{}, wrongField(KindBadEndpoint, "/settings", "%q is not a setting of an endpoint", n)
-		}
-	}
-	if len(names) == 0 {
-		names = Settings()
-	}
-	return r.storeEndpoint(name, func(c *Configured, found bool) error {
-		if !found {
-			return notFound("no endpoint is named %s", name)
-		}
-		if c.File.URL == "" {
-			return &Problem{Kind: KindNotInFile, Detail: "the configuration file does not name the endpoint " + name + ": there is no value to restore"}
-		}
-		was := c.Endpoint
-		c.revert(names)
-		if err := c.checkSecrets(was, names); err != nil {
-			return err
-		}
-		return CheckEndpoint(c.Endpoint, r.check)
-	})
+	return reflect.DeepEqual(a.Interface(), b.Interface())
 }

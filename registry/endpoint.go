@@ -1,8 +1,13 @@
 package registry
 
 import (
+	"errors"
+	"fmt"
 	"net/url"
 	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -185,4 +190,195 @@ func setDefault[T comparable](v *T, otherwise T) {
 	if *v == zero {
 		*v = otherwise
 	}
+}
+
+// A SettingError is an error about one setting of an endpoint.
+type SettingError struct {
+	Setting string // JSON name
+	Err     error
+}
+
+func (e *SettingError) Error() string { return e.Setting + ": " + e.Err.Error() }
+
+// Unwrap returns the error about the setting.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+var endpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckEndpoint returns a *Problem if an endpoint's settings are invalid.
+// schedule checks what this package does not know, such as slot, budget, policy
+// and contact. Its errors may wrap a *SettingError.
+func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
+	bad := func(field, format string, a ...any) error {
+		return wrongField(KindBadEndpoint, "/"+field, format, a...)
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case !endpointName.MatchString(e.Name):
+		return bad("name", "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most")
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return bad("url", "the URL must be absolute, with http or https")
+	case u.Fragment != "" || strings.Contains(e.URL, "#"):
+		return bad("url", "the URL must not have a fragment")
+	case !validPort(u.Port()):
+		return bad("url", "the URL's port must lie between 1 and 65535")
+	case u.User != nil:
+		return bad("url", "put credentials into auth, not into the URL")
+	case e.Budget <= 0:
+		return bad("budget", "budget must be greater than 0")
+	case e.Concurrency < 1 || e.Concurrency > 64:
+		return bad("concurrency", "concurrency must be from 1 to 64")
+	case e.Timeout <= 0:
+		return bad("timeout", "timeout must be greater than 0")
+	case !(e.ProfileShare >= 0 && e.ProfileShare <= 1):
+		return bad("profile_share", "profile_share must be from 0 to 1")
+	case !slices.Contains(MergeModes(), e.Merge):
+		return bad("merge", "merge must be one of %s", strings.Join(MergeModes(), ", "))
+	case slices.Contains(protocolParams, e.TimeoutParam):
+		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a time limit in milliseconds, such as timeout", e.TimeoutParam)
+	case e.MaxColumns < 0:
+		return bad("max_columns", "max_columns must be greater than 0; leave it out for the default of %d", DefaultMaxColumns)
+	case e.MaxRows < 0:
+		return bad("max_rows", "max_rows must be 0 (no cap) or greater")
+	}
+	for _, own := range e.OwnServices {
+		if !serviceName.MatchString(own) {
+			return bad("own_services", "%q is neither an absolute IRI nor a name with a prefix, such as wikibase:label", own)
+		}
+	}
+	if err := headers(e.Headers); err != nil {
+		return bad("headers", "%v", err)
+	}
+	if err := e.Auth.check(); err != nil {
+		return bad("auth", "%v", err)
+	}
+	if schedule != nil {
+		if err := schedule(e); err != nil {
+			return badSetting(err)
+		}
+	}
+	return nil
+}
+
+// CheckGiven refuses settings that are explicitly 0 where 0 means the default,
+// because they would silently become the default. given holds the settings as
+// written, by name.
+func CheckGiven(given map[string]any) error {
+	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes"} {
+		if v, ok := given[key]; ok && zero(v) {
+			return wrongField(KindBadEndpoint, "/"+key, "%s must be greater than 0; leave it out for the default", key)
+		}
+	}
+	return nil
+}
+
+// zero reports whether a JSON or YAML value is 0, with or without a unit.
+func zero(v any) bool {
+	text := fmt.Sprint(v) // null is "<nil>"
+	var d Duration
+	var s Size
+	n, err := strconv.ParseFloat(text, 64)
+	return err == nil && n == 0 || d.UnmarshalText([]byte(text)) == nil && d == 0 || s.UnmarshalText([]byte(text)) == nil && s == 0
+}
+
+// badSetting returns a problem that points to the setting that err names, else
+// to the whole endpoint.
+func badSetting(err error) *Problem {
+	s := (*SettingError)(nil)
+	if !errors.As(err, &s) {
+		return wrongField(KindBadEndpoint, "", "%v", err)
+	}
+	p := wrongField(KindBadEndpoint, "/"+s.Setting, "%v", s.Err)
+	p.Detail = s.Error()
+	return p
+}
+
+// protocolParams are the parameters of the SPARQL 1.1 Protocol. A time limit in
+// their place would replace a part of the request.
+var protocolParams = []string{"query", "update", "default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"}
+
+// validPort reports whether a URL's port is valid. An empty one is.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
+}
+
+// serviceName matches an IRI with a scheme, or a prefixed name.
+var serviceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+._-]*:[^\s<>"{}|\\^` + "`" + `]+$`)
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func headers(h map[string]string) error {
+	for name, value := range h {
+		if !headerName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return fmt.Errorf("%q is not a header that can be sent", name)
+		}
+		switch strings.ToLower(name) {
+		case "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "accept", "accept-encoding", "user-agent",
+			"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range", "expect", "te", "trailer", "upgrade":
+			return fmt.Errorf("%s is set by Freshet itself", name)
+		}
+	}
+	return nil
+}
+
+func (a Auth) check() error {
+	kinds := 0
+	for _, p := range []*Password{a.Basic, a.Digest} {
+		if p == nil {
+			continue
+		}
+		kinds++
+		if p.Username == "" || (p.Password == "") == (p.PasswordFile == "") {
+			return errors.New("give a username and either password or password_file")
+		}
+	}
+	if b := a.Bearer; b != nil {
+		kinds++
+		if (b.Token == "") == (b.TokenFile == "") {
+			return errors.New("give either token or token_file")
+		}
+	}
+	if kinds > 1 {
+		return errors.New("give only one of basic, digest and bearer")
+	}
+	return nil
+}
+
+// Masked returns e with its secrets replaced by "(set)".
+func (e Endpoint) Masked() Endpoint {
+	const mask = "(set)"
+	hide := func(p *Password) *Password {
+		if p == nil {
+			return nil
+		}
+		c := *p
+		if c.Password != "" {
+			c.Password = mask
+		}
+		return &c
+	}
+	e.Auth.Basic, e.Auth.Digest = hide(e.Auth.Basic), hide(e.Auth.Digest)
+	if e.Auth.Bearer != nil {
+		b := *e.Auth.Bearer
+		if b.Token != "" {
+			b.Token = mask
+		}
+		e.Auth.Bearer = &b
+	}
+	if len(e.Headers) > 0 {
+		m := map[string]string{}
+		for k := range e.Headers {
+			m[k] = mask
+		}
+		e.Headers = m
+	}
+	return e
+}
+
+// provides reports whether a service, spelled as in the normal form, is one of
+// the endpoint's own services: an IRI, or a name with a prefix that the
+// endpoint declares.
+func (e Endpoint) provides(service string) bool {
+	return slices.ContainsFunc(e.OwnServices, func(own string) bool { return service == own || service == "<"+own+">" })
 }

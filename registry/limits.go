@@ -27,12 +27,6 @@ type Limits struct {
 // application does when it starts.
 const burst = 20
 
-// Holdings are the number and size of what one caller holds.
-type Holdings struct {
-	Queries, Profiles int
-	Bytes             int64 // sum of the sizes
-}
-
 // Size is what a query counts towards its holders' limits.token_bytes: the
 // length of its text, its normal form, its constants and the names of its
 // graphs.
@@ -61,43 +55,39 @@ func (p *Profile) Size() (n int64) {
 // isLimited reports whether the limits of a token apply to a caller.
 func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 
-// callerLimiters limit how often each caller registers.
-type callerLimiters struct {
-	mu       sync.Mutex
+// admissions decides whether registrations are within the limits. It counts the queries that are
+// admitted but not yet stored, so that several can be registered concurrently.
+// Registrations that could together exceed a limit run one at a time.
+type admissions struct {
+	store  Store
+	limits Limits
+	now    func() time.Time
+
+	alone    sync.RWMutex // read-locked by registrations that are counted in pending
+	mu       sync.Mutex   // guards what follows
+	pending  map[string]Holdings
 	limiters map[string]*rate.Limiter // by caller: at most one for each token
 }
 
 // limitRate takes one registration from the caller's rate.
-func (r *Registry) limitRate(c Caller) error {
-	if r.limits.TokenRate <= 0 || !isLimited(c) {
+func (a *admissions) limitRate(c Caller) error {
+	if a.limits.TokenRate <= 0 || !isLimited(c) {
 		return nil
 	}
-	r.rateLimiters.mu.Lock()
-	defer r.rateLimiters.mu.Unlock()
-	l := r.rateLimiters.limiters[c.Name]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.limiters[c.Name]
 	if l == nil {
-		if r.rateLimiters.limiters == nil {
-			r.rateLimiters.limiters = map[string]*rate.Limiter{}
-		}
-		l = rate.NewLimiter(rate.Limit(r.limits.TokenRate), max(1, int(burst*r.limits.TokenRate)))
-		r.rateLimiters.limiters[c.Name] = l
+		l = rate.NewLimiter(rate.Limit(a.limits.TokenRate), max(1, int(burst*a.limits.TokenRate)))
+		a.limiters[c.Name] = l
 	}
-	now := r.now()
+	now := a.now()
 	if l.AllowN(now, 1) {
 		return nil
 	}
-	wait := (1 - l.TokensAt(now)) / r.limits.TokenRate
+	wait := (1 - l.TokensAt(now)) / a.limits.TokenRate
 	return &Problem{Kind: KindRate, RetryAfter: time.Duration(math.Ceil(max(1, wait))) * time.Second,
-		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", r.limits.TokenRate, l.Burst())}
-}
-
-// admissions counts the queries that are admitted but not yet stored, so that
-// several can be registered concurrently. Registrations that could together exceed
-// a limit run one at a time.
-type admissions struct {
-	alone   sync.RWMutex // read-locked by registrations that are counted in pending
-	mu      sync.Mutex   // guards pending
-	pending map[string]Holdings
+		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", a.limits.TokenRate, l.Burst())}
 }
 
 // everyone is the key of pending for all callers together. No caller has this name.
@@ -108,9 +98,6 @@ const everyone = ""
 func (a *admissions) add(caller string, queries int, bytes int64) (own, all Holdings) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pending == nil {
-		a.pending = map[string]Holdings{}
-	}
 	own, all = a.pending[caller], a.pending[everyone]
 	for _, k := range []string{caller, everyone} {
 		h := a.pending[k]
@@ -125,20 +112,19 @@ func (a *admissions) add(caller string, queries int, bytes int64) (own, all Hold
 // admit returns a problem if the limits do not allow the caller to hold a query. It
 // takes into account what the same transaction releases. The caller must call done
 // once the query is stored.
-func (r *Registry) admit(own takeover, c Caller, fresh *Query) (done func(), err error) {
-	a := &r.admissions
+func (a *admissions) admit(own takeover, c Caller, fresh *Query) (done func(), err error) {
 	a.alone.RLock()
 	mine, all := a.add(c.Name, 1, fresh.Size())
 	done = func() {
 		a.add(c.Name, -1, -fresh.Size())
 		a.alone.RUnlock()
 	}
-	if r.fits(own, c, fresh, mine, all) == nil {
+	if a.fits(own, c, fresh, mine, all) == nil {
 		return done, nil
 	}
 	done()
 	a.alone.Lock() // now nothing is pending
-	if err := r.fits(own, c, fresh, Holdings{}, Holdings{}); err != nil {
+	if err := a.fits(own, c, fresh, Holdings{}, Holdings{}); err != nil {
 		a.alone.Unlock()
 		return nil, err
 	}
@@ -146,43 +132,43 @@ func (r *Registry) admit(own takeover, c Caller, fresh *Query) (done func(), err
 }
 
 // fits is admit with the pending queries of the caller (mine) and of all callers.
-func (r *Registry) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
-	known, err := r.store.Query(fresh.ID)
+func (a *admissions) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
+	known, err := a.store.Query(fresh.ID)
 	found := err == nil
 	if _, holds := known.Holder(c.Name); found && holds {
 		return nil
 	}
-	if err := r.fitsTotal(own, found, all.Queries); err != nil || !isLimited(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
+	if err := a.fitsTotal(own, found, all.Queries); err != nil || !isLimited(c) || a.limits.TokenQueries <= 0 && a.limits.TokenBytes <= 0 {
 		return err
 	}
-	h, err := r.store.Holdings(c.Name)
+	h, err := a.store.Holdings(c.Name)
 	if err != nil {
 		return err
 	}
 	h.Queries, h.Bytes = h.Queries+mine.Queries, h.Bytes+mine.Bytes
-	freed, err := r.released(own)
+	freed, err := a.released(own)
 	if err != nil {
 		return err
 	}
 	for i := range freed {
 		h.Queries, h.Bytes = h.Queries-1, h.Bytes-freed[i].Size()
 	}
-	if most := r.limits.TokenQueries; most > 0 && h.Queries >= most {
+	if most := a.limits.TokenQueries; most > 0 && h.Queries >= most {
 		return overQuota("%s holds %d queries, as many as limits.token_queries allows", c.Name, h.Queries)
 	}
-	return r.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
+	return a.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
 }
 
 // fitsTotal is fits for the limit of all callers together.
-func (r *Registry) fitsTotal(own takeover, found bool, pending int) error {
-	if found || r.limits.Queries <= 0 {
+func (a *admissions) fitsTotal(own takeover, found bool, pending int) error {
+	if found || a.limits.Queries <= 0 {
 		return nil
 	}
-	n, err := r.store.CountQueries("")
-	if n += pending; err != nil || n < r.limits.Queries {
+	n, err := a.store.CountQueries("")
+	if n += pending; err != nil || n < a.limits.Queries {
 		return err
 	}
-	freed, err := r.released(own)
+	freed, err := a.released(own)
 	if err != nil {
 		return err
 	}
@@ -191,7 +177,7 @@ func (r *Registry) fitsTotal(own takeover, found bool, pending int) error {
 			n--
 		}
 	}
-	if n < r.limits.Queries {
+	if n < a.limits.Queries {
 		return nil
 	}
 	return &Problem{Kind: KindLimit,
@@ -199,16 +185,16 @@ func (r *Registry) fitsTotal(own takeover, found bool, pending int) error {
 }
 
 // released lists the queries that the takeover releases.
-func (r *Registry) released(own takeover) (list []Query, err error) {
+func (a *admissions) released(own takeover) (list []Query, err error) {
 	if own.replace && own.name != "" {
-		if list, err = r.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
+		if list, err = a.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
 			return nil, err
 		}
 	}
 	if own.instead == "" || slices.ContainsFunc(list, func(q Query) bool { return q.ID == own.instead }) {
 		return list, nil
 	}
-	q, err := r.store.Query(own.instead)
+	q, err := a.store.Query(own.instead)
 	if _, holds := q.Holder(own.caller); err == nil && holds {
 		list = append(list, q)
 	}
@@ -219,29 +205,26 @@ func (r *Registry) released(own takeover) (list []Query, err error) {
 }
 
 // admitBytes is fits for limits.token_bytes.
-func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
-	if most := r.limits.TokenBytes; most > 0 && h.Bytes+size > most {
+func (a *admissions) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
+	if most := a.limits.TokenBytes; most > 0 && h.Bytes+size > most {
 		return overQuota("with this %s of %d bytes (%s) %s would hold %d bytes, and limits.token_bytes allows %d", kind, size, of, c.Name, h.Bytes+size, most)
 	}
 	return nil
 }
 
 // admitProfile is fits for a profile while no query is pending.
-func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
-	if !isLimited(c) || r.limits.TokenProfiles <= 0 && r.limits.TokenBytes <= 0 {
+func (a *admissions) admitProfile(c Caller, fresh *Profile) error {
+	if !isLimited(c) || a.limits.TokenProfiles <= 0 && a.limits.TokenBytes <= 0 {
 		return nil
 	}
-	if _, err := r.profiles.Profile(fresh.ID); err == nil {
-		return nil
-	}
-	h, err := r.store.Holdings(c.Name)
+	h, err := a.store.Holdings(c.Name)
 	if err != nil {
 		return err
 	}
-	if most := r.limits.TokenProfiles; most > 0 && h.Profiles >= most {
+	if most := a.limits.TokenProfiles; most > 0 && h.Profiles >= most {
 		return overQuota("%s has %d profiles, as many as limits.token_profiles allows", c.Name, h.Profiles)
 	}
-	return r.admitBytes(c, h, "profile", fresh.Size(), "its conditions")
+	return a.admitBytes(c, h, "profile", fresh.Size(), "its conditions")
 }
 
 func overQuota(format string, a ...any) *Problem {

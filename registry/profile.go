@@ -3,7 +3,6 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -199,4 +198,13 @@ type ProfileStore interface {
 	FindProfile(owner, name string, most int) ([]Profile, error)
 }
 
-var errNoProfiles = errors.New("this registry keeps no profiles")
+// noProfiles is the ProfileStore of a registry without profiles.
+type noProfiles struct{}
+
+func (noProfiles) Profile(string) (Profile, error) { return Profile{}, ErrNotFound }
+
+func (noProfiles) EditProfile(string, func(*Profile, bool) error) (Profile, error) {
+	return Profile{}, notFound("this server keeps no profiles")
+}
+
+func (noProfiles) FindProfile(string, string, int) ([]Profile, error) { return nil, nil }

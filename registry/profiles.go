@@ -31,17 +31,27 @@ const (
 	maxWhere = 16
 )
 
+// A ProfileRegistry keeps profiles.
+type ProfileRegistry struct {
+	store     ProfileStore
+	endpoints *EndpointRegistry
+	queries   interface {
+		Resolve(c Caller, ref string) (Query, error)
+	}
+	admissions   *admissions
+	slotInterval func(Endpoint) time.Duration // distance between slots; 0: unknown
+	edited       func(profile string)
+	now          func() time.Time
+}
+
 // CreateProfile stores a profile of the caller's. If it exists already, created
 // is false, and its name, budget and weight become those of the request. Errors
 // that the caller can act on are *Problem.
-func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, created bool, err error) {
+func (r *ProfileRegistry) CreateProfile(c Caller, req ProfileRequest) (p Profile, created bool, err error) {
 	if !c.MayRegister() {
 		return Profile{}, false, forbidden("a profile needs a token with the role app or admin")
 	}
-	if r.profiles == nil {
-		return Profile{}, false, errNoProfiles
-	}
-	if err := r.limitRate(c); err != nil {
+	if err := r.admissions.limitRate(c); err != nil {
 		return Profile{}, false, err
 	}
 	fresh, err := r.readProfile(c, req)
@@ -50,10 +60,12 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 	}
 	r.admissions.alone.Lock()
 	defer r.admissions.alone.Unlock()
-	if err := r.admitProfile(c, &fresh); err != nil {
-		return Profile{}, false, err
+	if _, err := r.store.Profile(fresh.ID); err != nil {
+		if err := r.admissions.admitProfile(c, &fresh); err != nil {
+			return Profile{}, false, err
+		}
 	}
-	p, err = r.profiles.EditProfile(fresh.ID, func(p *Profile, found bool) error {
+	p, err = r.store.EditProfile(fresh.ID, func(p *Profile, found bool) error {
 		if created = !found; created {
 			*p = fresh
 			p.CreatedAt = r.now().UTC()
@@ -63,17 +75,14 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 		return nil
 	})
 	if err == nil {
-		r.queryEdited(p.ID)
+		r.edited(p.ID)
 	}
 	return p, created, err
 }
 
 // Profile returns one profile.
-func (r *Registry) Profile(id string) (Profile, error) {
-	if r.profiles == nil {
-		return Profile{}, notFound("no profile has this id")
-	}
-	p, err := r.profiles.Profile(id)
+func (r *ProfileRegistry) Profile(id string) (Profile, error) {
+	p, err := r.store.Profile(id)
 	if errors.Is(err, ErrNotFound) {
 		return p, notFound("no profile has this id")
 	}
@@ -82,23 +91,10 @@ func (r *Registry) Profile(id string) (Profile, error) {
 
 // ResolveProfile finds a profile by its id, by the caller's own name for it, or
 // by the name that others gave to this profile only; see Resolve.
-func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
-	if r.profiles == nil {
-		return Profile{}, notFound("no profile has this id or name")
-	}
-	p, err := r.profiles.Profile(ref)
-	if !errors.Is(err, ErrNotFound) {
-		return p, err
-	}
-	own, err := r.profiles.FindProfile(c.Name, ref, 1)
-	if err != nil || len(own) > 0 && c.Name != "" {
-		return single("profile", ref, own, idOfProfile, err)
-	}
-	all, err := r.profiles.FindProfile("", ref, maxNamesListed)
-	return single("profile", ref, all, idOfProfile, err)
+func (r *ProfileRegistry) ResolveProfile(c Caller, ref string) (Profile, error) {
+	find := func(owner string, most int) ([]Profile, error) { return r.store.FindProfile(owner, ref, most) }
+	return resolve(c, "profile", ref, r.store.Profile, find, func(p *Profile) string { return p.ID })
 }
-
-func idOfProfile(p *Profile) string { return p.ID }
 
 // A ProfilePatch edits a profile. Nil fields stay unchanged.
 type ProfilePatch struct {
@@ -108,7 +104,7 @@ type ProfilePatch struct {
 }
 
 // PatchProfile edits the name, budget and weight of a profile.
-func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
+func (r *ProfileRegistry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
 	return r.editProfile(c, id, func(p *Profile) error {
 		if patch.Name != nil && *patch.Name != p.Name {
 			if err := checkProfileName(*patch.Name); err != nil {
@@ -123,7 +119,7 @@ func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profil
 }
 
 // DeleteProfile deletes a profile with its captures.
-func (r *Registry) DeleteProfile(c Caller, id string) error {
+func (r *ProfileRegistry) DeleteProfile(c Caller, id string) error {
 	_, err := r.editProfile(c, id, func(p *Profile) error {
 		p.Items = nil
 		return nil
@@ -131,11 +127,8 @@ func (r *Registry) DeleteProfile(c Caller, id string) error {
 	return err
 }
 
-func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (Profile, error) {
-	if r.profiles == nil {
-		return Profile{}, notFound("no profile has this id")
-	}
-	p, err := r.profiles.EditProfile(id, func(p *Profile, found bool) error {
+func (r *ProfileRegistry) editProfile(c Caller, id string, edit func(*Profile) error) (Profile, error) {
+	p, err := r.store.EditProfile(id, func(p *Profile, found bool) error {
 		switch {
 		case !found:
 			return notFound("no profile has this id")
@@ -145,13 +138,13 @@ func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (
 		return edit(p)
 	})
 	if err == nil {
-		r.queryEdited(id)
+		r.edited(id)
 	}
 	return p, err
 }
 
 // readProfile checks a request and returns the profile that it creates.
-func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
+func (r *ProfileRegistry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	p := Profile{Owner: c.Name, Name: req.Name, Window: req.Window, Budget: req.Budget, Weight: req.Weight}
 	if err := cmp.Or(checkProfileName(p.Name), checkTagsAndWeight(nil, p.Weight)); err != nil {
 		return p, err
@@ -167,7 +160,7 @@ func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	if req.Endpoint != "" && req.Endpoint != p.Endpoint {
 		return p, badProfile("/endpoint", "the queries are registered at %s: leave endpoint out, or name that one", p.Endpoint)
 	}
-	e, err := r.Endpoint(p.Endpoint)
+	e, err := r.endpoints.Endpoint(p.Endpoint)
 	if err != nil {
 		return p, err
 	}
@@ -207,7 +200,7 @@ func badProfile(pointer, format string, a ...any) *Problem {
 }
 
 // readItem resolves the queries of one item, checks it and adds it to p.
-func (r *Registry) readItem(c Caller, p *Profile, i int, item Item) error {
+func (r *ProfileRegistry) readItem(c Caller, p *Profile, i int, item Item) error {
 	at := fmt.Sprintf("/items/%d", i)
 	q, err := r.itemQuery(c, p, at+"/query", item.Query)
 	if err != nil {
@@ -255,11 +248,11 @@ func sameWhen(a, b When) bool {
 
 // itemQuery resolves a query and checks that it belongs to the profile's
 // endpoint.
-func (r *Registry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error) {
+func (r *ProfileRegistry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error) {
 	if ref == "" {
 		return Query{}, badProfile(at, "name a query by its id or name")
 	}
-	q, err := r.Resolve(c, ref)
+	q, err := r.queries.Resolve(c, ref)
 	if errors.Is(err, ErrNotFound) {
 		return q, badProfile(at, "no query has this id or name: register it first")
 	}
@@ -272,7 +265,7 @@ func (r *Registry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error
 	return q, nil
 }
 
-func (r *Registry) readTrigger(c Caller, p *Profile, at string, w *When) error {
+func (r *ProfileRegistry) readTrigger(c Caller, p *Profile, at string, w *When) error {
 	q, err := r.itemQuery(c, p, at+"/changed", w.Changed)
 	if err != nil {
 		return err
@@ -315,11 +308,8 @@ func conditionVars(q *Query) []string {
 
 // checkSpans checks the lengths of intervals against the distance between the
 // endpoint's slots: an interval that no slot falls into cannot be captured.
-func (r *Registry) checkSpans(p *Profile, e Endpoint) error {
-	gap := time.Duration(0)
-	if r.slotInterval != nil {
-		gap = r.slotInterval(e)
-	}
+func (r *ProfileRegistry) checkSpans(p *Profile, e Endpoint) error {
+	gap := r.slotInterval(e)
 	for i := range p.Items {
 		at, w := fmt.Sprintf("/items/%d/when", i), p.Items[i].When
 		if !w.Every.IsZero() {

@@ -1,7 +1,5 @@
 package registry
 
-import "errors"
-
 // Public reports whether the results are readable without a token. The holder
 // who has held the query longest decides, so that no later holder publishes or
 // hides what an earlier one decided. A holder with MayPublish decides for all.
@@ -17,30 +15,6 @@ func (q *Query) Public() bool {
 		}
 	}
 	return len(q.Holders) > 0 && q.Holders[first].Public
-}
-
-// mayPublish reports whether the caller may publish every query of an endpoint.
-func (r *Registry) mayPublish(c Caller, endpoint string) (bool, error) {
-	if c.Role.Includes(RoleAdmin) {
-		return true, nil
-	}
-	e, err := r.store.Endpoint(endpoint)
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return e.AllowPublic, err
-}
-
-// mayPublishQuery is mayPublish for an edit of a registration.
-func (r *Registry) mayPublishQuery(c Caller, id string, p Patch) (bool, error) {
-	if p.Public == nil || !*p.Public {
-		return false, nil
-	}
-	q, err := r.Query(id)
-	if err != nil {
-		return false, err
-	}
-	return r.mayPublish(c, q.Endpoint)
 }
 
 // publish checks a registration's request to publish a query. Publishing a

@@ -38,7 +38,6 @@ type Registration struct {
 
 // Limits of what a holder may set.
 const (
-	maxName  = 128 // bytes
 	maxTags  = 32
 	maxGraph = 64
 )
@@ -61,23 +60,9 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// Analyse checks a registration and returns the query that it would create,
-// with its warnings. It stores nothing. Errors are *Problem.
-func (r *Registry) Analyse(reg Registration) (Query, error) {
-	q, err := r.analyse(reg)
-	if err == nil {
-		err = checkName(reg.Name)
-	}
-	return q, err
-}
-
-// analyse is Analyse without the check of the name, because a stored name stays
-// valid.
-func (r *Registry) analyse(reg Registration) (Query, error) {
-	e, err := r.endpointFor(reg.Endpoint)
-	if err != nil {
-		return Query{}, err
-	}
+// analyse checks a registration at an endpoint, except for its name, and returns
+// the query that it would create.
+func (reg Registration) analyse(e Endpoint, now time.Time) (Query, error) {
 	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // endpoints refuse a byte order mark
 	a, err := analyseText(reg.Text, e)
 	if err != nil {
@@ -86,50 +71,32 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if err := reg.check(); err != nil {
 		return Query{}, err
 	}
-	if err := checkUntil(reg.Until, r.now()); err != nil {
+	if err := checkUntil(reg.Until, now); err != nil {
 		return Query{}, err
 	}
-	form := diff.Form(a.Form)
-	ordered := a.Ordered && form == diff.Select
+	q := Query{Endpoint: e.Name, Text: reg.Text, Normal: a.Normal, Ordered: a.Ordered && diff.Form(a.Form) == diff.Select,
+		DefaultGraphs: sortedUnique(reg.DefaultGraphURI), NamedGraphs: sortedUnique(reg.NamedGraphURI)}
 	if reg.Ordered != nil {
-		ordered = *reg.Ordered
-		if ordered && form != diff.Select {
-			return Query{}, wrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", form)
-		}
+		q.Ordered = *reg.Ordered
 	}
-	q := Query{Endpoint: e.Name, Text: reg.Text, Normal: a.Normal, Form: form, Ordered: ordered, OrderKeys: a.OrderKeys,
-		Limit: a.Limit, DefaultGraphs: sortedUnique(reg.DefaultGraphURI), NamedGraphs: sortedUnique(reg.NamedGraphURI), Constants: a.Constants}
-	for _, w := range a.Warnings {
-		q.Warnings = append(q.Warnings, Warning(w))
+	if err := q.describe(a); err != nil {
+		return Query{}, err
 	}
 	q.ID = Identity(q.Endpoint, q.Normal, q.Ordered, q.DefaultGraphs, q.NamedGraphs)
 	return q, nil
 }
 
-// endpointFor finds the endpoint that a request names, or the default one.
-func (r *Registry) endpointFor(name string) (Endpoint, error) {
-	if name == "" {
-		name = r.defaultEndpoint
+// describe sets the fields that follow from the query's text besides its normal
+// form.
+func (q *Query) describe(a *sparql.Analysis) error {
+	q.Form, q.OrderKeys, q.Limit, q.Constants, q.Warnings = diff.Form(a.Form), a.OrderKeys, a.Limit, a.Constants, nil
+	if q.Ordered && q.Form != diff.Select {
+		return wrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", q.Form)
 	}
-	e, err := r.store.Endpoint(name)
-	if name != "" && !errors.Is(err, ErrNotFound) {
-		return e, err
+	for _, w := range a.Warnings {
+		q.Warnings = append(q.Warnings, Warning(w))
 	}
-	all, err := r.store.Endpoints()
-	if err != nil {
-		return Endpoint{}, err
-	}
-	if name == "" && len(all) == 1 {
-		return all[0], nil
-	}
-	names := make([]string, len(all))
-	for i, e := range all {
-		names[i] = e.Name
-	}
-	if len(names) == 0 {
-		return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "no endpoint is configured yet: add one first")
-	}
-	return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
+	return nil
 }
 
 func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
@@ -159,13 +126,6 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.SideEffects[0], e.Name)
 	}
 	return a, nil
-}
-
-// provides reports whether a service, spelled as in the normal form, is one of
-// the endpoint's own services: an IRI, or a name with a prefix that the
-// endpoint declares.
-func (e Endpoint) provides(service string) bool {
-	return slices.ContainsFunc(e.OwnServices, func(own string) bool { return service == own || service == "<"+own+">" })
 }
 
 func (reg Registration) check() error {
@@ -280,4 +240,29 @@ func set[T any](dst *T, v *T) {
 	if v != nil {
 		*dst = *v
 	}
+}
+
+// Revalidate checks an exported query as registration does and returns it in
+// this version's form. Its id must follow from its text, according to this
+// version or the one that wrote it.
+func Revalidate(q Query, e Endpoint) (Query, error) {
+	a, err := analyseText(q.Text, e)
+	if err != nil {
+		return q, err
+	}
+	if err := q.describe(a); err != nil {
+		return q, err
+	}
+	identity := func(normal string) string {
+		return Identity(q.Endpoint, normal, q.Ordered, q.DefaultGraphs, q.NamedGraphs)
+	}
+	switch q.ID {
+	case identity(a.Normal):
+		q.Normal = a.Normal
+	case identity(q.Normal):
+	default:
+		return q, wrongField(KindBadQuery, "/id", "the id %s is not that of the query's text", q.ID)
+	}
+	q.Upgrade()
+	return q, nil
 }

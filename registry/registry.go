@@ -6,39 +6,25 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// liveGrace is how long a registration made by a live subscription lasts after
-// its last connection.
-const liveGrace = 24 * time.Hour
-
-// A Registry registers queries and configures endpoints. It does not call the
-// scheduler: both work on the store.
+// A Registry registers queries, configures endpoints and keeps profiles. It does
+// not call the scheduler: both work on the store.
 type Registry struct {
-	store           Store
-	profiles        ProfileStore                 // nil: no profiles
-	slotInterval    func(Endpoint) time.Duration // distance between slots; 0: unknown
-	limits          Limits
-	defaultEndpoint string               // for requests that name none
-	check           func(Endpoint) error // validates slot, policy and budget together
-	queryEdited     func(query string)
-	queryHidden     func(query string)
-	endpointEdited  func(endpoint string)
-	now             func() time.Time
-	log             *slog.Logger
+	*EndpointRegistry
+	*ProfileRegistry
 
-	revision atomic.Uint64 // see Revision
-
-	admissions   admissions
-	rateLimiters callerLimiters
-
-	mu              sync.Mutex
-	liveConnections map[LiveHold]int             // connections of each hold whose ReleaseAt is unset
-	fileSources     map[string]map[string]string // what sets each setting in the configuration, by endpoint and setting
-	ended           []LiveHold                   // holds without a connection whose ReleaseAt could not be stored yet
+	store       Store
+	admissions  *admissions
+	live        *liveHolds
+	queryEdited func(query string)
+	queryHidden func(query string)
+	now         func() time.Time
+	revision    atomic.Uint64 // number of edits of queries
 }
 
 // Config holds the dependencies and settings of a Registry.
@@ -68,35 +54,36 @@ type Config struct {
 // Open returns a Registry. The grace period of live holds that a previous
 // process left behind starts now.
 func Open(c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, profiles: c.Profiles, slotInterval: c.SlotInterval, limits: c.Limits, defaultEndpoint: c.DefaultEndpoint, check: c.Check, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, endpointEdited: c.EndpointEdited, now: c.Now, log: c.Logger, liveConnections: map[LiveHold]int{}}
-	if r.now == nil {
-		r.now = time.Now
-	}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	if r.queryEdited == nil {
-		r.queryEdited = func(string) {}
-	}
-	if r.queryHidden == nil {
-		r.queryHidden = func(string) {}
-	}
-	if r.endpointEdited == nil {
-		r.endpointEdited = func(string) {}
-	}
-	holds, err := c.Store.LiveHolds()
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range holds {
-		if h.ReleaseAt == nil {
-			r.ended = append(r.ended, LiveHold{Query: h.Query, Caller: h.Caller})
+	c.fill()
+	r := &Registry{store: c.Store, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
+		admissions: &admissions{store: c.Store, limits: c.Limits, now: c.Now, pending: map[string]Holdings{}, limiters: map[string]*rate.Limiter{}}}
+	r.EndpointRegistry = &EndpointRegistry{store: c.Store, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
+	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,
+		slotInterval: c.SlotInterval, edited: c.QueryEdited, now: c.Now}
+	r.live = &liveHolds{store: c.Store, edit: r.edit, now: c.Now, log: c.Logger, connections: map[LiveHold]int{}}
+	return r, r.live.restore()
+}
+
+// fill sets what is nil to what does nothing.
+func (c *Config) fill() {
+	nothing := func(string) {}
+	for _, f := range []*func(string){&c.QueryEdited, &c.QueryHidden, &c.EndpointEdited} {
+		if *f == nil {
+			*f = nothing
 		}
 	}
-	if err := r.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
-		return nil, err
+	if c.Profiles == nil {
+		c.Profiles = noProfiles{}
 	}
-	return r, nil
+	if c.SlotInterval == nil {
+		c.SlotInterval = func(Endpoint) time.Duration { return 0 }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 }
 
 // Register stores a caller's registration. created is false if the query exists
@@ -116,7 +103,7 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	if !c.MayRegister() {
 		return Query{}, false, forbidden("registering needs a token with the role app or admin")
 	}
-	if err := r.limitRate(c); err != nil {
+	if err := r.admissions.limitRate(c); err != nil {
 		return Query{}, false, err
 	}
 	fresh, err := r.analyse(reg)
@@ -125,7 +112,7 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	}
 	holder := reg.holder(c.Name, r.now().UTC())
 	holder.Live = live
-	done, err := r.admit(own, c, &fresh)
+	done, err := r.admissions.admit(own, c, &fresh)
 	if err != nil {
 		return Query{}, false, err
 	}
@@ -309,7 +296,7 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 
 // Revision grows with every edit of a query or an endpoint. While it is
 // unchanged, so is everything that depends on their settings.
-func (r *Registry) Revision() uint64 { return r.revision.Load() }
+func (r *Registry) Revision() uint64 { return r.revision.Load() + r.EndpointRegistry.revision.Load() }
 
 // Follow registers a query for a live subscription. The returned function ends
 // this connection's hold. A day after the last connection ended, the
@@ -326,96 +313,87 @@ func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (
 	if err != nil {
 		return Query{}, nil, err
 	}
-	key := LiveHold{Query: q.ID, Caller: c.Name}
-	r.mu.Lock()
-	r.liveConnections[key]++
-	r.mu.Unlock()
-	return q, sync.OnceFunc(func() { r.unfollow(key) }), nil
-}
-
-func (r *Registry) unfollow(key LiveHold) {
-	r.mu.Lock()
-	r.liveConnections[key]--
-	last := r.liveConnections[key] == 0
-	if last {
-		delete(r.liveConnections, key)
-		r.ended = append(r.ended, key)
-	}
-	r.mu.Unlock()
-	if !last {
-		return
-	}
-	if err := r.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
-		r.log.Error("storing the end of a live subscription failed", "query", key.Query, "error", err)
-	}
-}
-
-// beginGrace stores the release time of live holds whose last connection ended.
-// What cannot be stored now is retried by the next call.
-func (r *Registry) beginGrace() error {
-	r.mu.Lock()
-	ended := r.ended
-	r.ended = nil
-	r.mu.Unlock()
-	for i, h := range ended {
-		if r.connected(h) {
-			continue
-		}
-		if err := r.setRelease(h.Query, h.Caller, r.now().Add(liveGrace)); err != nil {
-			r.mu.Lock()
-			r.ended = append(r.ended, ended[i:]...)
-			r.mu.Unlock()
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Registry) setRelease(id, caller string, at time.Time) error {
-	_, err := r.edit(id, func(q *Query) error {
-		for i := range q.Holders {
-			if h := &q.Holders[i]; h.Caller == caller && h.Live {
-				at := at.UTC()
-				h.ReleaseAt = &at
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
+	return q, r.live.connect(LiveHold{Query: q.ID, Caller: c.Name}), nil
 }
 
 // Sweep releases the live registrations whose grace period has ended.
-func (r *Registry) Sweep() error {
-	if err := r.beginGrace(); err != nil {
-		return err
-	}
-	holds, err := r.store.LiveHolds()
-	if err != nil {
-		return err
-	}
-	now := r.now()
-	for _, h := range holds {
-		if h.ReleaseAt == nil || now.Before(*h.ReleaseAt) || r.connected(h) {
-			continue
+func (r *Registry) Sweep() error { return r.live.sweep() }
+
+// Pause stops executions until Resume. A holder's pause is its own: the query
+// still runs while another holder wants it, and the pause ends with the
+// registration. An admin's pause applies to all holders and lasts until an
+// admin resumes the query.
+func (r *Registry) Pause(c Caller, id string) (Query, error) {
+	at := r.now().UTC()
+	return r.editAs(c, id, func(q *Query) error {
+		p := q.pauseOf(c)
+		if *p == nil {
+			*p = &Pause{By: c.Name, At: at, All: p == &q.Pause}
 		}
-		_, err := r.edit(h.Query, func(q *Query) error {
-			q.Holders = slices.DeleteFunc(q.Holders, func(x Holder) bool {
-				return x.Caller == h.Caller && x.Live && x.ReleaseAt != nil && !now.Before(*x.ReleaseAt)
-			})
-			return nil
-		})
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func (r *Registry) connected(h LiveHold) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.liveConnections[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
+// Resume ends a pause: a holder's own, or for an admin the one that applies to
+// all. If there is none, an admin ends the pauses of all holders.
+func (r *Registry) Resume(c Caller, id string) (Query, error) {
+	return r.editAs(c, id, func(q *Query) error {
+		switch {
+		case q.Pause != nil && !c.Role.Includes(RoleAdmin):
+			return &Problem{Kind: KindConflict,
+				Detail: "the admin " + q.Pause.By + " paused the query for all holders: an admin has to resume it"}
+		case q.Pause != nil:
+			q.Pause = nil
+		case c.Role.Includes(RoleAdmin):
+			for i := range q.Holders {
+				q.Holders[i].Pause = nil
+			}
+		default:
+			*q.pauseOf(c) = nil
+		}
+		return nil
+	})
+}
+
+// Resolve finds a query by its id, by the caller's own name for it, or by the
+// name that other callers gave to this query only. A caller without the role
+// read finds only public queries. A name that others gave to several queries is
+// a Problem of type ambiguous-name with their ids.
+func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
+	find := func(holder string, most int) ([]Query, error) {
+		return r.store.FindName(holder, ref, !c.MayRead(nil), most)
+	}
+	return resolve(c, "query", ref, r.store.Query, find, func(q *Query) string { return q.ID })
+}
+
+// mayPublishQuery is mayPublish for an edit of a registration.
+func (r *Registry) mayPublishQuery(c Caller, id string, p Patch) (bool, error) {
+	if p.Public == nil || !*p.Public {
+		return false, nil
+	}
+	q, err := r.Query(id)
+	if err != nil {
+		return false, err
+	}
+	return r.mayPublish(c, q.Endpoint)
+}
+
+// Analyse checks a registration and returns the query that it would create,
+// with its warnings. It stores nothing. Errors are *Problem.
+func (r *Registry) Analyse(reg Registration) (Query, error) {
+	q, err := r.analyse(reg)
+	if err == nil {
+		err = checkName(reg.Name)
+	}
+	return q, err
+}
+
+// analyse is Analyse without the check of the name, because a stored name stays
+// valid.
+func (r *Registry) analyse(reg Registration) (Query, error) {
+	e, err := r.find(reg.Endpoint)
+	if err != nil {
+		return Query{}, err
+	}
+	return reg.analyse(e, r.now())
 }

@@ -61,3 +61,9 @@ type LiveHold struct {
 	Query, Caller string
 	ReleaseAt     *time.Time // nil while connected
 }
+
+// Holdings are the number and size of what one caller holds.
+type Holdings struct {
+	Queries, Profiles int
+	Bytes             int64 // sum of the sizes
+}

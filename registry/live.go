@@ -1,0 +1,138 @@
+package registry
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// liveGrace is how long a registration made by a live subscription lasts after
+// its last connection.
+const liveGrace = 24 * time.Hour
+
+// liveHolds counts the connections of live subscriptions and ends their
+// registrations a grace period after the last one.
+type liveHolds struct {
+	store Store
+	edit  func(id string, edit func(*Query) error) (Query, error)
+	now   func() time.Time
+	log   *slog.Logger
+
+	mu          sync.Mutex
+	connections map[LiveHold]int // of each hold whose ReleaseAt is unset
+	ended       []LiveHold       // holds without a connection whose ReleaseAt could not be stored yet
+}
+
+// restore starts the grace period of the holds that a previous process left
+// behind.
+func (l *liveHolds) restore() error {
+	holds, err := l.store.LiveHolds()
+	if err != nil {
+		return err
+	}
+	for _, h := range holds {
+		if h.ReleaseAt == nil {
+			l.ended = append(l.ended, LiveHold{Query: h.Query, Caller: h.Caller})
+		}
+	}
+	if err := l.beginGrace(); !errors.Is(err, ErrReadOnly) {
+		return err
+	}
+	return nil
+}
+
+// connect counts one connection. The returned function ends it.
+func (l *liveHolds) connect(h LiveHold) (disconnect func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.connections[h]++
+	return sync.OnceFunc(func() { l.disconnect(h) })
+}
+
+func (l *liveHolds) disconnect(h LiveHold) {
+	l.mu.Lock()
+	l.connections[h]--
+	last := l.connections[h] == 0
+	if last {
+		delete(l.connections, h)
+		l.ended = append(l.ended, h)
+	}
+	l.mu.Unlock()
+	if !last {
+		return
+	}
+	if err := l.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
+		l.log.Error("storing the end of a live subscription failed", "query", h.Query, "error", err)
+	}
+}
+
+// beginGrace stores the release time of live holds whose last connection ended.
+// What cannot be stored now is retried by the next call.
+func (l *liveHolds) beginGrace() error {
+	l.mu.Lock()
+	ended := l.ended
+	l.ended = nil
+	l.mu.Unlock()
+	for i, h := range ended {
+		if l.connected(h) {
+			continue
+		}
+		if err := l.setRelease(h, l.now().Add(liveGrace).UTC()); err != nil {
+			l.mu.Lock()
+			l.ended = append(l.ended, ended[i:]...)
+			l.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *liveHolds) setRelease(hold LiveHold, at time.Time) error {
+	_, err := l.edit(hold.Query, func(q *Query) error {
+		for i := range q.Holders {
+			if h := &q.Holders[i]; h.Caller == hold.Caller && h.Live {
+				h.ReleaseAt = &at
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// sweep releases the live registrations whose grace period has ended.
+func (l *liveHolds) sweep() error {
+	if err := l.beginGrace(); err != nil {
+		return err
+	}
+	holds, err := l.store.LiveHolds()
+	if err != nil {
+		return err
+	}
+	now := l.now()
+	for _, h := range holds {
+		if h.ReleaseAt == nil || now.Before(*h.ReleaseAt) || l.connected(h) {
+			continue
+		}
+		_, err := l.edit(h.Query, func(q *Query) error {
+			q.Holders = slices.DeleteFunc(q.Holders, func(x Holder) bool {
+				return x.Caller == h.Caller && x.Live && x.ReleaseAt != nil && !now.Before(*x.ReleaseAt)
+			})
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *liveHolds) connected(h LiveHold) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.connections[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
+}
