@@ -12,7 +12,7 @@ type configPage struct {
 
 func (v serverHandler) settings() (content, error) {
 	rows, err := v.Settings()
-	return content{Title: "Settings", Data: configPage{Rows: rows, About: v.aboutServer()}}, err
+	return content{Data: configPage{Rows: rows, About: v.aboutServer()}}, err
 }
 
 // An aboutPage identifies the server and links to documentation.
@@ -24,7 +24,7 @@ type aboutPage struct {
 
 func (v serverHandler) about() (content, error) {
 	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Metrics: v.Metrics != nil}
-	return content{Title: "About", Data: p}, nil
+	return content{Data: p}, nil
 }
 
 // aboutServer holds the figures that both pages show. Values that cannot be read at

@@ -81,7 +81,7 @@ func (v deliveryHandler) page() (content, error) {
 	if p.Pages != nil {
 		p.Pages.More = more
 	}
-	return content{Title: "Deliveries", Data: p, Live: []part{{"lede", "deliveries-lede", p.Sums}, {"facts", "deliveries-facts", p.Sums}, {"follower-rows", "follower-rows", p.Table}}}, nil
+	return content{Data: p, Live: []part{{"lede", "deliveries-lede", p.Sums}, {"facts", "deliveries-facts", p.Sums}, {"follower-rows", "follower-rows", p.Table}}}, nil
 }
 
 // search returns the followers whose name contains a text, or that follow a query
@@ -227,16 +227,16 @@ func (v deliveryHandler) subscription() (*follower, error) {
 	return nil, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
 }
 
-func actOnFollower(verb, said string) func(deliveryHandler) error {
+func actOnFollower(verb string) func(deliveryHandler) error {
 	return func(v deliveryHandler) error {
 		f, err := v.subscription()
 		if err != nil {
 			return err
 		}
 		if _, err := v.Subscriptions.Act(f.ID, verb); err != nil {
-			return v.refused("Nothing was done", err, "/deliveries")
+			return v.refused("follower-refused", err, "/deliveries")
 		}
-		v.say("good", f.Title()+" "+said, "")
+		v.say("good", "follower-"+verb, f.Title(), "")
 		return v.back("/deliveries")
 	}
 }
@@ -251,9 +251,9 @@ func (v deliveryHandler) replay() error {
 		return &registry.Problem{Kind: registry.KindNotFound, Title: "This is no webhook"}
 	}
 	if _, err := v.Webhooks.Replay(f.ID, registry.Replay{}); err != nil {
-		return v.refused("Nothing was sent", err, "/deliveries")
+		return v.refused("replay-refused", err, "/deliveries")
 	}
-	v.say("good", "What "+f.Title()+" has missed is sent again.", "")
+	v.say("good", "follower-replay", f.Title(), "")
 	return v.back("/deliveries")
 }
 
@@ -266,7 +266,7 @@ func (v deliveryHandler) askToDrop() (content, error) {
 	if !f.Way.Connected() {
 		c.What, c.Callback, c.GivenUp = string(f.Way), web.MaskedCallback(f.Callback), len(f.Dead)
 	}
-	return c.content("Drop", v.r), nil
+	return c.content(v.r), nil
 }
 
 func (v deliveryHandler) drop() error {
@@ -275,8 +275,8 @@ func (v deliveryHandler) drop() error {
 		return err
 	}
 	if _, err := v.Subscriptions.Act(f.ID, "drop"); err != nil {
-		return v.refused("Nothing was dropped", err, "/deliveries")
+		return v.refused("drop-refused", err, "/deliveries")
 	}
-	v.say("", f.Title()+" is dropped.", "")
+	v.say("", "follower-drop", f.Title(), "")
 	return v.to("/deliveries")
 }

@@ -57,7 +57,7 @@ func (v endpointHandler) list() (content, error) {
 	}
 	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
 	p.Lede = ledeOf(p.Rows, queries)
-	return content{Title: "Endpoints", Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
+	return content{Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
 }
 
 func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {
@@ -148,7 +148,7 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 	if err := p.Settings.explain(e, recent, slots, v); err != nil {
 		return content{}, err
 	}
-	return content{Title: e.Name, Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
+	return content{Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
 }
 
 func (v endpointHandler) toc(here string) ([]tocEntry, error) {
@@ -263,20 +263,13 @@ func (v endpointHandler) tick() error {
 	_ = rc.SetWriteDeadline(time.Time{}) // a slot takes as long as its budget
 	slot, err := v.Daemon.Tick(v.r.Context(), name)
 	if err != nil {
-		return v.refused("No slot was run", err, endpointPath(name))
+		return v.refused("tick-refused", err, endpointPath(name))
 	}
+	said := flash{Kind: "good", Code: "slot-ran", Name: name, Slot: &slot}
 	if slot.Error != "" {
-		v.say("fail", "Slot "+count(slot.Number)+" of "+name+" could ask nothing.", slot.Error)
-		return v.back(endpointPath(name))
+		said.Kind, slot.Error = "fail", clip(slot.Error, longestWord)
 	}
-	detail := took(slot.Used) + " of " + took(slot.Budget) + " used, " + count(slot.Skipped) + " passed over."
-	if slot.Debt > 0 {
-		detail += " Later slots repay " + took(slot.Debt) + "."
-	}
-	if slot.Failed > 0 {
-		detail += " " + plural(slot.Failed, "execution failed.", "executions failed.")
-	}
-	v.say("good", "Slot "+count(slot.Number)+" of "+name+" ran "+plural(slot.Run, "query", "queries")+" and found "+plural(slot.Changed, "change", "changes")+".", detail)
+	v.report(said)
 	return v.back(endpointPath(name))
 }
 
@@ -285,7 +278,7 @@ func (v endpointHandler) pause() error {
 	if _, err := v.Registry.PauseEndpoint(v.caller, name); err != nil {
 		return err
 	}
-	v.say("", name+" is paused.", "No slot runs until someone resumes it. The last results are still served.")
+	v.say("", "endpoint-paused", name, "")
 	return v.back(endpointPath(name))
 }
 
@@ -294,7 +287,7 @@ func (v endpointHandler) resume() error {
 	if _, err := v.Registry.ResumeEndpoint(name); err != nil {
 		return err
 	}
-	v.say("good", name+" runs again.", "")
+	v.say("good", "endpoint-resumed", name, "")
 	return v.back(endpointPath(name))
 }
 
@@ -308,7 +301,7 @@ func (v endpointHandler) askToRemove() (content, error) {
 	if st, err := v.Daemon.State(e.Name); err == nil {
 		c.Queries = plural(st.Queries, "query", "queries")
 	}
-	return c.content("Remove", v.r), nil
+	return c.content(v.r), nil
 }
 
 func (v endpointHandler) remove() error {
@@ -317,6 +310,6 @@ func (v endpointHandler) remove() error {
 		return err
 	}
 	v.catalogue.drop()
-	v.say("", "Endpoint "+name+" is removed.", "If the configuration file still has it, it comes back with the next start.")
+	v.say("", "endpoint-removed", name, "")
 	return v.to("/endpoints")
 }

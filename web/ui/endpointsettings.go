@@ -11,9 +11,9 @@ import (
 func (v endpointHandler) revert() error {
 	name, setting := v.r.PathValue("name"), v.r.URL.Query().Get("setting")
 	if _, err := v.Registry.RevertEndpoint(name, setting); err != nil {
-		return v.refused("Nothing was taken back", err, endpointPath(name)+"#settings")
+		return v.refused("revert-refused", err, endpointPath(name)+"#settings")
 	}
-	v.say("good", "The configuration file's "+setting+" is in force for "+name+".", "It holds from the next slot on.")
+	v.say("good", "endpoint-reverted", name, setting)
 	return v.to(endpointPath(name) + "#settings")
 }
 
@@ -37,7 +37,7 @@ func (v endpointHandler) save() error {
 		return nil
 	})
 	if stale {
-		v.say("fail", "Not saved: the settings were changed meanwhile.", "The form below shows what is in force now.")
+		v.say("fail", "endpoint-stale", name, "")
 		return v.to(endpointPath(name) + "#settings")
 	}
 	if err != nil && f.Status == 0 {
@@ -49,26 +49,16 @@ func (v endpointHandler) save() error {
 	case err != nil:
 		return err
 	}
-	detail, err := v.afterEdit(was, e)
+	sources, err := v.Registry.Sources(name)
 	if err != nil {
 		return err
 	}
-	v.say("good", "The settings of "+name+" are in force.", detail)
+	var notes []string // when the configuration file will override the edit
+	for _, note := range registry.Overridden(was, e, sources) {
+		notes = append(notes, sentence(note))
+	}
+	v.say("good", "endpoint-saved", name, strings.Join(notes, " "))
 	return v.to(endpointPath(name))
-}
-
-// afterEdit says when an edit takes effect, and when the configuration file will
-// override it.
-func (v endpointHandler) afterEdit(was, now registry.Endpoint) (string, error) {
-	sources, err := v.Registry.Sources(now.Name)
-	if err != nil {
-		return "", err
-	}
-	words := []string{"They hold from the next slot on."}
-	for _, note := range registry.Overridden(was, now, sources) {
-		words = append(words, upper(note)+".")
-	}
-	return strings.Join(words, " "), nil
 }
 
 // settingsAgain shows the page again with the submitted values and their errors.

@@ -3,14 +3,23 @@ package ui
 import (
 	"encoding/base64"
 	"encoding/json"
+	"net/http"
+	"slices"
 	"time"
+
+	"github.com/freshet/freshet/scheduler"
 )
 
-// A flash reports the outcome of a form on the next page.
+// A flash reports the outcome of a form on the next page. The template "said" holds the
+// sentences of each code.
 type flash struct {
-	Kind   string `json:"k"` // good, warn, fail, or "" for a neutral message
-	Text   string `json:"t"`
-	Detail string `json:"d,omitempty"`
+	Kind string          `json:"k"` // good, warn, fail, or "" for a neutral message
+	Code string          `json:"c"`
+	Name string          `json:"n,omitempty"` // what the message is about
+	Text string          `json:"t,omitempty"` // an error, or another value
+	Done int             `json:"d,omitempty"`
+	Not  int             `json:"r,omitempty"`
+	Slot *scheduler.Slot `json:"s,omitempty"`
 }
 
 const (
@@ -18,27 +27,29 @@ const (
 	longestWord = 600 // bytes of each text: a cookie holds 4 KB
 )
 
-// say shows a message on the next page. The message travels in a cookie, so it is
-// untrusted and is escaped.
-func (v *visit) say(kind, text, detail string) {
-	b, _ := json.Marshal(flash{kind, clip(text, longestWord), clip(detail, longestWord)}) // marshalling strings cannot fail
+// say shows a message on the next page.
+func (v *visit) say(kind, code, name, text string) {
+	v.report(flash{Kind: kind, Code: code, Name: name, Text: text})
+}
+
+// report sends the message in a cookie, so it is untrusted and is escaped.
+func (v *visit) report(f flash) {
+	f.Name, f.Text = clip(f.Name, longestWord), clip(f.Text, longestWord)
+	b, _ := json.Marshal(f) // marshalling strings and numbers cannot fail
 	v.sessions.set(v.w, flashCookie, base64.RawURLEncoding.EncodeToString(b), time.Minute)
 }
 
 // said returns and clears the message of the previous request.
-func (v *visit) said() *flash {
-	c, err := v.r.Cookie(flashCookie)
+func (s *sessions) said(w http.ResponseWriter, r *http.Request) *flash {
+	c, err := r.Cookie(flashCookie)
 	if err != nil {
 		return nil
 	}
-	v.sessions.set(v.w, flashCookie, "", 0)
+	s.set(w, flashCookie, "", 0)
 	var f flash
 	b, err := base64.RawURLEncoding.DecodeString(c.Value)
-	if err != nil || json.Unmarshal(b, &f) != nil || f.Text == "" {
+	if err != nil || json.Unmarshal(b, &f) != nil || f.Code == "" || !slices.Contains([]string{"", "good", "warn", "fail"}, f.Kind) {
 		return nil
-	}
-	if f.Kind != "good" && f.Kind != "warn" && f.Kind != "fail" {
-		f.Kind = ""
 	}
 	return &f
 }

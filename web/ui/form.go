@@ -185,7 +185,7 @@ type confirmation struct {
 	Mine     bool // it is the token of this session
 }
 
-func (c confirmation) content(verb string, r *http.Request) content {
+func (c confirmation) content(r *http.Request) content {
 	c.Action = r.URL.EscapedPath()
-	return content{Title: verb + " " + c.Name + "?", Data: c}
+	return content{Data: c}
 }

@@ -11,7 +11,6 @@ import (
 // A frame is what every page shows around its content: navigation, theme and message.
 type frame struct {
 	*visit
-	Title   string
 	Page    any
 	Stamp   string // the server's time, the reference for relative times
 	AsOf    string
@@ -70,7 +69,7 @@ type beat struct {
 
 // Frame returns a page's surroundings.
 func (v *visit) frame(section string, c content) *frame {
-	f := &frame{visit: v, Title: c.Title, Page: c.Data, Stamp: v.now.Format(time.RFC3339), AsOf: v.now.Format("15:04:05"),
+	f := &frame{visit: v, Page: c.Data, Stamp: v.now.Format(time.RFC3339), AsOf: v.now.Format("15:04:05"),
 		Theme: theme(v.r), Here: v.r.URL.RequestURI(), Signed: v.token != "", Caller: v.caller.Name, Role: v.caller.Role}
 	if v.r.Method == http.MethodPost {
 		f.Here = "/"
@@ -80,7 +79,7 @@ func (v *visit) frame(section string, c content) *frame {
 			f.Next = themes[(i+1)%len(themes)]
 		}
 	}
-	f.Said = v.said()
+	f.Said = v.sessions.said(v.w, v.r)
 	if v.caller.Name == "" {
 		return f
 	}

@@ -14,18 +14,18 @@ func (v queryHandler) act() error {
 	if err != nil {
 		return err
 	}
-	verb, ok := verbs[v.r.PostForm.Get("do")]
+	do, ok := verbs[v.r.PostForm.Get("do")]
 	if !ok {
 		return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read", Detail: "It does not say what to do."}
 	}
-	if q, err = verb.do(v.Registry, v.caller, q.ID); err != nil {
+	if q, err = do(v.Registry, v.caller, q.ID); err != nil {
 		return err
 	}
 	v.catalogue.drop()
 	if v.r.PostForm.Get("do") == "pause" && q.Paused() == nil {
-		v.say("good", "You have paused the query.", "It runs as long as another holder wants it.")
+		v.say("good", "query-paused-for-you", "", "")
 	} else {
-		v.say("good", "The query "+verb.done+".", "")
+		v.say("good", "query-"+v.r.PostForm.Get("do"), "", "")
 	}
 	return v.to(queryPath(q.ID))
 }
@@ -55,7 +55,7 @@ func (v holderHandler) releasePage() (content, error) {
 		d.Others--
 	}
 	d.Last = d.Others == 0
-	return content{Title: "Release " + clip(d.Head.Name, 60), Data: d}, nil
+	return content{Data: d}, nil
 }
 
 func (v holderHandler) release() error {
@@ -69,10 +69,10 @@ func (v holderHandler) release() error {
 	}
 	v.catalogue.drop()
 	if _, err := v.Registry.Query(q.ID); err == nil {
-		v.say("good", "You do not hold "+name+" any more.", "Others do: it goes on.")
+		v.say("good", "query-released", name, "")
 		return v.to(queryPath(q.ID))
 	}
-	v.say("good", name+" has ended.", "Registering the same question again brings it back under the same address.")
+	v.say("good", "query-ended", name, "")
 	return v.to("/queries")
 }
 
@@ -83,8 +83,7 @@ type settingsPage struct {
 }
 
 func (v holderHandler) settings(q *registry.Query, st registry.Status, f form) content {
-	d := settingsPage{queryHandler(v).head(q, st), f}
-	return content{Title: "Edit " + clip(d.Head.Name, 60), Data: d}
+	return content{Data: settingsPage{queryHandler(v).head(q, st), f}}
 }
 
 func (v holderHandler) edit() (content, error) {
@@ -125,9 +124,9 @@ func (v holderHandler) save() error {
 		if err == nil {
 			v.catalogue.drop()
 			if next == q.ID {
-				v.say("good", "The settings are saved.", "They hold from the next slot on.")
+				v.say("good", "query-saved", "", "")
 			} else {
-				v.say("good", "The edited query is registered.", "It begins its own history; you have released the one before.")
+				v.say("good", "query-exchanged", "", "")
 			}
 			return v.to(queryPath(next))
 		}

@@ -15,7 +15,13 @@ type newEndpointPage struct {
 	More    []setting
 	Figures settingFigures // always empty here
 	Open    bool           // the additional fields are shown
-	Found   *flash         // result of the trial request
+	Found   *probed        // result of the trial request
+}
+
+// A probed endpoint has answered a trial request, or Error says why it has not.
+type probed struct {
+	Took  time.Duration
+	Error string
 }
 
 // The required and some optional fields of a new endpoint; all others have their
@@ -36,7 +42,7 @@ func (v newEndpointHandler) page() (content, error) {
 	return v.form(f, nil), nil
 }
 
-func (v newEndpointHandler) form(f form, found *flash) content {
+func (v newEndpointHandler) form(f form, found *probed) content {
 	p := newEndpointPage{Form: f, Found: found}
 	for _, s := range settingFields {
 		switch {
@@ -47,7 +53,7 @@ func (v newEndpointHandler) form(f form, found *flash) content {
 			p.Open = p.Open || f.Bad(s.Name) != "" || s.Name != "min_gap" && f.Get(s.Name) != ""
 		}
 	}
-	return content{Title: "Add an endpoint", Data: p}
+	return content{Data: p}
 }
 
 // create tests a new endpoint or adds it, depending on the button.
@@ -74,11 +80,11 @@ func (v newEndpointHandler) create() error {
 		}
 		return v.again(f, nil)
 	}
-	v.say("good", "Endpoint "+e.Name+" was added.", "Register a query, and it is asked in the next slot.")
+	v.say("good", "endpoint-added", e.Name, "")
 	return v.to(endpointPath(e.Name))
 }
 
-func (v newEndpointHandler) again(f form, found *flash) error {
+func (v newEndpointHandler) again(f form, found *probed) error {
 	return v.visit.again(f, "newendpoint", "endpoints", v.form(f, found))
 }
 
@@ -94,11 +100,11 @@ func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	defer stop()
 	elapsed, err := v.Probe(ctx, e)
 	if err == nil {
-		return v.again(f, &flash{"good", "It answers SPARQL, in " + cost(elapsed).String() + ".", "Nothing is saved yet."})
+		return v.again(f, &probed{Took: elapsed})
 	}
 	if again := f.refuse(err); again == nil && f.Status != 0 {
 		return v.again(f, nil)
 	}
 	f.Status = 0
-	return v.again(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
+	return v.again(f, &probed{Error: clip(err.Error(), longestWord)})
 }

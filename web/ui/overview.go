@@ -60,7 +60,7 @@ func (v overviewHandler) page() (content, error) {
 		return content{}, err
 	}
 	d.Changes, d.At = lines, at.String()
-	c := content{Title: "Overview", Data: d, Live: []part{{"lede", "overview-lede", d.Lede}, {"facts", "facts", d.Facts}}}
+	c := content{Data: d, Live: []part{{"lede", "overview-lede", d.Lede}, {"facts", "facts", d.Facts}}}
 	for _, e := range d.Endpoints {
 		c.Live = append(c.Live, part{e.ID, "ep", e})
 	}

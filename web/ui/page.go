@@ -17,10 +17,9 @@ type page struct {
 
 // A content is the data of one response.
 type content struct {
-	Title string
-	Data  any
-	Live  []part // the parts that the live stream updates
-	Feed  *feed  // a list to which new entries are added at the top
+	Data any
+	Live []part // the parts that the live stream updates
+	Feed *feed  // a list to which new entries are added at the top
 }
 
 // A part of a page is updated live. Its template renders one element, which has the

@@ -14,7 +14,7 @@ type pageTemplate struct{ t *template.Template }
 // newPageTemplate parses templates/{name}.html, which defines "main", with the layout,
 // the rail and the partials.
 func newPageTemplate(name string, a assets) (*pageTemplate, error) {
-	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/forms.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/forms.html", "templates/messages.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}

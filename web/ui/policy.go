@@ -32,7 +32,7 @@ func (v policyHandler) use() error {
 	}); err != nil {
 		return v.again(name, f, err)
 	}
-	v.say("good", name+" follows the policy "+policy+" from its next slot on.", "Statistics are kept.")
+	v.say("good", "policy-used", name, policy)
 	return v.to(endpointPath(name) + "#what-if")
 }
 

@@ -66,7 +66,7 @@ func (v profileHandler) list() (content, error) {
 	} else {
 		p.List.Sheets, err = v.sheets(found)
 	}
-	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "profiles-lede", snap}, {"profile-list", "profile-list", p.List}}}, err
+	return content{Data: p, Live: []part{{"lede", "profiles-lede", snap}, {"profile-list", "profile-list", p.List}}}, err
 }
 
 // page selects the requested page of the matching profiles.
@@ -157,7 +157,7 @@ func (v profileHandler) add() (content, error) {
 }
 
 func (v profileHandler) form(f form) content {
-	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar}}
+	return content{Data: profileForm{Form: f, Grammar: registry.ItemGrammar}}
 }
 
 // items parses a field with one item per line and ignores empty lines.
@@ -185,12 +185,12 @@ func (v profileHandler) create() error {
 			f.bad("window", sentence(err.Error()))
 		}
 	}
-	f.duration("budget", &req.Budget)
+	f.read("budget", &req.Budget)
 	if f.Status == 0 {
 		p, _, err := v.Registry.CreateProfile(v.caller, req)
 		if err == nil {
 			v.profiles.drop()
-			v.say("good", "The profile is kept.", "Its first round opens by itself.")
+			v.say("good", "profile-created", "", "")
 			return v.to(profilePath(p.ID))
 		}
 		if err := f.refuse(err); err != nil {
@@ -225,7 +225,7 @@ func (v profileHandler) askToRemove() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return confirmation{What: "profile", Name: profileName(&p), Back: profilePath(p.ID)}.content("Remove", v.r), nil
+	return confirmation{What: "profile", Name: profileName(&p), Back: profilePath(p.ID)}.content(v.r), nil
 }
 
 func profileName(p *registry.Profile) string {
@@ -244,7 +244,7 @@ func (v profileHandler) remove() error {
 		return err
 	}
 	v.profiles.drop()
-	v.say("", "The profile is removed.", "")
+	v.say("", "profile-removed", "", "")
 	return v.to("/profiles")
 }
 
@@ -359,7 +359,7 @@ func (v profileHandler) page() (content, error) {
 	if next > 0 {
 		page.Pages.Next = profilePath(p.ID) + "?before=" + strconv.FormatUint(next, 10) + "#rounds"
 	}
-	return content{Title: page.Sheet.Name, Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
+	return content{Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
 }
 
 func (v profileHandler) roundRow(r *registry.Round) roundRow {

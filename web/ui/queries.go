@@ -129,7 +129,7 @@ func (v queriesHandler) page() (content, error) {
 	d.offer(p, snap)
 	d.pages(p, from, len(shown), len(list))
 	d.Lede = snap.lede()
-	c := content{Title: "Queries", Data: d, Live: []part{{"lede", "queries-lede", d.Lede}}}
+	c := content{Data: d, Live: []part{{"lede", "queries-lede", d.Lede}}}
 	for _, r := range d.Rows {
 		c.Live = append(c.Live, part{"row-" + r.ID, "query-row", r})
 	}
@@ -313,62 +313,42 @@ func (s *snapshot) lede() queriesLede {
 	return l
 }
 
-// A verb is an action on queries.
-type verb struct {
-	do          func(*registry.Registry, registry.Caller, string) (registry.Query, error)
-	done, those string // outcome in words, for one query and for several
-}
-
-var verbs = map[string]verb{
-	"refresh": {(*registry.Registry).Refresh, "runs in the next slot", "run in the next slot"},
-	"pause":   {(*registry.Registry).Pause, "is paused", "are paused"},
-	"resume":  {(*registry.Registry).Resume, "is resumed", "are resumed"},
+// verbs are the actions on queries.
+var verbs = map[string]func(*registry.Registry, registry.Caller, string) (registry.Query, error){
+	"refresh": (*registry.Registry).Refresh, "pause": (*registry.Registry).Pause, "resume": (*registry.Registry).Resume,
 }
 
 // act applies an action to each marked query and reports those for which it failed.
 func (v queriesHandler) act() error {
 	ids := v.r.PostForm["id"]
-	verb, ok := verbs[v.r.PostForm.Get("do")]
+	do, ok := verbs[v.r.PostForm.Get("do")]
 	switch {
 	case !ok:
 		return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read", Detail: "It does not say what to do."}
 	case len(ids) == 0:
-		v.say("warn", "No query is selected.", "Mark the queries that you mean, then say what to do with them.")
+		v.say("warn", "none-selected", "", "")
 		return v.back("/queries")
 	case len(ids) > mostAtOnce:
 		return &registry.Problem{Kind: registry.KindMalformed, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) + " queries can be marked."}
 	}
-	done, refused := 0, 0
-	var why string
+	said := flash{Kind: "good", Code: "queries-" + v.r.PostForm.Get("do")}
 	for _, id := range ids {
-		_, err := verb.do(v.Registry, v.caller, id)
+		_, err := do(v.Registry, v.caller, id)
 		var p *registry.Problem
 		switch {
 		case err == nil:
-			done++
+			said.Done++
 		case errors.As(err, &p):
-			refused++
-			why = p.Detail
+			said.Kind, said.Text = "warn", p.Detail
+			said.Not++
 		default:
 			return err
 		}
 	}
 	v.catalogue.drop()
-	v.sayDone(verb, done, refused, why)
+	if said.Done == 0 {
+		said.Kind = "fail"
+	}
+	v.report(said)
 	return v.back("/queries")
-}
-
-func (v queriesHandler) sayDone(verb verb, done, refused int, why string) {
-	those := verb.those
-	if done == 1 {
-		those = verb.done
-	}
-	switch {
-	case refused == 0:
-		v.say("good", plural(done, "query ", "queries ")+those+".", "")
-	case done == 0:
-		v.say("fail", "Nothing was done.", why+".")
-	default:
-		v.say("warn", plural(done, "query ", "queries ")+those+", "+count(refused)+" not.", why+".")
-	}
 }

@@ -146,7 +146,7 @@ func (v queryHandler) page() (content, error) {
 		return content{}, err
 	}
 	d.Now.Followers = len(d.Who.List) + d.Who.More + d.Who.Rest
-	c := content{Title: clip(d.Head.Name, 80), Data: d, Live: []part{
+	c := content{Data: d, Live: []part{
 		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Now}, {"facts", "query-facts", d.Now}, {"trouble", "query-trouble", d.Now},
 		{"changes", "query-changes", d.Changes}, {"why", "query-why", d.Why}, {"who", "query-who", d.Who}}}
 	if !past {

@@ -52,7 +52,7 @@ func (v registerHandler) page() (content, error) {
 	q := v.r.URL.Query()
 	f := form{Fields: registerFields, Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
 	p, err := v.fill(f, nil)
-	return content{Title: "Register a query", Data: p}, err
+	return content{Data: p}, err
 }
 
 func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
@@ -242,9 +242,9 @@ func (v registerHandler) register() error {
 	}
 	v.catalogue.drop()
 	if created {
-		v.say("good", "The query is registered.", "Its first complete result is the baseline that changes are counted from.")
+		v.say("good", "query-registered", "", "")
 	} else {
-		v.say("good", "This question was asked already: you hold it now, too.", "")
+		v.say("good", "query-joined", "", "")
 	}
 	if v.sections["queries"] {
 		return v.to(queryPath(q.ID))
@@ -257,7 +257,7 @@ func (v registerHandler) again(f form, t *trial) error {
 	if err != nil {
 		return err
 	}
-	return v.visit.again(p.Form, "register", "queries", content{Title: "Register a query", Data: p})
+	return v.visit.again(p.Form, "register", "queries", content{Data: p})
 }
 
 // try executes a query once within its endpoint's limits and stores nothing. A

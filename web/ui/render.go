@@ -45,9 +45,7 @@ func (v *visit) fragment(look, name string, data any) error {
 // at the top and beside their fields.
 func (v *visit) again(f form, look, section string, c content) error {
 	frame := v.frame(section, c)
-	if frame.Refused = f.refusal(); frame.Refused != nil {
-		frame.Title = "Not saved: " + frame.Title
-	}
+	frame.Refused = f.refusal()
 	v.render(cmp.Or(f.Status, http.StatusOK), look, frame)
 	return nil
 }
@@ -70,7 +68,7 @@ func (v *visit) fail(err error) {
 	if !told {
 		e.Detail = "The fault is the server's, not yours. Its log has one line for this request that says why."
 	}
-	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Title: e.Title, Data: e}))
+	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Data: e}))
 }
 
 // section returns the navigation section that a path belongs to.
@@ -81,11 +79,11 @@ func section(path string) string {
 
 // refused shows on the next page why an action was refused if the user can correct it.
 // It returns any other error.
-func (v *visit) refused(what string, err error, path string) error {
+func (v *visit) refused(code string, err error, path string) error {
 	f := form{}
 	if err := f.refuse(err); err != nil {
 		return err
 	}
-	v.say("fail", what+".", f.Problem)
+	v.say("fail", code, "", f.Problem)
 	return v.back(path)
 }

@@ -201,10 +201,9 @@ func (r *resultView) page(row, shown, all int) {
 
 // A changePage shows one change with all its rows.
 type changePage struct {
-	Head    queryHead
-	Change  changeView
-	Heading string
-	Pages   *pager
+	Head   queryHead
+	Change changeView
+	Pages  *pager
 }
 
 func (v resultHandler) changePage() (content, error) {
@@ -222,9 +221,9 @@ func (v resultHandler) changePage() (content, error) {
 		all = max(len(c.Delta.Added), len(c.Delta.Removed))
 	}
 	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
-	d := changePage{Head: queryHandler(v).head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
+	d := changePage{Head: queryHandler(v).head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage)}
 	d.Pages = pages(row, min(all-row, rowsOnPage), all, rowsOnPage, func(row int) string { return fmt.Sprintf("%s?row=%d", d.Change.Link, row+1) })
-	return content{Title: d.Heading + " of " + clip(d.Head.Name, 60), Data: d}, nil
+	return content{Data: d}, nil
 }
 
 // change returns the change that the path names.

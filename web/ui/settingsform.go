@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -187,9 +188,15 @@ func (f *form) read(name string, setting any) {
 			f.bad(name, "Write a date and a time in UTC, such as 2026-11-20T09:30:00Z.")
 		}
 	case *registry.Duration:
-		f.duration(name, x)
+		*x = 0
+		if text != "" && x.UnmarshalText([]byte(strings.ReplaceAll(text, " ", ""))) != nil {
+			f.bad(name, "Write a duration such as 500ms, 90s or 10m.")
+		}
 	case *int:
-		f.whole(name, x)
+		var err error
+		if *x, err = strconv.Atoi(cmp.Or(text, "0")); err != nil {
+			f.bad(name, "Write a whole number.")
+		}
 	case *[]string:
 		*x = lines(text)
 	case *[]registry.Blackout:
@@ -205,31 +212,6 @@ func (f *form) read(name string, setting any) {
 			f.bad(name, "Write a number such as 0.5.")
 		}
 	}
-}
-
-func (f *form) duration(name string, to *registry.Duration) {
-	s := strings.ReplaceAll(strings.TrimSpace(f.Get(name)), " ", "")
-	if s == "" {
-		*to = 0
-		return
-	}
-	if err := to.UnmarshalText([]byte(s)); err != nil {
-		f.bad(name, "Write a duration such as 500ms, 90s or 10m.")
-	}
-}
-
-func (f *form) whole(name string, to *int) {
-	s := strings.TrimSpace(f.Get(name))
-	if s == "" {
-		*to = 0
-		return
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		f.bad(name, "Write a whole number.")
-		return
-	}
-	*to = n
 }
 
 // blackouts parses one blackout per line: a cron spec, "for", a duration.

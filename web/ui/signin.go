@@ -43,7 +43,7 @@ func (v sessionHandler) form(status int, f signInForm) {
 	if u, err := url.Parse(v.PublicURL); err == nil {
 		f.Host = u.Host
 	}
-	v.render(status, "signin", v.frame("", content{Title: "Sign in", Data: f}))
+	v.render(status, "signin", v.frame("", content{Data: f}))
 }
 
 // signIn accepts a token once; later requests carry the session's id.

@@ -79,7 +79,7 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	return content{Title: "Tokens", Data: p}, nil
+	return content{Data: p}, nil
 }
 
 // make creates a token and shows it once, in its answer.
@@ -147,7 +147,7 @@ func (v tokenHandler) askToRevoke() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return confirmation{What: "token", Name: name, Back: "/tokens", Held: len(held), HeldMore: next != "", Mine: v.token != "" && name == v.caller.Name}.content("Revoke", v.r), nil
+	return confirmation{What: "token", Name: name, Back: "/tokens", Held: len(held), HeldMore: next != "", Mine: v.token != "" && name == v.caller.Name}.content(v.r), nil
 }
 
 func (v tokenHandler) revoke() error {
@@ -157,13 +157,8 @@ func (v tokenHandler) revoke() error {
 	}
 	name := v.r.PathValue("name")
 	if err := keys.Revoke(name); err != nil {
-		f := form{}
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		v.say("fail", "Not revoked: "+name, f.Problem)
-		return v.to("/tokens")
+		return v.refused("revoke-refused", err, "/tokens")
 	}
-	v.say("good", "Token "+name+" is revoked.", "")
+	v.say("good", "token-revoked", name, "")
 	return v.to("/tokens")
 }
