@@ -486,7 +486,7 @@ func TestPrintFields(t *testing.T) {
 	var b strings.Builder
 	doc := `{"name":"a","none":null,"empty":[],"text":"one\ntwo \u001b[31m","list":["x","y"],"objects":[` + strings.Repeat(`{"n":1,"at":{"x":"\u001bz"}},`, 9) +
 		`{"n":10}],"inner":{"a":1,"deep":{"b":true}},"hidden":{"c":1}}`
-	if err := printFields(&b, strings.NewReader(doc), func(name string) string { return map[string]string{"name": "from here"}[name] }, "hidden"); err != nil {
+	if err := printFields(&b, json.RawMessage(doc), func(name string) string { return map[string]string{"name": "from here"}[name] }, "hidden"); err != nil {
 		t.Fatal(err)
 	}
 	want := "name   a  from here\nnone   –\nempty  –\ntext\n  one\n  two ·[31m\nlist  x, y\nobjects\n" + strings.Repeat("  n 1, at x ·z\n", 8) +
@@ -494,7 +494,7 @@ func TestPrintFields(t *testing.T) {
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if err := printFields(io.Discard, strings.NewReader(`[1]`), nil); err == nil {
+	if err := printFields(io.Discard, json.RawMessage(`[1]`), nil); err == nil {
 		t.Error("a list is printed as fields")
 	}
 }

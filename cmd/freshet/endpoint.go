@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,10 +61,7 @@ func endpointCommand(w *cli.Env) *cobra.Command {
 		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
 		{"resume", http.MethodPost, "/resume", "Undo pause", "resumed"},
 	} {
-		c.AddCommand(&cobra.Command{Use: v.name + " NAME", Short: v.short, Args: cobra.ExactArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				return a.change(c.Context(), v.method, endpointPath(args[0])+v.path, nil, args[0], v.done)
-			}})
+		c.AddCommand(a.changeEach(v.name+" NAME", v.short, v.method, below("/v1/endpoints", v.path), v.done))
 	}
 	return c
 }
@@ -128,24 +124,15 @@ func (a *api) endpointRevert() *cobra.Command {
 
 // changeEndpoint is change that also prints the server's notes on the edit.
 func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
-	var raw json.RawMessage
-	if err := a.do(ctx, method, path, in, &raw); err != nil {
-		return err
-	}
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var e struct {
+	return showAs(ctx, a, method, path, in, func(e struct {
 		Notes []string `json:"notes"`
-	}
-	if err := json.Unmarshal(raw, &e); err != nil {
+	}) error {
+		for _, note := range e.Notes {
+			fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
+		}
+		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", name, done)
 		return err
-	}
-	for _, note := range e.Notes {
-		fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
-	}
-	_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", name, done)
-	return err
+	})
 }
 
 func (a *api) endpointList() *cobra.Command {
@@ -160,25 +147,12 @@ func (a *api) endpointList() *cobra.Command {
 func (a *api) endpointShow() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Show the settings in force, where they come from, and the health", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			resp, err := a.send(c.Context(), http.MethodGet, endpointPath(args[0]), "", nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if a.asJSON {
-				_, err = io.Copy(a.w.Stdout, resp.Body)
-				return err
-			}
-			return printEndpoint(a.w.Stdout, resp.Body)
+			return showAs(c.Context(), a, http.MethodGet, endpointPath(args[0]), nil, func(raw json.RawMessage) error { return printEndpoint(a.w.Stdout, raw) })
 		}}
 }
 
 // printEndpoint prints an endpoint and the sources of its settings.
-func printEndpoint(w io.Writer, body io.Reader) error {
-	raw, err := io.ReadAll(body)
-	if err != nil {
-		return err
-	}
+func printEndpoint(w io.Writer, raw json.RawMessage) error {
 	var e struct {
 		Sources map[string]registry.Source `json:"sources"`
 	}
@@ -191,7 +165,7 @@ func printEndpoint(w io.Writer, body io.Reader) error {
 		}
 		return ""
 	}
-	return printFields(w, bytes.NewReader(raw), remark, "sources")
+	return printFields(w, raw, remark, "sources")
 }
 
 func (a *api) endpointSlots() *cobra.Command {
@@ -223,22 +197,13 @@ func owed(s scheduler.Slot) string {
 func (a *api) endpointTick() *cobra.Command {
 	return &cobra.Command{Use: "tick NAME", Short: "Run the next slot now and wait for it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var raw json.RawMessage
-			if err := a.do(c.Context(), http.MethodPost, endpointPath(args[0])+"/tick", nil, &raw); err != nil {
+			return showAs(c.Context(), a, http.MethodPost, endpointPath(args[0])+"/tick", nil, func(s scheduler.Slot) error {
+				debt := owed(s)
+				if debt != "" {
+					debt = ", " + debt
+				}
+				_, err := fmt.Fprintf(a.w.Stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
 				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, raw)
-			}
-			var s scheduler.Slot
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return err
-			}
-			debt := owed(s)
-			if debt != "" {
-				debt = ", " + debt
-			}
-			_, err := fmt.Fprintf(a.w.Stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
-			return err
+			})
 		}}
 }

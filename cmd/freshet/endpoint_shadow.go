@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
@@ -22,48 +20,37 @@ Nothing is asked of the endpoint. Figures are means over possible pasts that fit
 what is recorded, with the least and the greatest where these differ. Changes are
 all that there probably were, including those that no execution found in time.`,
 		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
-	c.AddCommand(
-		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with", Args: cobra.MinimumNArgs(2),
-			Example: "  freshet endpoint shadow add coins rr dj", RunE: func(c *cobra.Command, args []string) error {
-				for _, policy := range args[1:] {
-					if err := a.change(c.Context(), http.MethodPost, shadowsPath(args[0]), map[string]any{"policy": policy}, policy, "added"); err != nil {
-						return err
-					}
-				}
-				return nil
-			}},
-		&cobra.Command{Use: "list NAME", Short: "Show the comparison", Args: cobra.ExactArgs(1),
-			Example: "  freshet endpoint shadow list coins --json", RunE: func(c *cobra.Command, args []string) error {
-				var raw json.RawMessage
-				if err := a.do(c.Context(), http.MethodGet, shadowsPath(args[0]), nil, &raw); err != nil {
+	change := func(method, done string, request func(name, policy string) (path string, body any)) func(*cobra.Command, []string) error {
+		return func(c *cobra.Command, args []string) error {
+			for _, policy := range args[1:] {
+				path, body := request(args[0], policy)
+				if err := a.change(c.Context(), method, path, body, policy, done); err != nil {
 					return err
 				}
-				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, raw)
-				}
-				return printShadows(a.w.Stdout, raw)
+			}
+			return nil
+		}
+	}
+	c.AddCommand(
+		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with", Args: cobra.MinimumNArgs(2),
+			Example: "  freshet endpoint shadow add coins rr dj", RunE: change(http.MethodPost, "added", func(name, policy string) (string, any) {
+				return shadowsPath(name), map[string]any{"policy": policy}
+			})},
+		&cobra.Command{Use: "list NAME", Short: "Show the comparison", Args: cobra.ExactArgs(1),
+			Example: "  freshet endpoint shadow list coins --json", RunE: func(c *cobra.Command, args []string) error {
+				return showAs(c.Context(), a, http.MethodGet, shadowsPath(args[0]), nil, func(s shadow.Comparison) error { return printShadows(a.w.Stdout, s) })
 			}},
 		&cobra.Command{Use: "rm NAME POLICY...", Short: "Remove policies from the comparison", Args: cobra.MinimumNArgs(2),
-			Example: "  freshet endpoint shadow rm coins rr", RunE: func(c *cobra.Command, args []string) error {
-				for _, policy := range args[1:] {
-					path := shadowsPath(args[0]) + "?policy=" + url.QueryEscape(policy)
-					if err := a.change(c.Context(), http.MethodDelete, path, nil, policy, "removed"); err != nil {
-						return err
-					}
-				}
-				return nil
-			}},
+			Example: "  freshet endpoint shadow rm coins rr", RunE: change(http.MethodDelete, "removed", func(name, policy string) (string, any) {
+				return shadowsPath(name) + "?policy=" + url.QueryEscape(policy), nil
+			})},
 	)
 	return c
 }
 
 func shadowsPath(name string) string { return endpointPath(name) + "/shadows" }
 
-func printShadows(w io.Writer, raw json.RawMessage) error {
-	var s shadow.Comparison
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return err
-	}
+func printShadows(w io.Writer, s shadow.Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tCURRENT\tSLOTS\tEXECUTIONS\tCHANGES\tFOUND\tMISSED\tDELAY\tUSED")
 	for _, p := range s.Policies {

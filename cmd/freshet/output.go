@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
@@ -45,35 +42,11 @@ func printTable[T any](ctx context.Context, a *api, path, member, header string,
 	return t.Flush()
 }
 
-// withParams adds query parameters to a path. It leaves out empty ones.
-func withParams(path string, params map[string]string) string {
-	v := url.Values{}
-	for name, value := range params {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	return path + "?" + v.Encode()
-}
-
-// setChanged copies the values of the flags that were given into a request body.
-func setChanged(c *cobra.Command, body, values map[string]any) {
-	for flag, value := range values {
-		if c.Flags().Changed(flag) {
-			body[strings.ReplaceAll(flag, "-", "_")] = value
-		}
-	}
-}
-
 // printFields prints a JSON object as aligned lines, in the server's order:
 // the members of an object below its name, a list in one line, and a list of
 // objects with one line for each. remark, unless nil, returns the text after a
 // member. Members in skip are left out.
-func printFields(w io.Writer, body io.Reader, remark func(name string) string, skip ...string) error {
-	raw, err := io.ReadAll(body)
-	if err != nil {
-		return err
-	}
+func printFields(w io.Writer, raw json.RawMessage, remark func(name string) string, skip ...string) error {
 	fields, ok := objectOf(raw)
 	if !ok {
 		return fmt.Errorf("the server did not answer with an object")

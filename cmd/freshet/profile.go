@@ -3,9 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,13 +43,14 @@ and medf (each np or p) an endpoint hurries for intervals.`,
 		Example: "  freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
 			"  freshet profile captures oil --state expired\n  freshet profile watch oil"}
 	a.flags(c)
-	c.AddCommand(a.profileAdd(), a.profileList(), a.profileShow(), a.profileSet(), a.profileRemove(), a.profileCaptures(), a.profileWatch())
+	c.AddCommand(a.profileAdd(), a.profileList(), a.profileShow(), a.profileSet(), a.profileCaptures(), a.profileWatch(),
+		a.changeEach("rm ID...", "End profiles; their captures go with them, their queries stay", http.MethodDelete, profilePath, "ended"))
 	return c
 }
 
+var profilePath = below("/v1/profiles", "")
+
 func (a *api) profileAdd() *cobra.Command {
-	var name, window, budget, endpoint string
-	var weight float64
 	var items []string
 	c := &cobra.Command{Use: "add [FILE]", Short: "Make a profile, of flags or of the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
 		Long: `An item is written QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
@@ -71,7 +71,7 @@ hold blanks with double quotes.`,
 					return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
 				}
 			}
-			setChanged(c, body, map[string]any{"name": name, "window": window, "budget": budget, "endpoint": endpoint, "weight": weight})
+			maps.Copy(body, given(c, map[string]string{"item": ""}))
 			if len(items) > 0 {
 				list, err := parseItems(items)
 				if err != nil {
@@ -79,30 +79,19 @@ hold blanks with double quotes.`,
 				}
 				body["items"] = list
 			}
-			var raw json.RawMessage
-			if err := a.do(c.Context(), http.MethodPost, "/v1/profiles", body, &raw); err != nil {
-				return err
-			}
-			return a.printProfile(raw)
+			return showAs(c.Context(), a, http.MethodPost, "/v1/profiles", body, a.printProfile)
 		}}
 	f := c.Flags()
-	f.StringVar(&name, "name", "", "your name for the profile")
-	f.StringVar(&window, "window", "", "how long a round waits from a change or a prediction on, e.g. 10m or 3slots")
-	f.StringVar(&budget, "budget", "", "execution seconds that a slot spends at most on it, e.g. 2s")
-	f.StringVar(&endpoint, "endpoint", "", "endpoint of the queries (default: theirs)")
-	f.Float64Var(&weight, "weight", 1, "importance beside other profiles")
+	f.String("name", "", "your name for the profile")
+	f.String("window", "", "how long a round waits from a change or a prediction on, e.g. 10m or 3slots")
+	f.String("budget", "", "execution seconds that a slot spends at most on it, e.g. 2s")
+	f.String("endpoint", "", "endpoint of the queries (default: theirs)")
+	f.Float64("weight", 1, "importance beside other profiles")
 	f.StringArrayVar(&items, "item", nil, "a query and when it is wanted; may be given several times")
 	return c
 }
 
-func (a *api) printProfile(raw json.RawMessage) error {
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var p profileView
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
+func (a *api) printProfile(p profileView) error {
 	for _, x := range p.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: %s\n", x.Message)
 	}
@@ -123,63 +112,39 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 }
 
 func (a *api) profileList() *cobra.Command {
-	var endpoint, text string
 	c := &cobra.Command{Use: "list", Short: "List profiles", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			now := time.Now()
-			path := withParams("/v1/profiles", map[string]string{"endpoint": endpoint, "q": text})
-			return printTable(c.Context(), a, path, "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
+			return printTable(c.Context(), a, withGiven("/v1/profiles", c, nil), "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
 				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, now)}
 			})
 		}}
-	c.Flags().StringVar(&endpoint, "endpoint", "", "only this endpoint")
-	c.Flags().StringVar(&text, "q", "", "only where name or id holds this")
+	c.Flags().String("endpoint", "", "only this endpoint")
+	c.Flags().String("q", "", "only where name or id holds this")
 	return c
 }
 
 func (a *api) profileShow() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Show a profile", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var raw json.RawMessage
-			if err := a.do(c.Context(), http.MethodGet, "/v1/profiles/"+url.PathEscape(args[0]), nil, &raw); err != nil {
-				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, raw)
-			}
-			return printFields(a.w.Stdout, strings.NewReader(string(raw)), nil)
+			return showAs(c.Context(), a, http.MethodGet, profilePath(args[0]), nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
 		}}
 }
 
 func (a *api) profileSet() *cobra.Command {
-	var name, budget string
-	var weight float64
 	c := &cobra.Command{Use: "set ID", Short: "Edit name, budget or weight", Args: cobra.ExactArgs(1),
 		Example: "  freshet profile set oil --weight 3 --budget 4s",
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{}
-			setChanged(c, body, map[string]any{"name": name, "budget": budget, "weight": weight})
+			body := given(c, nil)
 			if len(body) == 0 {
 				return cli.UsageErrorf("nothing to set: give --name, --budget or --weight")
 			}
-			return a.change(c.Context(), http.MethodPatch, "/v1/profiles/"+url.PathEscape(args[0]), body, args[0], "edited")
+			return a.change(c.Context(), http.MethodPatch, profilePath(args[0]), body, args[0], "edited")
 		}}
-	c.Flags().StringVar(&name, "name", "", "your name for the profile")
-	c.Flags().StringVar(&budget, "budget", "", "execution seconds that a slot spends at most on it; 0s for no bound")
-	c.Flags().Float64Var(&weight, "weight", 1, "importance beside other profiles")
+	c.Flags().String("name", "", "your name for the profile")
+	c.Flags().String("budget", "", "execution seconds that a slot spends at most on it; 0s for no bound")
+	c.Flags().Float64("weight", 1, "importance beside other profiles")
 	return c
-}
-
-func (a *api) profileRemove() *cobra.Command {
-	return &cobra.Command{Use: "rm ID...", Short: "End profiles; their captures go with them, their queries stay", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			for _, ref := range args {
-				if err := a.change(c.Context(), http.MethodDelete, "/v1/profiles/"+url.PathEscape(ref), nil, ref, "ended"); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
 }
 
 // A roundView holds the members of a round that the commands print.
@@ -203,13 +168,12 @@ type roundView struct {
 }
 
 func (a *api) profileCaptures() *cobra.Command {
-	var state string
 	var most int
 	c := &cobra.Command{Use: "captures ID", Short: "Show a profile's rounds, newest first: captured, expired and open ones", Args: cobra.ExactArgs(1),
 		Example: "  freshet profile captures oil\n  freshet profile captures oil --state expired --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			shown := 0
-			path := withParams("/v1/profiles/"+url.PathEscape(args[0])+"/captures", map[string]string{"state": state})
+			path := withGiven(profilePath(args[0])+"/captures", c, map[string]string{"most": ""})
 			err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
 				if shown++; most > 0 && shown > most {
 					return errEnough
@@ -221,7 +185,7 @@ func (a *api) profileCaptures() *cobra.Command {
 			}
 			return err
 		}}
-	c.Flags().StringVar(&state, "state", "", "only this state: open, captured, expired")
+	c.Flags().String("state", "", "only this state: open, captured, expired")
 	c.Flags().IntVar(&most, "most", 20, "how many rounds to show, 0 for all")
 	return c
 }

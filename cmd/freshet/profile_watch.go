@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ func (a *api) profileWatch() *cobra.Command {
 that applications use: cut connections are reopened and continue after the last
 capture printed. With --json each event is one object a line: event, id, data.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			v := &captureWatch{api: a, path: "/v1/profiles/" + url.PathEscape(args[0]) + "/captures", printed: map[uint64]bool{}}
+			v := &captureWatch{api: a, path: profilePath(args[0]) + "/captures", printed: map[uint64]bool{}}
 			return v.run(c.Context())
 		}}
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -98,25 +96,16 @@ func queryCommand(w *cli.Env) *cobra.Command {
 
 // act applies a verb to a query and reports the outcome.
 func (a *api) act(ctx context.Context, ref, verb, done string) error {
-	var raw json.RawMessage
-	if err := a.do(ctx, http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+verb, nil, &raw); err != nil {
+	return showAs(ctx, a, http.MethodPost, below("/v1/queries", "/"+verb)(ref), nil, func(q queryView) error {
+		switch by := q.Paused.By; {
+		case verb == "pause" && by == "":
+			done = "paused for you; other holders want it to run"
+		case verb == "resume" && by != "":
+			done = "is still paused by " + by
+		}
+		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
 		return err
-	}
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var q queryView
-	if err := json.Unmarshal(raw, &q); err != nil {
-		return err
-	}
-	switch by := q.Paused.By; {
-	case verb == "pause" && by == "":
-		done = "paused for you; other holders want it to run"
-	case verb == "resume" && by != "":
-		done = "is still paused by " + by
-	}
-	_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
-	return err
+	})
 }
 
 // readQuery reads the query text from a file, or from standard input for "-".
@@ -138,10 +127,6 @@ func (a *api) readQuery(path string) (string, error) {
 }
 
 func (a *api) queryAdd() *cobra.Command {
-	var name, endpoint, maxStaleness, minInterval string
-	var tags, defaultGraphs, namedGraphs []string
-	var weight float64
-	var ordered, public, replace, alone bool
 	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
 		Long: `Registers the query and prints its id. A name belongs to one of your queries: for another
 text of the same name use --replace, which moves the name to the new query and releases your
@@ -152,46 +137,27 @@ registration of the old one. The new query begins a history of its own.`,
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"query": text}
-			setChanged(c, body, map[string]any{
-				"endpoint": endpoint, "name": name, "weight": weight, "ordered": ordered, "public": public, "replace": replace, "alone": alone,
-				"max-staleness": maxStaleness, "min-interval": minInterval,
-			})
-			for member, list := range map[string][]string{"tags": tags, "default_graph_uri": defaultGraphs, "named_graph_uri": namedGraphs} {
-				if list != nil {
-					body[member] = list
-				}
-			}
-			var q json.RawMessage
-			if err := a.do(c.Context(), http.MethodPost, "/v1/queries", body, &q); err != nil {
-				return err
-			}
-			return a.printAdded(q)
+			body := given(c, map[string]string{"tag": "tags", "default-graph": "default_graph_uri", "named-graph": "named_graph_uri"})
+			body["query"] = text
+			return showAs(c.Context(), a, http.MethodPost, "/v1/queries", body, a.printAdded)
 		}}
 	f := c.Flags()
-	f.StringVar(&endpoint, "endpoint", "", "endpoint to ask (default: the server's default, or the only one)")
-	f.StringVar(&name, "name", "", "your name for the query")
-	f.StringSliceVar(&tags, "tag", nil, "tag; may be given several times")
-	f.Float64Var(&weight, "weight", 1, "importance beside other queries")
-	f.StringVar(&maxStaleness, "max-staleness", "", "how old the result may become, e.g. 10m")
-	f.StringVar(&minInterval, "min-interval", "", "least time between two executions, e.g. 1m")
-	f.BoolVar(&ordered, "ordered", false, "watch the order of rows too (default: as ORDER BY says)")
-	f.BoolVar(&alone, "alone", false, "never ask it in one request with other queries")
-	f.BoolVar(&public, "public", false, "let anybody read the results")
-	f.BoolVar(&replace, "replace", false, "take the name from your other query of that name, and release that one")
-	f.StringArrayVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")
-	f.StringArrayVar(&namedGraphs, "named-graph", nil, "named graph IRI; may be given several times")
+	f.String("endpoint", "", "endpoint to ask (default: the server's default, or the only one)")
+	f.String("name", "", "your name for the query")
+	f.StringSlice("tag", nil, "tag; may be given several times")
+	f.Float64("weight", 1, "importance beside other queries")
+	f.String("max-staleness", "", "how old the result may become, e.g. 10m")
+	f.String("min-interval", "", "least time between two executions, e.g. 1m")
+	f.Bool("ordered", false, "watch the order of rows too (default: as ORDER BY says)")
+	f.Bool("alone", false, "never ask it in one request with other queries")
+	f.Bool("public", false, "let anybody read the results")
+	f.Bool("replace", false, "take the name from your other query of that name, and release that one")
+	f.StringArray("default-graph", nil, "default graph IRI; may be given several times")
+	f.StringArray("named-graph", nil, "named graph IRI; may be given several times")
 	return c
 }
 
-func (a *api) printAdded(raw json.RawMessage) error {
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var q queryView
-	if err := json.Unmarshal(raw, &q); err != nil {
-		return err
-	}
+func (a *api) printAdded(q queryView) error {
 	for _, x := range q.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: line %d: %s\n", x.Line, x.Message)
 	}
@@ -200,20 +166,18 @@ func (a *api) printAdded(raw json.RawMessage) error {
 }
 
 func (a *api) queryList() *cobra.Command {
-	var endpoint, state, tag, text string
 	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			path := withParams("/v1/queries", map[string]string{"endpoint": endpoint, "state": state, "tag": tag, "q": text})
 			now := time.Now()
-			return printTable(c.Context(), a, path, "queries", "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY", func(q queryView) []any {
+			return printTable(c.Context(), a, withGiven("/v1/queries", c, nil), "queries", "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY", func(q queryView) []any {
 				return []any{q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.why()}
 			})
 		}}
 	f := c.Flags()
-	f.StringVar(&endpoint, "endpoint", "", "only this endpoint")
-	f.StringVar(&state, "state", "", "only this state: new, live, stale, failing, paused, idle")
-	f.StringVar(&tag, "tag", "", "only this tag")
-	f.StringVar(&text, "q", "", "only where name, id or text holds this")
+	f.String("endpoint", "", "only this endpoint")
+	f.String("state", "", "only this state: new, live, stale, failing, paused, idle")
+	f.String("tag", "", "only this tag")
+	f.String("q", "", "only where name, id or text holds this")
 	return c
 }
 
@@ -222,23 +186,20 @@ func (a *api) queryShow() *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a query, its result or why it ran", Args: cobra.ExactArgs(1),
 		Example: "  freshet query show types --results\n  freshet query show types --explain",
 		RunE: func(c *cobra.Command, args []string) error {
-			path := "/v1/queries/" + url.PathEscape(args[0])
-			if results {
-				path += "/results"
-			}
+			path := below("/v1/queries", "")(args[0])
 			if explain {
 				path += "/explain"
 			}
-			resp, err := a.send(c.Context(), http.MethodGet, path, "", nil)
+			if !results {
+				return showAs(c.Context(), a, http.MethodGet, path, nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
+			}
+			resp, err := a.send(c.Context(), http.MethodGet, path+"/results", "", nil)
 			if err != nil {
 				return err
 			}
 			defer resp.Body.Close()
-			if results || a.asJSON {
-				_, err = io.Copy(a.w.Stdout, resp.Body)
-				return err
-			}
-			return printFields(a.w.Stdout, resp.Body, nil)
+			_, err = io.Copy(a.w.Stdout, resp.Body)
+			return err
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
 	c.Flags().BoolVar(&explain, "explain", false, "say why it ran or not, and when it runs next")
@@ -247,7 +208,6 @@ func (a *api) queryShow() *cobra.Command {
 }
 
 func (a *api) queryValidate() *cobra.Command {
-	var endpoint string
 	var try bool
 	c := &cobra.Command{Use: "validate FILE", Short: "Say whether a query can be watched and what will surprise", Args: cobra.ExactArgs(1),
 		Long: `Says what a registration of the query in FILE (- for standard input) would
@@ -262,17 +222,15 @@ complete.`,
 			if try {
 				path += "?run=1"
 			}
-			body := map[string]any{"query": text}
-			if endpoint != "" {
-				body["endpoint"] = endpoint
-			}
+			body := given(c, map[string]string{"run": ""})
+			body["query"] = text
 			var raw json.RawMessage
 			if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {
 				return err
 			}
 			return a.printAnalysis(raw)
 		}}
-	c.Flags().StringVar(&endpoint, "endpoint", "", "endpoint to ask")
+	c.Flags().String("endpoint", "", "endpoint to ask")
 	c.Flags().BoolVar(&try, "run", false, "execute it once and show the first rows")
 	return c
 }
@@ -302,7 +260,7 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 		}
 		return v.Run.problem()
 	}
-	if err := printFields(a.w.Stdout, bytes.NewReader(raw), nil, "warnings", "run"); err != nil {
+	if err := printFields(a.w.Stdout, raw, nil, "warnings", "run"); err != nil {
 		return err
 	}
 	for _, x := range v.Warnings {
@@ -356,19 +314,12 @@ func (t *trial) printRows(w io.Writer) error {
 
 func (a *api) queryRemove() *cobra.Command {
 	var force bool
-	c := &cobra.Command{Use: "rm ID...", Short: "Release your registration; the query ends with its last registration", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			for _, ref := range args {
-				path := "/v1/queries/" + url.PathEscape(ref)
-				if force {
-					path += "?force=1"
-				}
-				if err := a.change(c.Context(), http.MethodDelete, path, nil, ref, "released"); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
+	c := a.changeEach("rm ID...", "Release your registration; the query ends with its last registration", http.MethodDelete, func(ref string) string {
+		if force {
+			return below("/v1/queries", "?force=1")(ref)
+		}
+		return below("/v1/queries", "")(ref)
+	}, "released")
 	c.Flags().BoolVar(&force, "force", false, "end it for all holders (admin)")
 	return c
 }

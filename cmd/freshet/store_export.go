@@ -60,32 +60,30 @@ func export(db *store.DB, put func(exported) error) error {
 			return err
 		}
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		var page []registry.ListedQuery
-		if page, cursor, err = db.List(registry.QueryFilter{}, cursor, 500); err != nil {
-			return err
-		}
-		for _, item := range page {
-			if err := put(exported{Query: &item.Query}); err != nil {
-				return err
-			}
-		}
+	err = eachPage(func(cursor string) ([]registry.ListedQuery, string, error) {
+		return db.List(registry.QueryFilter{}, cursor, 500)
+	}, func(q registry.ListedQuery) error { return put(exported{Query: &q.Query}) })
+	if err != nil {
+		return err
 	}
-	return exportProfiles(db, put)
+	return eachPage(func(cursor string) ([]registry.ListedProfile, string, error) {
+		return db.ListProfiles(registry.ProfileFilter{}, cursor, 500)
+	}, func(p registry.ListedProfile) error { return put(exported{Profile: &p.Profile}) })
 }
 
-func exportProfiles(db *store.DB, put func(exported) error) error {
+// eachPage calls visit for every member of the pages that list returns.
+func eachPage[T any](list func(cursor string) (page []T, next string, err error), visit func(T) error) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		var page []registry.ListedProfile
-		var err error
-		if page, cursor, err = db.ListProfiles(registry.ProfileFilter{}, cursor, 500); err != nil {
+		page, next, err := list(cursor)
+		if err != nil {
 			return err
 		}
-		for _, item := range page {
-			if err := put(exported{Profile: &item.Profile}); err != nil {
+		for _, x := range page {
+			if err := visit(x); err != nil {
 				return err
 			}
 		}
+		cursor = next
 	}
 	return nil
 }
@@ -187,14 +185,7 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 func (r exported) store(db *store.DB) error {
 	switch {
 	case r.Endpoint != nil:
-		_, err := db.EditEndpoint(r.Endpoint.Name, func(c *registry.Configured, found bool) error {
-			if found {
-				return errThere
-			}
-			c.Endpoint = *r.Endpoint
-			return nil
-		})
-		return err
+		return addNew(db.EditEndpoint, r.Endpoint.Name, registry.Configured{Endpoint: *r.Endpoint})
 	case r.Token != nil:
 		if err := registry.CheckTokenName(r.Token.Name); err != nil {
 			return fmt.Errorf("%w: %w", errLine, err)
@@ -205,23 +196,21 @@ func (r exported) store(db *store.DB) error {
 		if err != nil {
 			return err
 		}
-		_, err = db.EditQuery(fresh.ID, func(q *registry.Query, found bool) error {
-			if found {
-				return errThere
-			}
-			*q = fresh
-			return nil
-		})
-		return err
+		return addNew(db.EditQuery, fresh.ID, fresh)
 	case r.Profile != nil:
-		_, err := db.EditProfile(r.Profile.ID, func(p *registry.Profile, found bool) error {
-			if found {
-				return errThere
-			}
-			*p = *r.Profile
-			return nil
-		})
-		return err
+		return addNew(db.EditProfile, r.Profile.ID, *r.Profile)
 	}
 	return fmt.Errorf("%w: neither endpoint, token, query nor profile", errLine)
+}
+
+// addNew stores an object unless its key is taken.
+func addNew[T, R any](edit func(key string, do func(x *T, found bool) error) (R, error), key string, fresh T) error {
+	_, err := edit(key, func(x *T, found bool) error {
+		if found {
+			return errThere
+		}
+		*x = fresh
+		return nil
+	})
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,59 +84,35 @@ func subscriptionCommand(w *cli.Env) *cobra.Command {
 stream (sse) or SEPA. An admin sees all, others their own.`,
 		Example: "  freshet subscription list --state disabled\n  freshet subscription show wh_4kq…\n  freshet subscription pause live_2xr…\n  freshet subscription drop wh_4kq…"}
 	a.flags(c)
-	c.AddCommand(a.subscriptionList(), a.subscriptionShow())
-	for _, v := range []struct{ name, short, done string }{
-		{"pause", "Let the changes wait in the log (of a connection: as long as it lasts)", "paused"},
-		{"resume", "Undo a pause, or being disabled", "resumed"},
-		{"drop", "End it, and tell the subscriber so where its way out can", "dropped"},
-	} {
-		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				for _, id := range args {
-					method, path := http.MethodPost, "/v1/subscriptions/"+url.PathEscape(id)
-					if v.name == "drop" {
-						method = http.MethodDelete
-					} else {
-						path += "/" + v.name
-					}
-					if err := a.change(c.Context(), method, path, nil, id, v.done); err != nil {
-						return err
-					}
-				}
-				return nil
-			}})
-	}
+	c.AddCommand(a.subscriptionList(), a.subscriptionShow(),
+		a.changeEach("pause ID...", "Let the changes wait in the log (of a connection: as long as it lasts)", http.MethodPost, below("/v1/subscriptions", "/pause"), "paused"),
+		a.changeEach("resume ID...", "Undo a pause, or being disabled", http.MethodPost, below("/v1/subscriptions", "/resume"), "resumed"),
+		a.changeEach("drop ID...", "End it, and inform the subscriber where its protocol allows it", http.MethodDelete, below("/v1/subscriptions", ""), "dropped"))
 	return c
 }
 
 func (a *api) subscriptionList() *cobra.Command {
-	var way, state, query string
 	c := &cobra.Command{Use: "list", Short: "List subscriptions", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.listSubscriptions(c.Context(), withParams("/v1/subscriptions", map[string]string{"way": way, "state": state, "query": query}), "subscriptions")
+			return a.listSubscriptions(c.Context(), withGiven("/v1/subscriptions", c, nil), "subscriptions")
 		}}
-	c.Flags().StringVar(&way, "way", "", "only this way out: websub, webhook, websocket, sse, sepa")
-	c.Flags().StringVar(&state, "state", "", "only this state: pending, active, paused, disabled")
-	c.Flags().StringVar(&query, "query", "", "only of this query (its id)")
+	c.Flags().String("way", "", "only this way out: websub, webhook, websocket, sse, sepa")
+	c.Flags().String("state", "", "only this state: pending, active, paused, disabled")
+	c.Flags().String("query", "", "only of this query (its id)")
 	return c
 }
 
 func (a *api) subscriptionShow() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Print all that is known of one, as JSON", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var raw json.RawMessage
-			if err := a.do(c.Context(), http.MethodGet, "/v1/subscriptions/"+url.PathEscape(args[0]), nil, &raw); err != nil {
+			return showAs(c.Context(), a, http.MethodGet, below("/v1/subscriptions", "")(args[0]), nil, func(raw json.RawMessage) error {
+				var pretty bytes.Buffer
+				if err := json.Indent(&pretty, raw, "", "  "); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(a.w.Stdout, pretty.String())
 				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, raw)
-			}
-			var pretty bytes.Buffer
-			if err := json.Indent(&pretty, raw, "", "  "); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintln(a.w.Stdout, pretty.String())
-			return err
+			})
 		}}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -25,10 +24,7 @@ func tokenCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Manage tokens",
 		Example: "  freshet token add --local ops --role admin     the first one: prints what goes into the file\n  freshet token add shop --role app"}
 	a.flags(c)
-	c.AddCommand(a.tokenAdd(), a.tokenList(), &cobra.Command{Use: "rm NAME", Short: "Revoke a token", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.change(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, args[0], "is revoked")
-		}})
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.changeEach("rm NAME", "Revoke a token", http.MethodDelete, below("/v1/tokens", ""), "is revoked"))
 	return c
 }
 

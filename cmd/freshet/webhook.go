@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +15,8 @@ func webhookCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "webhook", Short: "Have changes sent to a URL, after Standard Webhooks",
 		Example: "  freshet webhook add --query prices https://shop.example.org/freshet\n  freshet webhook rotate wh_4kq… --grace 1h\n  freshet webhook replay wh_4kq…"}
 	a.flags(c)
-	c.AddCommand(a.webhookAdd(), a.webhookList(), a.webhookRotate(), a.webhookReplay(), &cobra.Command{
-		Use: "rm ID...", Short: "End a webhook", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			for _, id := range args {
-				if err := a.do(c.Context(), http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil); err != nil {
-					return err
-				}
-				fmt.Fprintf(w.Stderr, "%s is removed\n", id)
-			}
-			return nil
-		}})
+	c.AddCommand(a.webhookAdd(), a.webhookList(), a.webhookRotate(), a.webhookReplay(),
+		a.changeEach("rm ID...", "End a webhook", http.MethodDelete, below("/v1/webhooks", ""), "is removed"))
 	return c
 }
 
@@ -37,18 +27,14 @@ type hookView struct {
 }
 
 func (a *api) webhookAdd() *cobra.Command {
-	var name, query, tag, endpoint, filter, rate, secret string
+	var filter string
 	c := &cobra.Command{Use: "add URL", Short: "Register a webhook; its secret is shown once", Args: cobra.ExactArgs(1),
 		Long: `Registers a webhook and prints its id; the secret that its messages are signed
 with goes to standard error, once (with --json both are in the object). The URL
 is asked with a message of type webhook.verify until it answers 2xx.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{"url": args[0]}
-			for k, v := range map[string]string{"name": name, "query": query, "tag": tag, "endpoint": endpoint, "rate": rate, "secret": secret} {
-				if v != "" {
-					body[k] = v
-				}
-			}
+			body := given(c, map[string]string{"filter": ""})
+			body["url"] = args[0]
 			if filter != "" {
 				if !json.Valid([]byte(filter)) {
 					return cli.UsageErrorf("--filter: %q is not JSON", filter)
@@ -58,36 +44,27 @@ is asked with a message of type webhook.verify until it answers 2xx.`,
 			return a.printSecret(c, "/v1/webhooks", body, true)
 		}}
 	f := c.Flags()
-	f.StringVar(&name, "name", "", "your name for it")
-	f.StringVar(&query, "query", "", "id or name of the query (default: all queries)")
-	f.StringVar(&tag, "tag", "", "of all queries, those with this tag")
-	f.StringVar(&endpoint, "endpoint", "", "of all queries, those on this endpoint")
+	f.String("name", "", "your name for it")
+	f.String("query", "", "id or name of the query (default: all queries)")
+	f.String("tag", "", "of all queries, those with this tag")
+	f.String("endpoint", "", "of all queries, those on this endpoint")
 	f.StringVar(&filter, "filter", "", `what to send, as JSON, e.g. '{"min_rows":5}'`)
-	f.StringVar(&rate, "rate", "", "least time between two messages, e.g. 1m")
-	f.StringVar(&secret, "secret", "", "the secret, whsec_… (default: made up); visible to others on this machine")
+	f.String("rate", "", "least time between two messages, e.g. 1m")
+	f.String("secret", "", "the secret, whsec_… (default: made up); visible to others on this machine")
 	return c
 }
 
 // printSecret posts body and prints the secret in the answer, and the id if asked.
 func (a *api) printSecret(c *cobra.Command, path string, body any, id bool) error {
-	var raw json.RawMessage
-	if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {
+	return showAs(c.Context(), a, http.MethodPost, path, body, func(v hookView) error {
+		if !id {
+			_, err := fmt.Fprintln(a.w.Stdout, v.Secret)
+			return err
+		}
+		fmt.Fprintf(a.w.Stderr, "The secret is shown this once: %s\n", v.Secret)
+		_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 		return err
-	}
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var v hookView
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
-	}
-	if !id {
-		_, err := fmt.Fprintln(a.w.Stdout, v.Secret)
-		return err
-	}
-	fmt.Fprintf(a.w.Stderr, "The secret is shown this once: %s\n", v.Secret)
-	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
-	return err
+	})
 }
 
 func (a *api) webhookList() *cobra.Command {
@@ -98,39 +75,27 @@ func (a *api) webhookList() *cobra.Command {
 }
 
 func (a *api) webhookRotate() *cobra.Command {
-	var grace, secret string
 	c := &cobra.Command{Use: "rotate ID", Short: "Make a new secret and print it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]string{"grace": grace}
-			if secret != "" {
-				body["secret"] = secret
-			}
-			return a.printSecret(c, "/v1/webhooks/"+url.PathEscape(args[0])+"/rotate", body, false)
+			return a.printSecret(c, below("/v1/webhooks", "/rotate")(args[0]), given(c, nil), false)
 		}}
-	c.Flags().StringVar(&grace, "grace", "24h", "how long the old secret signs, too")
-	c.Flags().StringVar(&secret, "secret", "", "the secret, whsec_… (default: made up)")
+	c.Flags().String("grace", "24h", "how long the old secret signs, too")
+	c.Flags().String("secret", "", "the secret, whsec_… (default: made up)")
 	return c
 }
 
 func (a *api) webhookReplay() *cobra.Command {
-	var letter, after string
 	c := &cobra.Command{Use: "replay ID", Short: "Send dead letters, or all after a position, again", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]string{}
-			if letter != "" {
-				body["id"] = letter
-			}
-			if after != "" {
-				body["after"] = after
-			}
-			if err := a.do(c.Context(), http.MethodPost, "/v1/webhooks/"+url.PathEscape(args[0])+"/replay", body, nil); err != nil {
+			body := given(c, map[string]string{"message": "id"})
+			if err := a.do(c.Context(), http.MethodPost, below("/v1/webhooks", "/replay")(args[0]), body, nil); err != nil {
 				return err
 			}
 			fmt.Fprintln(a.w.Stderr, "they are sent next")
 			return nil
 		}}
-	c.Flags().StringVar(&letter, "message", "", "only this dead letter (msg_…)")
-	c.Flags().StringVar(&after, "after", "", "everything that changed after this position (epoch:number)")
+	c.Flags().String("message", "", "only this dead letter (msg_…)")
+	c.Flags().String("after", "", "everything that changed after this position (epoch:number)")
 	c.MarkFlagsMutuallyExclusive("message", "after")
 	return c
 }
