@@ -151,7 +151,11 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	}
 	v := c.ask(ctx, q, m, limit)
 	c.gate.release(v.sent)
-	c.health.end(pass, v)
+	judged := v
+	if q.Merged && v.down && (v.status != 0 || v.Outcome == registry.Timeout) {
+		judged.sent = false // the request may be the cause: its members alone tell
+	}
+	c.health.end(pass, judged)
 	if c.log.Enabled(ctx, slog.LevelDebug) {
 		c.log.Debug("executed", "query", q.ID, "outcome", string(v.Outcome), "elapsed", v.Elapsed,
 			"status", v.status, "error", v.Error)

@@ -90,7 +90,10 @@ func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 // The cost is proportional to the length of the body, whatever its content.
 func decode(f format, body []byte, q *registry.Query, o diff.Options) (res *diff.Result, n int, err error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	o.Ordered, o.OrderKeys = q.Ordered, q.OrderKeys
+	o.Ordered, o.OrderKeys, o.KeepLabels = q.Ordered, q.OrderKeys, q.Merged
+	if q.Merged && o.MaxVars > 0 {
+		o.MaxVars++ // the number of the member
+	}
 	if q.Form.Graph() {
 		o.MaxRows = 0
 	}

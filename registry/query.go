@@ -31,6 +31,9 @@ type Query struct {
 	// Refreshes counts the requests to run in the next slot. One is pending while
 	// the scheduler has served fewer.
 	Refreshes uint64 `json:"refreshes,omitempty"`
+	// Merged marks the query of a request for several registered queries. It is not
+	// registered itself.
+	Merged bool `json:"-"`
 }
 
 // A Warning says what may surprise about a query.

@@ -13,7 +13,7 @@ func TestRulesAreNeeded(t *testing.T) {
 	e := engine(t, "")
 	for _, c := range []struct {
 		rule        Reason
-		query, data string // C stands for the constant that differs
+		query, data string // C is the constant that differs
 	}{
 		{Limit, "SELECT ?o { C :p ?o } LIMIT 1", ":a :p 1 . :b :p 2"},
 		{Limit, "SELECT ?o { C :p ?o } ORDER BY ?o OFFSET 1", ":a :p 1, 2 . :b :p 1, 2"},
