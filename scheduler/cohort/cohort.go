@@ -1,0 +1,265 @@
+package cohort
+
+import (
+	"math"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Kind is a way to ask.
+type Kind string
+
+// The kinds of requests.
+const (
+	Single Kind = "single" // one query
+	Values Kind = "values" // a merged query for the complete results of several
+	Probe  Kind = "probe"  // a merged query for digests of several results
+)
+
+// Kinds lists the kinds.
+func Kinds() []Kind { return []Kind{Single, Values, Probe} }
+
+const (
+	// MaxMembers is the largest number of members of a request.
+	MaxMembers = 256
+	// MaxProofs is how many probes in a row may confirm a result before it is asked
+	// for in full.
+	MaxProofs = 31
+
+	firstMembers = 16
+	goodToGrow   = 8 // good requests before a limit doubles that a failure has set
+	trialEvery   = 32
+	auditEvery   = 100
+	auditWithin  = time.Hour
+	offFor       = 24 * time.Hour
+)
+
+// A Cohort holds what is known about the queries of one template at one endpoint.
+type Cohort struct {
+	Template string // its id
+	Probes   bool   // a probe can confirm results of the template
+
+	single    average
+	merged    map[Kind]*merging
+	rows      average // of a member
+	turn      uint64
+	answers   int // merged answers since the last audit
+	audited   time.Time
+	off       time.Time
+	audits    uint64
+	different uint64
+	asks      map[Kind]uint64
+	members   map[Kind]uint64
+	last      Kind
+}
+
+// merging is what is known about one kind of merged requests.
+type merging struct {
+	costs costs
+	per   average // seconds per confirmed member
+	limit int     // members of a request at most
+	good  int     // requests of that size since the limit was set
+	wary  bool    // a request has failed
+}
+
+// New returns a cohort without experience.
+func New(template string, probes bool) *Cohort {
+	return &Cohort{
+		Template: template, Probes: probes, asks: map[Kind]uint64{}, members: map[Kind]uint64{}, last: Single,
+		merged: map[Kind]*merging{Values: {limit: firstMembers}, Probe: {limit: firstMembers}},
+	}
+}
+
+// Next returns how the next request asks, and for how many members at most. merge is
+// the setting of the endpoint.
+func (c *Cohort) Next(now time.Time, merge string) (k Kind, members int) {
+	if merge == registry.MergeOff || merge == "" || now.Before(c.off) {
+		return Single, 1
+	}
+	turn := c.turn
+	c.turn++
+	k = c.choose(merge, turn)
+	if k == Single {
+		return Single, 1
+	}
+	members = c.merged[k].limit
+	if members < 2 {
+		if turn%trialEvery != trialEvery-1 {
+			return Single, 1
+		}
+		members = 2
+	}
+	return k, members
+}
+
+func (c *Cohort) choose(merge string, turn uint64) Kind {
+	switch {
+	case merge == registry.MergeProbe && c.Probes:
+		return Probe
+	case merge != registry.MergeAuto:
+		return Values
+	}
+	kinds := []Kind{Values, Probe, Single}
+	if !c.Probes {
+		kinds = []Kind{Values, Single}
+	}
+	for _, k := range kinds {
+		if math.IsInf(c.perMember(k), 1) && c.asks[k] == 0 {
+			return k
+		}
+	}
+	if turn%trialEvery == trialEvery-1 {
+		return kinds[turn/trialEvery%uint64(len(kinds))]
+	}
+	best, least := Values, math.Inf(1)
+	for _, k := range kinds {
+		if per := c.perMember(k); per < least {
+			best, least = k, per
+		}
+	}
+	return best
+}
+
+// perMember is the seconds per confirmed member, infinite if they are not known.
+func (c *Cohort) perMember(k Kind) float64 {
+	a := &c.single
+	if k != Single {
+		a = &c.merged[k].per
+	}
+	if a.n == 0 {
+		return math.Inf(1)
+	}
+	return a.value
+}
+
+// MeanRows is the expected number of rows of a member that has no result yet.
+func (c *Cohort) MeanRows() int { return max(1, int(math.Ceil(c.rows.value))) }
+
+// Costs returns the expected seconds of a request: a, b per member, c per row.
+func (c *Cohort) Costs(k Kind) (a, b, perRow float64) {
+	if k == Single {
+		return c.single.value, 0, 0
+	}
+	if m := c.merged[k]; m.costs.n > 0 {
+		return m.costs.coefficients()
+	}
+	one := c.single.value
+	if c.single.n == 0 {
+		one = unknownCost
+	}
+	return one, one / 2, 0
+}
+
+// unknownCost is the expected time of a request of which nothing is known, in seconds.
+const unknownCost = 0.02
+
+// Asked adds a complete request for members with rows in total. confirmed is the number
+// of members whose results are known since.
+func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration) {
+	c.count(k, members)
+	seconds := took.Seconds()
+	if k == Single {
+		c.single.add(seconds)
+		c.rows.add(float64(rows))
+		return
+	}
+	m := c.merged[k]
+	m.costs.learn(members, rows, seconds)
+	m.per.add(seconds / float64(max(1, confirmed)))
+	if k == Values {
+		c.rows.add(float64(rows) / float64(members))
+	}
+	if members < m.limit {
+		return
+	}
+	m.good++
+	if !m.wary || m.good >= goodToGrow {
+		m.limit, m.good = min(MaxMembers, 2*max(m.limit, members)), 0
+	}
+}
+
+// Failed adds a request that says nothing about its members.
+func (c *Cohort) Failed(k Kind, members int) {
+	c.count(k, members)
+	if k != Single {
+		m := c.merged[k]
+		m.limit, m.good, m.wary = max(1, members/2), 0, true
+	}
+}
+
+func (c *Cohort) count(k Kind, members int) {
+	c.asks[k]++
+	c.members[k] += uint64(members)
+	c.last = k
+}
+
+// Shares divides the time of a request among its members by their rows.
+func (c *Cohort) Shares(k Kind, rows []int, took time.Duration) []time.Duration {
+	a, b, perRow := c.Costs(k)
+	weights, sum := make([]float64, len(rows)), 0.0
+	for i, r := range rows {
+		weights[i] = a/float64(len(rows)) + b + perRow*float64(r) + 1e-12
+		sum += weights[i]
+	}
+	shares, left := make([]time.Duration, len(rows)), took
+	for i, w := range weights {
+		shares[i] = min(left, time.Duration(float64(took)*w/sum))
+		left -= shares[i]
+	}
+	if len(shares) > 0 {
+		shares[0] += left
+	}
+	return shares
+}
+
+// Audits returns how many members of a complete merged request are to be audited.
+func (c *Cohort) Audits(now time.Time, members int) int {
+	c.answers += members
+	n := c.answers / auditEvery
+	if n == 0 && (c.audited.IsZero() || now.Sub(c.audited) >= auditWithin || now.Before(c.audited)) {
+		n = 1
+	}
+	if n > 0 {
+		c.answers %= auditEvery
+		c.audited = now
+	}
+	return min(n, members)
+}
+
+// Audited adds the result of an audit. A difference switches merging off for a day.
+func (c *Cohort) Audited(now time.Time, same bool) {
+	c.audits++
+	if !same {
+		c.different++
+		c.off = now.Add(offFor)
+	}
+}
+
+// A Snapshot describes a cohort.
+type Snapshot struct {
+	Template  string          `json:"template"`
+	Members   int             `json:"members"`
+	Kind      Kind            `json:"kind"` // the one in use
+	A         float64         `json:"a"`    // seconds of a request of that kind
+	B         float64         `json:"b"`    // seconds per member
+	C         float64         `json:"c"`    // seconds per row
+	Asks      map[Kind]uint64 `json:"asks"`
+	Asked     map[Kind]uint64 `json:"asked_members"`
+	Audits    uint64          `json:"audits"`
+	Different uint64          `json:"audit_failures"`
+	OffUntil  time.Time       `json:"off_until,omitzero"`
+}
+
+// Snapshot describes the cohort at a time.
+func (c *Cohort) Snapshot(now time.Time) Snapshot {
+	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Audits: c.audits, Different: c.different}
+	for _, k := range Kinds() {
+		s.Asks[k], s.Asked[k] = c.asks[k], c.members[k]
+	}
+	s.A, s.B, s.C = c.Costs(c.last)
+	if now.Before(c.off) {
+		s.OffUntil = c.off
+	}
+	return s
+}

@@ -1,0 +1,113 @@
+package cohort
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// The model finds the costs of an endpoint, also when they change.
+func TestCostsAreLearnt(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 0))
+	c := New("t_1", true)
+	for _, want := range [][3]float64{{0.010, 0.0002, 0.00001}, {0.002, 0.001, 0.00005}} {
+		for range 400 {
+			m, rows := 1+r.IntN(200), r.IntN(3000)
+			seconds := (want[0] + want[1]*float64(m) + want[2]*float64(rows)) * (0.9 + 0.2*r.Float64())
+			c.Asked(Values, m, rows, m, time.Duration(seconds*1e9))
+		}
+		a, b, perRow := c.Costs(Values)
+		got, exact := a+100*b+1000*perRow, want[0]+100*want[1]+1000*want[2]
+		if math.Abs(got-exact) > 0.15*exact {
+			t.Errorf("100 members with 1000 rows cost %g, not %g (a %g, b %g, c %g)", got, exact, a, b, perRow)
+		}
+	}
+}
+
+// Each endpoint gets the kind that is cheapest there.
+func TestCheapestKindIsChosen(t *testing.T) {
+	for _, cost := range []map[Kind]time.Duration{
+		{Single: 10, Values: 2, Probe: 1}, {Single: 10, Values: 1, Probe: 2}, {Single: 1, Values: 3, Probe: 5},
+	} {
+		c, used := New("t_1", true), map[Kind]int{}
+		best := Single
+		for k, v := range cost {
+			if v < cost[best] {
+				best = k
+			}
+		}
+		for range 1000 {
+			k, n := c.Next(noon, registry.MergeAuto)
+			used[k]++
+			c.Asked(k, n, n, n, cost[k]*time.Millisecond*time.Duration(n))
+		}
+		if used[best] < 900 || len(used) != 3 {
+			t.Errorf("costs %v: used %v", cost, used)
+		}
+	}
+}
+
+// A failure halves the number of members down to one, and good requests restore it.
+func TestFailureHalves(t *testing.T) {
+	c := New("t_1", false)
+	size := func() int { _, n := c.Next(noon, registry.MergeValues); return n }
+	for n := size(); n > 1; n = size() {
+		c.Failed(Values, n)
+		if next := c.merged[Values].limit; next != n/2 {
+			t.Fatalf("%d members after a failure with %d", next, n)
+		}
+	}
+	for range 10_000 {
+		k, n := c.Next(noon, registry.MergeValues)
+		c.Asked(k, n, n, n, time.Millisecond)
+	}
+	if n := c.merged[Values].limit; n != MaxMembers {
+		t.Errorf("%d members after many good requests", n)
+	}
+}
+
+// One answer in a hundred is audited, and at least one an hour. A difference switches
+// merging off for a day.
+func TestAudits(t *testing.T) {
+	c, now, audits := New("t_1", false), noon, 0
+	for range 100 {
+		audits += c.Audits(now, 50)
+		now = now.Add(time.Second)
+	}
+	if audits < 50 || audits > 52 {
+		t.Errorf("%d audits of 5000 answers", audits)
+	}
+	c.Audits(now, 1)
+	if n := c.Audits(now.Add(time.Hour), 1); n != 1 {
+		t.Errorf("%d audits after an hour", n)
+	}
+	c.Audited(now, true)
+	if k, _ := c.Next(now, registry.MergeValues); k != Values {
+		t.Errorf("%s after a good audit", k)
+	}
+	c.Audited(now, false)
+	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues); k != Single {
+		t.Errorf("%s after a difference", k)
+	}
+	if k, _ := c.Next(now.Add(25*time.Hour), registry.MergeValues); k != Values {
+		t.Errorf("%s a day after a difference", k)
+	}
+}
+
+// The shares of the members add up to the time of the request, and grow with the rows.
+func TestShares(t *testing.T) {
+	c := New("t_1", false)
+	for i := range 100 {
+		rows := 7 * i % 50 * 10
+		c.Asked(Values, 1+i%20, rows, 1, time.Duration(1+i%20+rows)*time.Millisecond)
+	}
+	got := c.Shares(Values, []int{0, 1, 100}, time.Second)
+	if got[0]+got[1]+got[2] != time.Second || got[0] >= got[1] || got[1] >= got[2] {
+		t.Errorf("shares %v", got)
+	}
+}
