@@ -66,6 +66,7 @@ func (w *budgetTimer) end() {
 // A request is a running execution on its way to the endpoint.
 type request struct {
 	*plan.Execution
+	ask  *ask // nil for a single query
 	stop func()
 	took atomic.Int64 // its time in nanoseconds, at least 1; 0 until it is over
 }

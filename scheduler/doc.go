@@ -27,6 +27,21 @@
 // budget. The ledger knows what they may use before they use it. Policies count slots and
 // see at most one sample of a query in each.
 //
+// # Merged requests
+//
+// If the endpoint's setting merge allows it, a query that starts brings others along
+// that differ from it in constants only: its cohort's eligible queries, those asked
+// longest ago first. One request asks for all of them, for their rows or only for
+// digests (a probe). Budget, limit and gap are those of the request as a whole, and its
+// time is divided among its members. The members' outcomes are committed in one
+// transaction. Package cohort learns what pays.
+//
+// A merged answer that is not complete says nothing about any member and nothing about
+// the endpoint's health. A query that a probe does not confirm is asked in full, in the
+// same slot if the budget allows it. One in a hundred merged answers is held back, and
+// the query is asked alone (an audit). If that shows a difference twice, with the same
+// two answers, the template's queries are asked alone for a day.
+//
 // # Profiles
 //
 // A profile's rounds are complex execution intervals: one interval for each of

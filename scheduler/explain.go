@@ -26,6 +26,7 @@ type Explanation struct {
 	Why        string             `json:"why"`      // one sentence for readers
 	Code       string             `json:"code"`     // the reason as a word: a constant Code… here or in package plan, or a tier
 	LastRun    policy.Run         `json:"last_run"`
+	LastAsk    *LastAsk           `json:"last_ask,omitempty"` // nil if merging is off or it has not run since the start
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
@@ -111,6 +112,7 @@ func (l *Loop) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
+	x.LastAsk = lastAsk(c)
 	x.NextDue = l.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}

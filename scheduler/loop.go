@@ -53,18 +53,19 @@ const DefaultGrace = 10 * time.Second
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.
 type Loop struct {
-	ledger   Ledger
-	writable func() error
-	clock    Clock
-	wake     func([]Note)
-	log      *slog.Logger
-	limiter  limiter
-	ticks    chan tick
-	hinted   chan struct{} // hints have marked queries
-	reconf   chan struct{} // settings changed: recompute the next grid time
-	finished chan struct{} // closed when Run has returned; trial runs may continue
-	up       chan struct{} // closed when the ledger has been read for the first time
-	trials   sync.WaitGroup
+	ledger    Ledger
+	writable  func() error
+	clock     Clock
+	wake      func([]Note)
+	log       *slog.Logger
+	limiter   limiter
+	templates templates
+	ticks     chan tick
+	hinted    chan struct{} // hints have marked queries
+	reconf    chan struct{} // settings changed: recompute the next grid time
+	finished  chan struct{} // closed when Run has returned; trial runs may continue
+	up        chan struct{} // closed when the ledger has been read for the first time
+	trials    sync.WaitGroup
 
 	// handover is held from when an answer is accepted until, if it changes something,
 	// it is committed, so that no answer of a replaced client is accepted. It is also
@@ -93,6 +94,8 @@ type Loop struct {
 	halted     error           // why no slot begins, nil if slots do
 	health     registry.Health // as recorded
 	streak     streak
+	asked      Asked
+	audits     audits
 	merging    bool           // news from the ledger is being merged into the plan
 	late       *registry.Hint // a hint that came during the merge; it also applies to queries merged after it
 }
@@ -132,7 +135,7 @@ func NewLoop(c Config) (*Loop, error) {
 		mu: newLock(), handover: newLock(),
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
-		set: set,
+		set: set, audits: audits{},
 	}
 	if l.clock == nil {
 		l.clock = SystemClock{}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -280,6 +281,24 @@ func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 		return Explanation{}, err
 	}
 	return l.Explain(query)
+}
+
+// Templates describes how the queries of an endpoint are asked; see Loop.Templates.
+func (m *Manager) Templates(endpoint string) ([]cohort.Snapshot, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return l.Templates(), nil
+}
+
+// Asked returns the requests of an endpoint since the start.
+func (m *Manager) Asked(endpoint string) (Asked, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return Asked{}, err
+	}
+	return l.Asked(), nil
 }
 
 // InForce returns the current settings of an endpoint, including defaults, and the

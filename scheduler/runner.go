@@ -87,6 +87,9 @@ func (r *runner) start() (blocked bool) {
 		r.acquired = true
 		r.l.mu.Lock()
 		x := r.budget.Next(now)
+		if x != nil {
+			r.l.countAsk(x)
+		}
 		r.l.mu.Unlock()
 		r.acquired = false
 		if x == nil {
@@ -130,6 +133,11 @@ func (r *runner) launch(x *plan.Execution) {
 	if r.offGrid != nil {
 		r.slot.OffGrid.Run++
 	} else {
+		r.slot.Asks++
+		if len(x.Riders()) > 0 {
+			r.launchAsk(ctx, y)
+			return
+		}
 		r.slot.Run++
 	}
 	if x.Tier() == plan.TierInterval {
@@ -143,6 +151,21 @@ func (r *runner) launch(x *plan.Execution) {
 		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
 		r.results <- answered{y, a, d}
+	}()
+}
+
+// launchAsk starts a request for several queries in the background.
+func (r *runner) launchAsk(ctx context.Context, y *request) {
+	r.l.mu.Lock()
+	y.ask = r.l.newAsk(y.Execution)
+	r.l.mu.Unlock()
+	limit := r.budget.Limit(y.Execution)
+	go func() {
+		defer y.stop()
+		a := r.l.executeAsk(ctx, r.executor, y.ask, limit)
+		y.took.Store(int64(max(1, a.Elapsed)))
+		r.l.limiter.release()
+		r.results <- answered{y, a, nil}
 	}()
 }
 

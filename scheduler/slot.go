@@ -20,7 +20,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 		return Slot{}, err
 	}
 	err = r.execute()
-	if err == nil && (ctx.Err() == nil || r.slot.Run > 0) {
+	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0) {
 		err = r.close()
 	}
 	l.mu.Lock()
@@ -58,6 +58,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 		return nil, err
 	}
 	l.apply()
+	l.classify()
 	l.running = true
 	e := l.set.endpoint
 	r := &runner{
@@ -72,7 +73,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	if next := l.set.schedule.Next(now); !next.IsZero() {
 		lead = next.Sub(now)
 	}
-	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge})
+	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge, Merging: l.merges()})
 	l.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
 	if r.stopped == "" {
@@ -149,9 +150,12 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 // take handles one finished execution.
 func (r *runner) take(x answered) error {
 	defer r.watch()()
+	r.running = slices.DeleteFunc(r.running, func(y *request) bool { return y == x.r })
+	if x.r.ask != nil {
+		return r.takeAsk(x)
+	}
 	now := r.l.clock.Now()
 	q, was := x.r.Query(), x.r.Stats()
-	r.running = slices.DeleteFunc(r.running, func(y *request) bool { return y == x.r })
 	r.l.mu.Lock()
 	a, whole := r.budget.Finish(x.r.Execution, x.a, r.ctx.Err() != nil)
 	r.l.mu.Unlock()
@@ -179,6 +183,7 @@ func (r *runner) take(x answered) error {
 		r.l.ended = now
 	}
 	ended := r.budget.Record(x.r.Execution, plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
+	r.audit(x.r, &out, now)
 	r.l.mu.Unlock()
 	r.count(q, was, out)
 	r.report(q, out.Stats.LastRun)
@@ -191,6 +196,11 @@ func (r *runner) take(x answered) error {
 	if out.Delta != nil || ended {
 		r.window.add(now)
 	}
+	return r.flushIfDue()
+}
+
+// flushIfDue commits if enough is pending.
+func (r *runner) flushIfDue() error {
 	if r.window.changes >= maxWindow || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
 		return r.flush(false)
 	}

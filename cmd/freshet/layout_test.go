@@ -25,13 +25,16 @@ const module = "github.com/freshet/freshet/"
 var mayImport = map[string][]string{
 	"diff":      {},
 	"registry":  {"diff"},
-	"scheduler": {"diff", "registry"},
+	"scheduler": {"diff", "registry", "endpoint/merge"},
 	// Policies do not know the planner or the loop.
 	"scheduler/policy": {"diff", "registry", "scheduler/update", "scheduler/wic"},
 	"scheduler/hybrid": {"diff", "registry", "scheduler/policy", "scheduler/internal"},
 	// The plan knows policies only by their interface, and does not know the loop.
-	"scheduler/plan": {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal"},
-	"endpoint":       {"diff", "registry"},
+	"scheduler/plan":   {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort"},
+	"scheduler/cohort": {"registry"},
+	"endpoint":         {"diff", "registry"},
+	// Merging is a matter of texts and results. It sends nothing.
+	"endpoint/merge": {"diff", "registry"},
 	"notify":         {"diff", "registry"},
 	"store":          {"diff", "registry", "scheduler"},
 	"bench":          {"diff", "registry", "scheduler"},
@@ -138,7 +141,7 @@ func TestServerWithoutPlots(t *testing.T) {
 }
 
 // pure lists the packages that only compute: the caller passes times and slots.
-var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/plan", "scheduler/update", "scheduler/wic", "scheduler/internal/selection"}
+var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/plan", "scheduler/cohort", "endpoint/merge", "scheduler/update", "scheduler/wic", "scheduler/internal/selection"}
 
 // wallClock lists the functions of package time that read the clock or wait.
 var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}

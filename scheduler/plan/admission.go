@@ -8,11 +8,20 @@ func (s *SlotBudget) MayStart() bool {
 	if s.offGrid() {
 		return len(s.runs) < s.width && s.offGridHas() && !s.spent()
 	}
-	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.anyClaimed()) && !s.spent()
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.anyClaimed() || s.p.anyChecks()) && !s.spent()
 }
 
-// Next starts the next execution. It returns nil if none may start now.
+// Next starts the next execution, which may bring others along, see Riders. It returns
+// nil if none may start now.
 func (s *SlotBudget) Next(now time.Time) *Execution {
+	r := s.next(now)
+	if r != nil {
+		s.ride(r, now)
+	}
+	return r
+}
+
+func (s *SlotBudget) next(now time.Time) *Execution {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
 	}
@@ -42,6 +51,9 @@ func (s *SlotBudget) Next(now time.Time) *Execution {
 		}
 	}
 	if ranked > least {
+		if r := s.startCheck(now, ranked); r != nil {
+			return r
+		}
 		if c := s.nextHinted(now, ranked); c != nil {
 			return s.startHinted(c, now, ranked)
 		}

@@ -36,6 +36,9 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (book
 	if r.tier == TierHinted {
 		s.onHints += taken
 	}
+	if r.checks {
+		s.onChecks += taken
+	}
 	s.chargeClaim(r, taken)
 	whole = a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 	return a, whole
@@ -88,6 +91,7 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	if c.planned {
 		p.count(c)
 	}
+	r.onRecorded(run.Outcome.Complete(), run.Elapsed)
 	if !run.Outcome.Complete() {
 		if r.marked && c.planned {
 			p.hints.marked[c] = struct{}{}

@@ -49,7 +49,9 @@ type item struct {
 	asked    uint64    // Query.Refreshes
 	past     *timeline // its durations in a replay, or nil
 	policy.Candidate
-	start time.Time
+	start  time.Time
+	member *membership // nil if it is unknown or the query must be asked alone
+	known  bool        // the membership was looked for
 
 	checked int64 // the second that oldest counts, 0 = none
 	halted  bool  // paused

@@ -94,6 +94,7 @@ func (p *Planner) add(id string) *item {
 	c := &item{prefix: selection.Prefix(id), planned: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
 	p.order = append(p.order, c)
+	p.strangers = append(p.strangers, c)
 	return c
 }
 
@@ -108,6 +109,8 @@ func (p *Planner) drop(id string) {
 		last := p.order[len(p.order)-1]
 		p.index.leave(c, last)
 		c.planned = false
+		p.leaveCohort(c)
+		p.forgetStranger(c)
 		p.order[c.Number], last.Number = last, c.Number
 		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
 	}

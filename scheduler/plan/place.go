@@ -19,6 +19,7 @@ type Place struct {
 	Why      string             // one sentence for people
 	Code     string             // one of the codes
 	LastRun  policy.Run
+	LastAsk  *LastAsk // nil if it is unknown
 }
 
 // The codes of explanations. If a tier puts a query before ranked ones, the tier is the
@@ -45,6 +46,9 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	x = Place{
 		Forecast: p.forecast(c), Tier: c.tier, Inputs: p.inputs(c),
 		Estimate: c.Estimate, LastRun: c.Stats.LastRun,
+	}
+	if c.member != nil {
+		x.LastAsk = c.member.lastAsk
 	}
 	x.Inputs["executions"] = float64(c.Stats.Executions)
 	x.Inputs["changes"] = float64(c.Stats.Changes)

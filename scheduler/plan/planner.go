@@ -46,6 +46,11 @@ type Planner struct {
 	tally  tally
 	oldest oldest
 
+	cohorts   map[string]*cohortOf
+	strangers []*item // whose membership is unknown, and removed ones
+	gone      int     // how many of strangers were removed
+	checks    []*item // to be asked again because of a merged answer
+
 	// let calls work and lets other goroutines use the plan before it; nil if there
 	// are none.
 	let func(work func())

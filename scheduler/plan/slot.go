@@ -13,13 +13,16 @@ type Terms struct {
 	Width   int           // executions at a time
 	Timeout time.Duration // of one execution
 	Charged time.Duration // used by trial runs before it; at most the whole budget counts
+	Merging Merging
 }
 
 // Begin begins the next slot.
 func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
 	p.begin(p.slot, now, t.Lead)
 	p.openRounds(now)
-	return newSlotBudget(p, t.Width, t.Timeout, t.Charged)
+	s := newSlotBudget(p, t.Width, t.Timeout, t.Charged)
+	s.merging = t.Merging
+	return s
 }
 
 // begin prepares the queries for the slot that begins.
@@ -77,6 +80,7 @@ func (p *Planner) end(now time.Time) {
 		}
 	}
 	p.ran = p.ran[:0]
+	p.endChecks()
 }
 
 // Refresh advances and sorts the plan. One call serves all questions until something

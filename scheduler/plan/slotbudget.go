@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -36,6 +37,8 @@ type SlotBudget struct {
 	front    time.Duration // used by refresh requests and new queries
 	onHints  time.Duration // used by hinted queries
 	onClaims time.Duration // used by claimed queries
+	onChecks time.Duration // used by queries that are asked again
+	merging  Merging
 	runs     []*Execution
 	spare    *Execution // a finished execution to reuse
 	opener   *item
@@ -62,6 +65,13 @@ type Execution struct {
 	marked  bool         // by a hint; a complete execution removes the mark
 	claim   rounds.Claim // if the tier is TierInterval
 	bounded bool         // by the share of claims
+
+	expected time.Duration // its own time, or that of the merged request
+	kind     cohort.Kind   // of a merged request
+	riders   []*Execution  // the other members
+	how      cohort.Kind   // by which its answer was found; empty if it was asked alone
+	checks   bool          // it asks again
+	again    bool          // for an audit that found a difference
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
@@ -118,7 +128,7 @@ func (r *Execution) reserve(now time.Time) time.Duration {
 	if r.open && r.c.Estimate > 0 {
 		return max(r.share, r.Elapsed(now))
 	}
-	return max(r.c.Estimate, r.Elapsed(now))
+	return max(r.expected, r.Elapsed(now))
 }
 
 // left is the rest of the budget, and of the share of the front tiers, after what
@@ -194,7 +204,7 @@ func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 	}
 	*r = Execution{
 		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
-		open:   c.open(),
+		expected: c.Estimate, open: c.open(),
 		served: c.asked, marked: s.p.hints.has(c),
 	}
 	s.p.pick(c)

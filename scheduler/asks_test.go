@@ -1,0 +1,353 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/merge"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// A dataset answers the queries of schedulertest.Query alone, merged and as a probe.
+// Every edit of a name's values is kept.
+type dataset struct {
+	t        testing.TB
+	mu       sync.Mutex
+	versions map[string][][]string // by name
+	asks     map[cohort.Kind]int
+	most     int             // members of a request
+	lies     map[string]bool // names for which merged answers are wrong
+	single   time.Duration
+	// fault may replace the outcome of a merged request.
+	fault func(members int) registry.Outcome
+}
+
+func newDataset(t testing.TB) *dataset {
+	return &dataset{t: t, versions: map[string][][]string{}, asks: map[cohort.Kind]int{}, single: 10 * time.Millisecond,
+		lies: map[string]bool{}, fault: func(int) registry.Outcome { return registry.Changed }}
+}
+
+func (d *dataset) set(name string, values ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.versions[name] = append(d.versions[name], values)
+}
+
+func (d *dataset) now(name string) []string {
+	if v := d.versions[name]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return nil
+}
+
+var (
+	numbered = regexp.MustCompile(`\( (\d+) "([^"]*)" \)`)
+	constant = regexp.MustCompile(`"([^"]*)"`)
+)
+
+func (d *dataset) reply(q *registry.Query, _ int) reply {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !q.Merged {
+		d.asks[cohort.Single]++
+		return reply{d.single, registry.Changed, schedulertest.Rows(d.t, d.now(constant.FindStringSubmatch(q.Text)[1])...)}
+	}
+	members := numbered.FindAllStringSubmatch(q.Text, -1)
+	d.most = max(d.most, len(members))
+	probe := strings.Contains(q.Text, "COUNT(")
+	kind, takes := cohort.Values, d.single+time.Duration(len(members))*time.Millisecond
+	if probe {
+		kind, takes = cohort.Probe, d.single+time.Duration(len(members))*100*time.Microsecond
+	}
+	d.asks[kind]++
+	if o := d.fault(len(members)); !o.Complete() {
+		return reply{takes, o, nil}
+	}
+	if probe {
+		return reply{takes, registry.Changed, d.digests(members)}
+	}
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	must(0, b.SetVars([]string{"i", "s"}))
+	for _, m := range members {
+		values := d.now(m[2])
+		if d.lies[m[2]] {
+			values = append(slices.Clone(values), "a lie")
+		}
+		for _, v := range values {
+			must(0, b.Row(number(m[1]), diff.Term{Kind: diff.Literal, Value: v}))
+		}
+	}
+	return reply{takes, registry.Changed, must(b.Finish())}
+}
+
+func number(s string) diff.Term {
+	return diff.Term{Kind: diff.Literal, Value: s, Datatype: "http://www.w3.org/2001/XMLSchema#integer"}
+}
+
+func (d *dataset) digests(members [][]string) *diff.Result {
+	a := must(sparql.Analyse(schedulertest.Query(city, "x").Text))
+	x, _, err := merge.Parse(a)
+	if err != nil {
+		panic(err)
+	}
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	must(0, b.SetVars([]string{"i", "n", "high", "low", "opaque"}))
+	for _, m := range members {
+		if len(d.now(m[2])) == 0 {
+			continue
+		}
+		g, _ := x.Digest(schedulertest.Rows(d.t, d.now(m[2])...))
+		text := func(n int64) diff.Term { return number(strconv.FormatInt(n, 10)) }
+		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low), text(0)))
+	}
+	return must(b.Finish())
+}
+
+// register registers a query for a name.
+func (d *dataset) register(w *world, name string, edit ...func(*registry.Query)) {
+	q := schedulertest.Query(city, name)
+	q.ID = "q_" + name
+	for _, f := range edit {
+		f(&q)
+	}
+	w.put(q)
+}
+
+// checkTruth checks that the changes of each query lead from one version of its values
+// to a later one, and that the stored results are the last of them.
+func (d *dataset) checkTruth(w *world, current bool) {
+	d.t.Helper()
+	results, at := map[string]*diff.Result{}, map[string]int{}
+	for _, c := range w.ledger.Changes() {
+		now, err := c.Delta.Apply(results[c.Query])
+		if err != nil {
+			d.t.Fatalf("change %d of %s: %v", c.Seq, c.Query, err)
+		}
+		results[c.Query] = now
+		versions := d.versions[strings.TrimPrefix(c.Query, "q_")]
+		i := at[c.Query]
+		for i < len(versions) && schedulertest.Rows(d.t, versions[i]...).Hash() != now.Hash() {
+			i++
+		}
+		if i == len(versions) {
+			d.t.Fatalf("change %d of %s leads to what was never true: %s", c.Seq, c.Query, now.Document())
+		}
+		at[c.Query] = i
+	}
+	for name := range d.versions {
+		got, err := w.ledger.Result("q_" + name)
+		if err != nil || got == nil {
+			d.t.Fatalf("%s has no result: %v", name, err)
+		}
+		if r := results["q_"+name]; r == nil || r.Hash() != got.Hash() {
+			d.t.Fatalf("the result of %s is not what its changes lead to", name)
+		}
+		if want := schedulertest.Rows(d.t, d.now(name)...); current && got.Hash() != want.Hash() {
+			d.t.Errorf("the result of %s is %s instead of %s", name, got.Document(), want.Document())
+		}
+	}
+}
+
+func merging(e registry.Endpoint, mode string) registry.Endpoint {
+	e.Merge, e.Timeout = mode, registry.Duration(8*time.Second)
+	return e
+}
+
+// Merged requests and probes lose, invent and repeat no change, while values change,
+// merged requests fail in every way and the process restarts. The budget holds.
+func TestMergedTruth(t *testing.T) {
+	for i, c := range []struct {
+		mode, policy, rule string
+		width              int
+	}{
+		{registry.MergeValues, "rr", "strict", 1}, {registry.MergeProbe, "rr", "strict", 1},
+		{registry.MergeAuto, "hybrid", "strict", 3}, {registry.MergeProbe, "hybrid", "strict", 1},
+		{registry.MergeProbe, "sqrt", "strict", 2}, {registry.MergeAuto, "ttl:max=8:half", "debt", 1},
+		{registry.MergeProbe, "dj", "debt", 3},
+	} {
+		t.Run(fmt.Sprintf("merge=%s/policy=%s/rule=%s/concurrency=%d", c.mode, c.policy, c.rule, c.width), func(t *testing.T) {
+			seed := uint64(20261122 + i)
+			t.Logf("seed %d", seed)
+			bubble.Test(t, func(t *testing.T) {
+				const budget, queries = 2 * time.Second, 300
+				r, d := rand.New(rand.NewPCG(seed, 0)), newDataset(t)
+				e := merging(endpoint("never", budget, c.policy), c.mode)
+				e.Concurrency, e.Rule = c.width, c.rule
+				var faults sync.Mutex
+				broken := true
+				d.fault = func(int) registry.Outcome {
+					faults.Lock()
+					defer faults.Unlock()
+					bad := []registry.Outcome{registry.Partial, registry.Failed, registry.Timeout, registry.Rejected, registry.Throttled}
+					if n := r.IntN(20); broken && n < len(bad) {
+						return bad[n]
+					}
+					return registry.Changed
+				}
+				w := newWorld(t, e, d.reply)
+				for _, n := range names("n", queries) {
+					d.set(n, "first of "+n)
+					d.register(w, n)
+				}
+				w.run()
+				for slot := range 60 {
+					w.tick()
+					for range 10 {
+						n := fmt.Sprintf("n%05d", r.IntN(queries))
+						d.set(n, fmt.Sprint("value ", slot, r.IntN(3)))
+					}
+					if slot%20 == 19 {
+						w.stop()
+						w.open(w.as)
+						w.run()
+					}
+				}
+				broken = false
+				for range 40 {
+					w.tick()
+					time.Sleep(time.Minute)
+				}
+				w.stop()
+				d.checkTruth(w, c.policy != "dj") // dj may never look again
+				if c.rule == "strict" {
+					checkBound(t, w, budget, c.width)
+				}
+				t.Logf("requests %v, at most %d members", d.asks, d.most)
+				if d.asks[cohort.Values] == 0 || c.mode == registry.MergeProbe && d.asks[cohort.Probe] == 0 || d.most < 16 {
+					t.Errorf("requests %v, at most %d members", d.asks, d.most)
+				}
+			})
+		})
+	}
+}
+
+// An endpoint that answers merged queries wrongly for one member is found, and merging
+// is switched off. The results are those of the queries alone from then on.
+func TestWrongMergedAnswerIsFound(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeValues), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		w.tick()
+		d.lies["n00003"] = true
+		for slot := range 1000 {
+			w.tick()
+			time.Sleep(time.Minute)
+			c := w.loop.Templates()
+			if len(c) != 1 {
+				t.Fatalf("templates %+v", c)
+			}
+			if c[0].Different > 0 {
+				t.Logf("found in slot %d after %d audits", slot, c[0].Audits)
+				if !c[0].OffUntil.After(time.Now().Add(23 * time.Hour)) {
+					t.Errorf("%+v", c[0])
+				}
+				break
+			}
+		}
+		merged := d.asks[cohort.Values]
+		for range 5 {
+			w.tick()
+		}
+		if c := w.loop.Templates(); c[0].Different != 1 || d.asks[cohort.Values] != merged {
+			t.Errorf("merging goes on: %+v", c)
+		}
+		for n := range d.versions {
+			got, _ := w.ledger.Result("q_" + n)
+			if want := schedulertest.Rows(t, d.now(n)...); got.Hash() != want.Hash() {
+				t.Errorf("the result of %s is %s", n, got.Document())
+			}
+		}
+		w.stop()
+	})
+}
+
+// A failed merged request says nothing about its members. It is not counted for the
+// endpoint's health, and the members get their answers within two slots.
+func TestMergedRequestThatAlwaysFails(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		d.fault = func(int) registry.Outcome { return registry.Failed }
+		w := newWorld(t, merging(endpoint("never", 10*time.Second, "rr"), registry.MergeValues), d.reply)
+		for _, n := range names("n", 50) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		complete := 0
+		for range 8 {
+			s := w.tick()
+			complete += s.Complete
+			if s.Failed != 0 || s.Asks < s.Run {
+				t.Errorf("%+v", s)
+			}
+		}
+		if h := w.loop.State().Health; h.State == registry.HealthFailing || h.Incomplete > 0 {
+			t.Errorf("%+v", h)
+		}
+		d.checkTruth(w, true)
+		if complete < 200 {
+			t.Errorf("%d complete executions", complete)
+		}
+		w.stop()
+	})
+}
+
+// Queries whose holders say so, paused ones and those with a minimum interval keep their
+// rights.
+func TestMergedRequestsRespectHolders(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", 10*time.Second, "rr"), registry.MergeProbe), d.reply)
+		for i, n := range names("n", 30) {
+			d.set(n, "value of "+n)
+			d.register(w, n, func(q *registry.Query) {
+				switch i {
+				case 0:
+					q.Holders[0].Alone = true
+				case 1:
+					q.Holders[0].MinInterval = registry.Duration(time.Hour)
+				case 2:
+					q.Pause = &registry.Pause{By: "admin"}
+				}
+			})
+		}
+		delete(d.versions, "n00002")
+		w.run()
+		for range 10 {
+			w.tick()
+			time.Sleep(time.Minute)
+		}
+		w.stop()
+		d.checkTruth(w, true)
+		if n := w.service.ran("q_n00000"); n != 10 {
+			t.Errorf("the query that wants to be alone ran %d times", n)
+		}
+		if s := w.stats("q_n00001"); s.Executions != 1 {
+			t.Errorf("the query with a minimum interval ran %d times", s.Executions)
+		}
+		if s := w.stats("q_n00002"); s.Executions != 0 {
+			t.Errorf("the paused query ran %d times", s.Executions)
+		}
+		x, err := w.loop.Explain("q_n00005")
+		if err != nil || x.LastAsk == nil || x.LastAsk.Members < 2 {
+			t.Errorf("%+v %v", x, err)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+// audits holds the merged answers that are compared with the answers of the queries
+// alone, by query. A held answer is not recorded: what the query alone answers counts.
+type audits map[string]*audit
+
+// An audit compares twice: the data may have changed between the first two requests.
+// Only two pairs of the same two answers prove that a merged answer is wrong.
+type audit struct {
+	kind     cohort.Kind
+	merged   [2]string // hashes, of the first and the second look
+	alone    [2]string
+	document *diff.Result // the latest merged answer; nil for a probe
+	looks    int          // merged answers held
+	waits    bool         // for the answer of the query alone
+}
+
+// hold keeps the merged answer of a member.
+func (s audits) hold(m *askMember, k *ask) {
+	a := s[m.q.ID]
+	if a == nil || a.looks != 1 || a.waits || !k.again {
+		a = &audit{}
+		s[m.q.ID] = a
+	}
+	a.kind, a.document, a.waits = k.kind, m.answer.Result, true
+	a.merged[a.looks] = m.was.Hash
+	if m.answer.Result != nil && m.d.delta != nil {
+		a.merged[a.looks] = m.answer.Result.Hash()
+	}
+	a.looks++
+}
+
+func (s audits) drop(query string) { delete(s, query) }
+
+// A finding is the result of an audit.
+type finding int
+
+const (
+	nothing   finding = iota
+	same              // both answers are equal
+	suspected         // they differ, look again
+	different         // they differ again
+)
+
+// compare compares the answer of a query alone, whose outcome is out, with the held one.
+func (s audits) compare(query string, out *Outcome) (finding, *audit) {
+	a := s[query]
+	if a == nil {
+		return nothing, nil
+	}
+	if !a.waits || !out.Stats.LastRun.Outcome.Complete() {
+		s.drop(query)
+		return nothing, nil
+	}
+	i := a.looks - 1
+	a.waits, a.alone[i] = false, out.Stats.Hash
+	switch {
+	case a.alone[i] == a.merged[i]:
+		s.drop(query)
+		return same, a
+	case a.looks == 1:
+		return suspected, a
+	}
+	s.drop(query)
+	if a.alone[0] == a.alone[1] && a.merged[0] == a.merged[1] {
+		return different, a
+	}
+	return nothing, a
+}
+
+// audit compares the answer of a query that was asked alone with the merged answer of
+// an audit. The caller holds the lock.
+func (r *runner) audit(x *request, out *Outcome, now time.Time) {
+	found, a := r.l.audits.compare(out.Query, out)
+	switch found {
+	case same:
+		r.l.asked.Same++
+		r.budget.Audited(x.Execution, now, true)
+	case suspected:
+		r.budget.AskAgain(x.Execution)
+	case different:
+		r.l.asked.Different++
+		r.budget.Audited(x.Execution, now, false)
+		r.l.log.Error("a merged answer was wrong; queries of its template are asked alone for a day", "query", out.Query,
+			"kind", a.kind, "merged", excerpt(a.document), "alone", r.excerptOf(x.Query(), out))
+	}
+}
+
+// excerptOf shows the answer of a query alone.
+func (r *runner) excerptOf(q *registry.Query, out *Outcome) string {
+	if out.Result != nil {
+		return excerpt(out.Result)
+	}
+	was, err := r.l.ledger.Result(q.ID)
+	if err != nil {
+		return err.Error()
+	}
+	return excerpt(was)
+}
+
+const maxExcerpt = 2000
+
+func excerpt(r *diff.Result) string {
+	if r == nil {
+		return "the result that was known"
+	}
+	b := r.Document()
+	return string(b[:min(len(b), maxExcerpt)])
+}
