@@ -98,9 +98,9 @@ func (r *ProfileRegistry) ResolveProfile(c Caller, ref string) (Profile, error) 
 
 // A ProfilePatch edits a profile. Nil fields stay unchanged.
 type ProfilePatch struct {
-	Name   *string
-	Budget *Duration
-	Weight *float64
+	Name   *string   `json:"name"`
+	Budget *Duration `json:"budget"`
+	Weight *float64  `json:"weight"`
 }
 
 // PatchProfile edits the name, budget and weight of a profile.

@@ -196,9 +196,9 @@ type WebhookRequest struct {
 
 // A WebhookEdit edits a webhook. Nil fields stay unchanged.
 type WebhookEdit struct {
-	Name   *string
-	Filter *json.RawMessage
-	Rate   *Duration
+	Name   *string          `json:"name"`
+	Filter *json.RawMessage `json:"filter"`
+	Rate   *Duration        `json:"rate"`
 }
 
 // A Replay is a request to send messages to a webhook again: one dead letter,

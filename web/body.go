@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	json "github.com/go-json-experiment/json"
@@ -60,14 +63,6 @@ func readJSON(r io.Reader, v any) error {
 		return malformed("", "the body is empty or ends in the middle of the JSON document")
 	}
 	return malformed("", "the body cannot be read")
-}
-
-// pointer shortens a JSON pointer, whose parts come from the client.
-func pointer(p jsontext.Pointer) string {
-	if len(p) > 256 {
-		return strings.ToValidUTF8(string(p[:256]), "") + "…"
-	}
-	return string(p)
 }
 
 func semanticReason(e *json.SemanticError) string {
@@ -144,27 +139,72 @@ func syntacticReason(e *jsontext.SyntacticError) string {
 	return "not valid JSON: " + e.Err.Error()
 }
 
-// A member of a merge patch (RFC 7396): absent, null, or a value.
-type member[T any] struct {
-	set, null bool
-	value     T
+// patch reads a merge patch.
+func (c *call) patch(v any) error {
+	var doc jsontext.Value
+	if err := c.decode(&doc, typeMerge, typeJSON); err != nil {
+		return err
+	}
+	return readPatch(doc, v)
 }
 
-// UnmarshalJSON is called for present members, including null.
-func (m *member[T]) UnmarshalJSON(b []byte) error {
-	m.set = true
-	if string(b) == "null" {
-		m.null = true
-		return nil
+// readPatch parses a merge patch (RFC 7396) into a struct of pointers: nil for an absent
+// member, and a pointer to the zero value for null, which means "not set" in every
+// setting.
+func readPatch(doc []byte, v any) error {
+	var members map[string]jsontext.Value
+	for _, to := range []any{v, &members} {
+		if err := readJSON(bytes.NewReader(doc), to); err != nil {
+			return err
+		}
 	}
-	return json.Unmarshal(b, &m.value, json.RejectUnknownMembers(true))
+	for field, value := range reflect.ValueOf(v).Elem().Fields() {
+		if members[field.Tag.Get("json")].Kind() == 'n' && value.Kind() == reflect.Pointer {
+			value.Set(reflect.New(field.Type.Elem()))
+		}
+	}
+	return nil
 }
 
-// pointer returns nil for an absent member. null becomes the zero value, which means
-// "not set" in every setting of a registration.
-func (m member[T]) pointer() *T {
-	if !m.set {
+// unread returns the problem to report if a body cannot be read.
+func unread(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}
+	}
+	return malformed("", "the body cannot be read")
+}
+
+// mediaType returns the body's media type and reports whether it is one of those
+// given, in UTF-8 and without content coding.
+func (c *call) mediaType(types ...string) (string, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		c.w.Header().Set("Accept-Encoding", "identity")
+		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body without a Content-Encoding")}
+	}
+	t, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if (err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)) || !slices.Contains(types, t) {
+		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
+	}
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8", "us-ascii":
+		return t, nil
+	}
+	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body in UTF-8")}
+}
+
+// read reads the body.
+func (c *call) read(decode func(io.Reader) error) error {
+	err := decode(c.r.Body)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return unread(err)
+	}
+	return err
+}
+
+// optional decodes a body that may be empty.
+func (c *call) optional(v any) error {
+	if c.r.ContentLength == 0 {
 		return nil
 	}
-	return &m.value
+	return c.decode(v, typeJSON)
 }

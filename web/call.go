@@ -1,19 +1,14 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,7 +24,7 @@ type call struct {
 	route  route
 	caller registry.Caller
 	signed bool // authenticated by the gate; false: a reader of public topics
-	params url.Values
+	params params
 }
 
 // serve authenticates the caller and runs the route.
@@ -42,7 +37,7 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 	if err := c.start(rt); err != nil {
-		s.answerProblem(w, r, err)
+		answerProblem(w, r, err)
 		return
 	}
 	if !c.caller.Expires.IsZero() && rt.stream { // a stream ends when its token expires
@@ -51,28 +46,16 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		c.r = r.WithContext(ctx)
 	}
 	if err := rt.run(c); err != nil {
-		s.answerProblem(w, r, err)
+		answerProblem(w, r, err)
 	}
 }
-
-// read reads the body.
-func (c *call) read(decode func(io.Reader) error) error {
-	err := decode(c.r.Body)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return unread(err)
-	}
-	return err
-}
-
-// repeatable lists the parameters that may occur more than once.
-var repeatable = append([]string{"vars", "where"}, lists...)
 
 func (c *call) start(rt route) error {
 	var err error
-	if c.params, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
+	if c.params.Values, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return malformed("", "the query string of the URL cannot be read")
 	}
-	for name, values := range c.params {
+	for name, values := range c.params.Values {
 		if len(values) > 1 && !slices.Contains(repeatable, name) {
 			return malformed(pointer(jsontext.Pointer("?"+name)), "a parameter is given twice")
 		}
@@ -154,96 +137,6 @@ func (c *call) query() (registry.Query, error) {
 	return q, nil
 }
 
-// json answers with v as JSON.
-func (c *call) json(status int, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // people read query texts here; the type keeps browsers from taking it for a page
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	return c.bytes(status, "application/json", b.Bytes())
-}
-
-func (c *call) text(status int, s string) error {
-	return c.bytes(status, "text/plain; charset=utf-8", []byte(s))
-}
-
-func (c *call) bytes(status int, typ string, b []byte) error {
-	h := c.w.Header()
-	h.Set("Content-Type", typ)
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-store")
-	}
-	c.w.WriteHeader(status)
-	if c.r.Method == http.MethodHead {
-		return nil
-	}
-	w := io.Writer(c.w)
-	if c.route.stream { // has no deadline yet
-		w = c.patient()
-	}
-	_, _ = w.Write(b) // an error means that the client is gone
-	return nil
-}
-
-func (c *call) noContent() error {
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// limit parses ?limit=, between 1 and most.
-func (c *call) limit(usual, most int) (int, error) {
-	s := c.params.Get("limit")
-	if s == "" {
-		return usual, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > most {
-		return 0, malformed("?limit", "limit lies between 1 and %d", most)
-	}
-	return n, nil
-}
-
-// cursorForm is the syntax of the ids by which lists are sorted.
-var cursorForm = regexp.MustCompile("^[a-z]+_[0-9a-z]{15,80}$")
-
-// cursor parses ?cursor= of a list of ids that begin with prefix.
-func (c *call) cursor(prefix string) (string, error) {
-	s := c.params.Get("cursor")
-	if s == "" || strings.HasPrefix(s, prefix) && cursorForm.MatchString(s) {
-		return s, nil
-	}
-	return "", malformed("?cursor", "a cursor is what next of the page before says")
-}
-
-// flag parses a parameter that is 0 or 1.
-func (c *call) flag(name string) (bool, error) {
-	switch c.params.Get(name) {
-	case "", "0", "false":
-		return false, nil
-	case "1", "true":
-		return true, nil
-	}
-	return false, malformed("?"+name, "%s is 0 or 1", name)
-}
-
-// position parses ?after=; ok is false if it is absent.
-func (c *call) position() (p registry.Position, ok bool, err error) {
-	s := c.params.Get("after")
-	if s == "" {
-		return p, false, nil
-	}
-	if p, err = registry.ParsePosition(s); err != nil {
-		return p, false, malformed("?after", "after is a position of the form epoch:number")
-	}
-	return p, true, nil
-}
-
-// url returns the absolute URL of a path on this server. The caller escapes its parts.
-func (s *server) url(path string) string { return s.base + path }
-
 // exclusive acquires one of the few places for expensive operations.
 func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	select {
@@ -254,25 +147,61 @@ func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// mediaType returns the body's media type and reports whether it is one of those
-// given, in UTF-8 and without content coding.
-func (c *call) mediaType(types ...string) (string, error) {
-	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		c.w.Header().Set("Accept-Encoding", "identity")
-		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body without a Content-Encoding")}
-	}
-	t, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	if (err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)) || !slices.Contains(types, t) {
-		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
-	}
-	switch strings.ToLower(params["charset"]) {
-	case "", "utf-8", "utf8", "us-ascii":
-		return t, nil
-	}
-	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body in UTF-8")}
-}
-
 // missing reports whether err means that an object does not exist.
 func missing(err error) bool {
 	return errors.Is(err, registry.ErrNotFound)
 }
+
+// A route is one call of the API. The table below is the only list of routes: dispatch,
+// 405 with Allow, roles and the test of the OpenAPI document read it.
+type route struct {
+	method string
+	path   string
+	need   registry.Role // "" if no role is required
+	topic  bool          // callers without a token may read it of public queries
+	stream bool          // has no deadline
+	run    func(*call) error
+}
+
+// A server is the API with its dependencies.
+type server struct {
+	Config
+	base   string // PublicURL without a trailing slash
+	hosts  hosts
+	routes []route
+
+	edits sync.Mutex    // makes If-Match and the guarded edit atomic
+	dear  chan struct{} // limits expensive, rare operations: backups
+	tries chan struct{} // limits trial executions
+}
+
+// A handler serves a group of calls: it is a call with the methods that they need.
+type handler interface{ ~struct{ *call } }
+
+// on adapts a handler's method to serve a route.
+func on[H handler](run func(H) error) func(*call) error {
+	return func(c *call) error { return run(H(struct{ *call }{c})) }
+}
+
+// of adapts a handler's method that serves the object of the path, which find reads.
+func of[H handler, T any](find func(*call) (T, error), run func(H, T) error) func(*call) error {
+	return func(c *call) error {
+		x, err := find(c)
+		if err != nil {
+			return err
+		}
+		return run(H(struct{ *call }{c}), x)
+	}
+}
+
+// The handlers.
+type (
+	serverAPI   struct{ *call } // health, documents, backups
+	queryAPI    struct{ *call } // queries and their registrations
+	resultAPI   struct{ *call }
+	changeAPI   struct{ *call } // changes as pages, feeds and streams
+	endpointAPI struct{ *call }
+	profileAPI  struct{ *call }
+	followerAPI struct{ *call } // subscriptions and webhooks
+	tokenAPI    struct{ *call }
+)

@@ -11,8 +11,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-const typeSSE = "text/event-stream"
-
 // A changePage is a part of a log. Next is the value of ?after= for the following
 // part. It is set even if there is nothing yet, so that a client can poll with it.
 type changePage struct {
@@ -46,40 +44,15 @@ func (p *changePage) write(w io.Writer) error {
 // request.
 const pageBytes = 8 << 20
 
-// wantsStream chooses between JSON and server-sent events.
-func (c *call) wantsStream(possible bool) (bool, error) {
-	c.w.Header().Add("Vary", "Accept")
-	offers := [][]string{{typeJSON}, {typeSSE}}
-	if !possible {
-		offers = offers[:1]
-	}
-	i := negotiate(c.r.Header.Values("Accept"), offers...)
-	if i < 0 {
-		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: slices.Concat(offers...)}
-	}
-	return i == 1, nil
-}
-
-func queryChanges(c *call) error {
-	q, err := c.query()
-	if err != nil {
-		return err
-	}
-	stream, err := c.wantsStream(c.Followers != nil)
+func (c changeAPI) list(q registry.Query) error {
+	stream, err := c.wantsStream()
 	if err != nil {
 		return err
 	}
 	if stream {
 		return c.follow(q.ID, func() { c.Followers.Changes(c.w, c.r, c.name(), q) })
 	}
-	if err := c.unfiltered(); err != nil {
-		return err
-	}
-	limit, err := c.limit(usualPage, mostPage)
-	if err != nil {
-		return err
-	}
-	after, given, err := c.position()
+	limit, after, given, err := c.pageAfter()
 	if err != nil {
 		return err
 	}
@@ -100,7 +73,7 @@ func queryChanges(c *call) error {
 
 // changesUntil writes a page of a query's changes up to a position: the same bytes
 // for as long as the log holds them.
-func (c *call) changesUntil(w io.Writer, query string, after, until registry.Position, limit int) error {
+func (c changeAPI) changesUntil(w io.Writer, query string, after, until registry.Position, limit int) error {
 	changes, err := c.History.After(query, after, limit)
 	if err != nil {
 		return err
@@ -118,20 +91,22 @@ func (c *call) changesUntil(w io.Writer, query string, after, until registry.Pos
 	return page.write(w)
 }
 
-// unfiltered rejects filters that only streams support. Ignoring them would return too
-// many changes.
-func (c *call) unfiltered() error {
+// pageAfter parses the parameters of a page of changes. It rejects filters that only
+// streams support: ignoring them would return too many changes.
+func (c changeAPI) pageAfter() (limit int, after registry.Position, given bool, err error) {
 	for _, name := range []string{"min_jaccard", "min_rows", "vars", "where", "rate"} {
 		if c.params.Has(name) {
-			return malformed("?"+name, "%s needs the event stream (Accept: text/event-stream)", name)
+			c.params.bad(name, "%s needs the event stream (Accept: text/event-stream)", name)
 		}
 	}
-	return nil
+	limit = c.params.limit(usualPage, mostPage)
+	after, given = c.params.position()
+	return limit, after, given, c.params.err
 }
 
 // oldest returns the position before the oldest stored change, found by binary search:
 // the log's numbers have no gaps.
-func (c *call) oldest(query string) (registry.Position, error) {
+func (c changeAPI) oldest(query string) (registry.Position, error) {
 	st, _, err := c.History.Current(query, false)
 	if err != nil {
 		return registry.Position{}, err
@@ -157,7 +132,7 @@ func (c *call) oldest(query string) (registry.Position, error) {
 	return p, nil
 }
 
-func (c *call) reaches(query string, p registry.Position) (bool, error) {
+func (c changeAPI) reaches(query string, p registry.Position) (bool, error) {
 	_, err := c.History.After(query, p, 1)
 	var gap *registry.GapError
 	if errors.As(err, &gap) && gap.Reason == registry.TooOld {
@@ -167,7 +142,7 @@ func (c *call) reaches(query string, p registry.Position) (bool, error) {
 }
 
 // add appends a change to a page.
-func (c *call) add(page *changePage, ch registry.Change) error {
+func (c changeAPI) add(page *changePage, ch registry.Change) error {
 	b, err := c.ChangeJSON(ch)
 	if err != nil {
 		return fmt.Errorf("write change %s of %s: %w", ch.Position(), ch.Query, err)
@@ -177,12 +152,8 @@ func (c *call) add(page *changePage, ch registry.Change) error {
 	return nil
 }
 
-// latestChange serves the newest change as a document of its own, a topic.
-func latestChange(c *call) error {
-	q, err := c.query()
-	if err != nil {
-		return err
-	}
+// latest serves the newest change as a document of its own, a topic.
+func (c changeAPI) latest(q registry.Query) error {
 	return c.current(func() error {
 		st, _, err := c.History.Current(q.ID, false)
 		if err != nil {
@@ -222,41 +193,20 @@ func latestChange(c *call) error {
 	})
 }
 
-// errSuperseded reports that the version being sent is no longer the current one.
-var errSuperseded = errors.New("another version came meanwhile")
-
-// current answers with the current version of a resource. If a newer version appears
-// before the response has started, it starts again with that one.
-func (c *call) current(answer func() error) error {
-	const most = 5
-	for try := 1; ; try++ {
-		if err := answer(); !errors.Is(err, errSuperseded) || try == most {
-			return err
-		}
-	}
-}
-
 // mostScanned is the maximum number of changes that one call examines for those that
 // match its filter.
 const mostScanned = 10_000
 
-func allChanges(c *call) error {
+func (c changeAPI) all() error {
 	keep := c.keeper()
-	stream, err := c.wantsStream(c.Followers != nil)
+	stream, err := c.wantsStream()
 	if err != nil {
 		return err
 	}
 	if stream {
 		return c.follow("", func() { c.Followers.All(c.w, c.r, c.name(), keep) })
 	}
-	if err := c.unfiltered(); err != nil {
-		return err
-	}
-	limit, err := c.limit(usualPage, mostPage)
-	if err != nil {
-		return err
-	}
-	after, _, err := c.position() // zero: from the oldest stored change
+	limit, after, _, err := c.pageAfter() // zero: from the oldest stored change
 	if err != nil {
 		return err
 	}
@@ -276,7 +226,7 @@ func allChanges(c *call) error {
 
 // scan collects up to limit changes that keep accepts, and returns the position it
 // reached.
-func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.Change) bool) (changePage, error) {
+func (c changeAPI) scan(after, head registry.Offset, limit int, keep func(*registry.Change) bool) (changePage, error) {
 	page := changePage{Changes: []json.RawMessage{}}
 	for scanned := 0; scanned < mostScanned; {
 		changes, err := c.History.All(after, limit)
@@ -312,7 +262,7 @@ func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.
 }
 
 // keeper returns the filter for ?tag= and ?endpoint=.
-func (c *call) keeper() func(*registry.Change) bool {
+func (c changeAPI) keeper() func(*registry.Change) bool {
 	endpoint, tag := c.params.Get("endpoint"), c.params.Get("tag")
 	return func(ch *registry.Change) bool {
 		if endpoint != "" && ch.Endpoint != endpoint {

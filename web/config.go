@@ -9,23 +9,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Gate authenticates callers. On a server without tokens an empty token is
-// registry.Anonymous with the role admin. Otherwise the error wraps ErrUnauthorized for
-// an empty or invalid token. Wrong tokens are counted by address
-// (registry.ClientAddress; "" is not counted). After too many, the error is ErrGuessing.
-// Any other error is the server's fault. *TokenGate implements Gate.
-type Gate interface {
-	Authenticate(from, token string) (registry.Caller, error)
-}
-
-// Pages serve the pages for people. A browser that is signed in there may also read the
-// API, so links from the pages to results work.
-type Pages interface {
-	http.Handler
-	// Token returns the token that the browser signed in with, "" if it did not.
-	Token(r *http.Request) string
-}
-
 // Limits bound requests. Zero means the default.
 type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB

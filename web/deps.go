@@ -2,6 +2,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -167,3 +168,150 @@ type TokenStore interface {
 
 // A Clock returns the current time.
 type Clock func() time.Time
+
+// A Feed is an Atom document.
+type Feed struct {
+	Body     []byte
+	Type     string
+	ETag     string
+	Modified time.Time
+	Self     string // path and query of its own URL
+	Topic    bool   // the hub accepts subscriptions to it
+}
+
+// Documents share the bodies of responses, so that slow clients do not hold copies.
+type Documents interface {
+	// Open returns the document that write produces for a key. write may be called
+	// again; it must then write the same bytes or return an error, which ends the
+	// transfer. The number of concurrent writes per class is limited.
+	Open(class, key string, write func(io.Writer) (about any, err error)) (Document, error)
+}
+
+// A Document is the body of one response. WriteTo sends it in pieces at the reader's
+// pace; Close releases it.
+type Document interface {
+	io.WriterTo
+	Size() int
+	About() any
+	Close()
+}
+
+// Unshared gives each reader a document of its own.
+type Unshared struct{}
+
+type held struct {
+	bytes.Buffer
+	about any
+}
+
+func (Unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, error) {
+	var h held
+	var err error
+	h.about, err = write(&h.Buffer)
+	return &h, err
+}
+
+func (h *held) Size() int { return h.Len() }
+
+func (h *held) About() any { return h.about }
+
+func (h *held) Close() {}
+
+// Profiles reads profiles with their progress and their rounds.
+type Profiles interface {
+	ProfileList
+	Rounds
+}
+
+// ProfileList reads profiles with their progress.
+type ProfileList interface {
+	// ListProfiles returns a page in id order after cursor, at most limit, and
+	// the next cursor, "" at the end.
+	ListProfiles(f registry.ProfileFilter, cursor string, limit int) ([]registry.ListedProfile, string, error)
+	// ProfileItem returns one profile; it wraps registry.ErrNotFound.
+	ProfileItem(id string) (registry.ListedProfile, error)
+}
+
+// Rounds reads the rounds of profiles.
+type Rounds interface {
+	// Rounds returns at most limit of a profile's rounds below a number (0: all) with
+	// a state ("": any), newest first. next is the number for the next page, 0 at the
+	// end. A page may be shorter than limit before the end.
+	Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error)
+	// Captured returns the captures after p, oldest first. The error is a
+	// *registry.GapError if the log does not continue from p.
+	Captured(id string, p registry.Position, limit int) ([]registry.RoundEnd, error)
+}
+
+// Subscriptions manages the subscriptions of all followers, by every protocol.
+type Subscriptions interface {
+	// Subscriptions returns at most limit subscriptions after an id, in id order.
+	Subscriptions(after string, limit int) ([]registry.Subscription, error)
+	// Subscription returns one subscription. It wraps registry.ErrNotFound.
+	Subscription(id string) (registry.Subscription, error)
+	// Act performs a verb: pause, resume or drop.
+	Act(id, verb string) (registry.Subscription, error)
+}
+
+// Webhooks registers and edits webhooks. Errors that a client can correct are
+// *registry.Problem.
+type Webhooks interface {
+	WebhookSettings
+	// Replay sends the missed changes of a webhook again.
+	Replay(id string, r registry.Replay) (registry.Subscription, error)
+}
+
+// WebhookSettings makes webhooks and edits them.
+type WebhookSettings interface {
+	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
+	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
+	// Rotate sets a new secret, a generated one for "". The old secret also signs
+	// during the grace period.
+	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
+}
+
+// DeliveryMetrics is what the metrics show of subscriptions and deliveries.
+type DeliveryMetrics interface {
+	// Deliveries counts deliveries, one entry for each way out.
+	Deliveries() []Deliveries
+	// AllSubscriptions goes through all subscriptions in any order.
+	AllSubscriptions(yield func(registry.Subscription, error) bool)
+}
+
+// Deliveries holds the counters of one delivery type since the start of the process.
+type Deliveries struct {
+	Way         registry.Way
+	Connections int64  // currently open; 0 for types without connections
+	Delivered   uint64 // messages with changes or results: written, or taken by the callback
+	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow
+	Retried     uint64 // attempts after a failed one
+	Dropped     uint64 // messages given up
+}
+
+// Keys lists, creates and revokes tokens. Errors that the caller can correct are
+// problems. TokenGate implements Keys.
+type Keys interface {
+	// Tokens returns the configuration file's tokens, then the store's.
+	Tokens() ([]registry.Token, error)
+	// Make stores a new token and returns its secret, which is not stored.
+	Make(name string, role registry.Role, expires *time.Time) (t registry.Token, secret string, err error)
+	// Revoke removes a token of the store.
+	Revoke(name string) error
+}
+
+// A Gate authenticates callers. On a server without tokens an empty token is
+// registry.Anonymous with the role admin. Otherwise the error wraps ErrUnauthorized for
+// an empty or invalid token. Wrong tokens are counted by address
+// (registry.ClientAddress; "" is not counted). After too many, the error is ErrGuessing.
+// Any other error is the server's fault. *TokenGate implements Gate.
+type Gate interface {
+	Authenticate(from, token string) (registry.Caller, error)
+}
+
+// Pages serve the pages for people. A browser that is signed in there may also read the
+// API, so links from the pages to results work.
+type Pages interface {
+	http.Handler
+	// Token returns the token that the browser signed in with, "" if it did not.
+	Token(r *http.Request) string
+}

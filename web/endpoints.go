@@ -36,7 +36,7 @@ type stateView struct {
 	Halted  string                 `json:"halted,omitempty"` // why no slot begins
 }
 
-func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
+func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
 	e = e.Masked()
 	e.DefaultGraphURI, e.NamedGraphURI, e.Blackout = list(e.DefaultGraphURI), list(e.NamedGraphURI), list(e.Blackout)
 	e.Shadows, e.OwnServices = list(e.Shadows), list(e.OwnServices)
@@ -61,31 +61,27 @@ func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 	return v, nil
 }
 
-func listEndpoints(c *call) error {
+func (c endpointAPI) list() error {
 	all, err := c.Registry.Endpoints()
 	if err != nil {
 		return err
 	}
 	views := make([]endpointView, len(all))
 	for i, e := range all {
-		if views[i], err = c.endpointView(e); err != nil {
+		if views[i], err = c.view(e); err != nil {
 			return err
 		}
 	}
 	return c.json(http.StatusOK, map[string]any{"endpoints": views})
 }
 
-// answerEndpoint answers with an endpoint. The ETag covers its settings only.
-func (c *call) answerEndpoint(status int, e registry.Endpoint, err error) error {
-	return c.answerEdited(status, e, e, err)
-}
-
-// answerEdited is answerEndpoint with notes on an edit.
-func (c *call) answerEdited(status int, was, e registry.Endpoint, err error) error {
+// answer answers with an endpoint, and with notes if it was edited. The ETag covers its
+// settings only.
+func (c endpointAPI) answer(status int, was, e registry.Endpoint, err error) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.endpointView(e)
+	v, err := c.view(e)
 	if err != nil {
 		return err
 	}
@@ -99,12 +95,14 @@ func (c *call) answerEdited(status int, was, e registry.Endpoint, err error) err
 
 func endpointTag(e registry.Endpoint) string { return settingsTag(e.Masked()) }
 
-func showEndpoint(c *call) error {
-	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
-	return c.answerEndpoint(http.StatusOK, e, err)
+// endpoint returns the endpoint of the path.
+func (c *call) endpoint() (registry.Endpoint, error) {
+	return c.Registry.Endpoint(c.r.PathValue("name"))
 }
 
-func createEndpoint(c *call) error {
+func (c endpointAPI) show(e registry.Endpoint) error { return c.answer(http.StatusOK, e, e, nil) }
+
+func (c endpointAPI) create() error {
 	var doc jsontext.Value
 	var e registry.Endpoint
 	var given map[string]any
@@ -129,10 +127,10 @@ func createEndpoint(c *call) error {
 	if e, err = c.Registry.CreateEndpoint(c.caller, e); err == nil {
 		c.w.Header().Set("Location", c.url("/v1/endpoints/"+url.PathEscape(e.Name)))
 	}
-	return c.answerEndpoint(http.StatusCreated, e, err)
+	return c.answer(http.StatusCreated, e, e, err)
 }
 
-func patchEndpoint(c *call) error {
+func (c endpointAPI) edit() error {
 	var patch map[string]any
 	if err := c.decode(&patch, typeMerge, typeJSON); err != nil {
 		return err
@@ -152,17 +150,17 @@ func patchEndpoint(c *call) error {
 		}
 		return err
 	})
-	return c.answerEdited(http.StatusOK, was, e, err)
+	return c.answer(http.StatusOK, was, e, err)
 }
 
-// revertEndpoint restores the configuration file's values of the settings that the
+// revert restores the configuration file's values of the settings that the
 // URL names, or of all settings.
-func revertEndpoint(c *call) error {
+func (c endpointAPI) revert() error {
 	e, err := c.Registry.RevertEndpoint(c.r.PathValue("name"), c.r.URL.Query()["setting"]...)
-	return c.answerEndpoint(http.StatusOK, e, err)
+	return c.answer(http.StatusOK, e, e, err)
 }
 
-func deleteEndpoint(c *call) error {
+func (c endpointAPI) remove() error {
 	check := func(e registry.Endpoint) error { return c.ifMatch(endpointTag(e)) }
 	if err := c.Registry.DeleteEndpoint(c.r.PathValue("name"), check); err != nil {
 		return err
@@ -170,26 +168,19 @@ func deleteEndpoint(c *call) error {
 	return c.noContent()
 }
 
-func pauseEndpoint(c *call) error {
+func (c endpointAPI) pause() error {
 	e, err := c.Registry.PauseEndpoint(c.caller, c.r.PathValue("name"))
-	return c.answerEndpoint(http.StatusOK, e, err)
+	return c.answer(http.StatusOK, e, e, err)
 }
 
-func resumeEndpoint(c *call) error {
+func (c endpointAPI) resume() error {
 	e, err := c.Registry.ResumeEndpoint(c.r.PathValue("name"))
-	return c.answerEndpoint(http.StatusOK, e, err)
+	return c.answer(http.StatusOK, e, e, err)
 }
 
-func tickEndpoint(c *call) error {
-	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
-	if err != nil {
-		return err
-	}
+func (c endpointAPI) tick(e registry.Endpoint) error {
 	slot, err := c.Daemon.Tick(c.r.Context(), e.Name)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, slot)
+	return c.reply(http.StatusOK, slot, err)
 }
 
 const (
@@ -197,18 +188,11 @@ const (
 	mostSlots  = 1000
 )
 
-func listSlots(c *call) error {
-	limit, err := c.limit(usualSlots, mostSlots)
-	if err != nil {
-		return err
-	}
-	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
-	if err != nil {
-		return err
+func (c endpointAPI) slots(e registry.Endpoint) error {
+	limit := c.params.limit(usualSlots, mostSlots)
+	if c.params.err != nil {
+		return c.params.err
 	}
 	slots, err := c.History.Slots(e.Name, limit)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, map[string]any{"slots": list(slots)})
+	return c.reply(http.StatusOK, map[string]any{"slots": list(slots)}, err)
 }

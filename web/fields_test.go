@@ -25,7 +25,7 @@ func TestDocumentKnowsEveryField(t *testing.T) {
 	for name, v := range map[string]any{
 		"Query": queryView{}, "Analysis": analysisView{}, "Explanation": explanationView{}, "Endpoint": endpointView{},
 		"EndpointSettings": registry.Endpoint{}, "Subscription": subscriptionView{}, "Webhook": webhookView{}, "Profile": profileView{},
-		"Round": roundView{}, "Token": tokenView{}, "ChangePage": changePage{}, "Registration": registrationBody{}, "QueryPatch": patchBody{},
+		"Round": roundView{}, "Token": tokenView{}, "ChangePage": changePage{}, "Registration": registry.Registration{}, "QueryPatch": registry.Patch{},
 	} {
 		f := &fields{t: t, schemas: schemas}
 		if name == "EndpointSettings" {

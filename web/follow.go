@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,4 +76,20 @@ func (c *call) readmit(query string) error {
 		return errNoToken
 	}
 	return err
+}
+
+const typeSSE = "text/event-stream"
+
+// wantsStream chooses between JSON and server-sent events.
+func (c *call) wantsStream() (bool, error) {
+	c.w.Header().Add("Vary", "Accept")
+	offers := [][]string{{typeJSON}, {typeSSE}}
+	if c.Followers == nil {
+		offers = offers[:1]
+	}
+	i := negotiate(c.r.Header.Values("Accept"), offers...)
+	if i < 0 {
+		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: slices.Concat(offers...)}
+	}
+	return i == 1, nil
 }

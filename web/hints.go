@@ -26,23 +26,21 @@ type hintBody struct {
 	Removed string    `json:"removed"`
 }
 
-// hintEndpoint lets an endpoint or a client report a change of its data.
-func hintEndpoint(c *call) error {
+// hint lets an endpoint or a client report a change of its data.
+func (c endpointAPI) hint() error {
 	h, err := c.readHint()
 	if err != nil {
 		return err
 	}
-	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil { // the error names it
-		return err
-	}
-	done, err := c.Hints.Hint(c.r.PathValue("name"), h)
+	e, err := c.endpoint()
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusAccepted, done)
+	done, err := c.Hints.Hint(e.Name, h)
+	return c.reply(http.StatusAccepted, done, err)
 }
 
-func (c *call) readHint() (h registry.Hint, err error) {
+func (c endpointAPI) readHint() (h registry.Hint, err error) {
 	if c.r.ContentLength == 0 { // an empty hint: anything may have changed
 		h.All = true
 		return h, nil
@@ -68,7 +66,7 @@ func unreadable(err error) error {
 	return malformed("", "the body cannot be read: %v", err)
 }
 
-func (c *call) jsonHint() (h registry.Hint, err error) {
+func (c endpointAPI) jsonHint() (h registry.Hint, err error) {
 	var b hintBody
 	if err := c.decode(&b, typeJSON); err != nil {
 		return h, err
@@ -94,7 +92,7 @@ func (c *call) jsonHint() (h registry.Hint, err error) {
 var changesetParts = []string{"clear", "removed", "added", "reinserted"}
 
 // parts reads a changeset from a form with N-Triples files.
-func (c *call) parts(h *registry.Hint, r io.Reader) error {
+func (c endpointAPI) parts(h *registry.Hint, r io.Reader) error {
 	_, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {
 		return malformed("", "the Content-Type names no boundary")

@@ -57,17 +57,6 @@ func (h hosts) admit(r *http.Request) bool {
 	return err == nil && at.Addr().Unmap() == ip.Unmap()
 }
 
-func (s *server) checkHost(next http.Handler) http.Handler {
-	wrong := s.refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or the host of its public_url")})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.hosts.admit(r) {
-			wrong.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // forwardedBy lists the header fields by which proxies name the original client,
 // besides all that begin with X-Forwarded.
 var forwardedBy = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
@@ -80,19 +69,4 @@ func forwarded(h http.Header) bool {
 		}
 	}
 	return false
-}
-
-// checkForwarded rejects forwarded requests on a server without tokens: it treats
-// every caller as an admin, and a caller behind a proxy may be anyone.
-func (s *server) checkForwarded(next http.Handler) http.Handler {
-	stranger := s.refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.Insecure && forwarded(r.Header) {
-			if _, err := s.Gate.Authenticate("", ""); err == nil {
-				stranger.ServeHTTP(w, r)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
 }

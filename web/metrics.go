@@ -1,13 +1,11 @@
 package web
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -148,43 +146,11 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// handler adds the metrics that are computed at the moment of the scrape.
-func (m *Metrics) handler(s *server) http.Handler {
-	now := prometheus.NewRegistry()
-	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
-	if s.DeliveryMetrics != nil {
-		now.MustRegister(deliveryCollector{s})
-	}
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
-}
-
-type storageCollector struct{ s *server }
-
 var (
 	readOnlyDesc = prometheus.NewDesc("freshet_store_read_only", "1 while the disk is full and nothing can be written.", nil, nil)
 	freeDesc     = prometheus.NewDesc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.", nil, nil)
 	reserveDesc  = prometheus.NewDesc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.", nil, nil)
 )
-
-func (c storageCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- readOnlyDesc
-	ch <- freeDesc
-	ch <- reserveDesc
-}
-
-func (c storageCollector) Collect(ch chan<- prometheus.Metric) {
-	st, readOnly := c.s.Health.Disk(), 0.0
-	if st.ReadOnly {
-		readOnly = 1
-	}
-	ch <- prometheus.MustNewConstMetric(readOnlyDesc, prometheus.GaugeValue, readOnly)
-	if st.Free >= 0 {
-		ch <- prometheus.MustNewConstMetric(freeDesc, prometheus.GaugeValue, float64(st.Free))
-		ch <- prometheus.MustNewConstMetric(reserveDesc, prometheus.GaugeValue, float64(st.Reserve))
-	}
-}
-
-type endpointCollector struct{ s *server }
 
 var (
 	queriesDesc = prometheus.NewDesc("freshet_endpoint_queries", "Queries registered on the endpoint.", []string{"endpoint"}, nil)
@@ -192,36 +158,3 @@ var (
 	statesDesc  = prometheus.NewDesc("freshet_queries", "Queries by the state of their result.", []string{"endpoint", "state"}, nil)
 	healthDesc  = prometheus.NewDesc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", []string{"endpoint", "state"}, nil)
 )
-
-func (c endpointCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- queriesDesc
-	ch <- statesDesc
-	ch <- healthDesc
-	ch <- debtDesc
-}
-
-func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
-	all, err := c.s.Registry.Endpoints()
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(queriesDesc, err)
-		return
-	}
-	for _, e := range all {
-		st, err := c.s.Daemon.State(e.Name)
-		if err != nil {
-			continue // its loop is starting
-		}
-		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
-		for _, s := range registry.States() {
-			ch <- prometheus.MustNewConstMetric(statesDesc, prometheus.GaugeValue, float64(st.States[s]), e.Name, string(s))
-		}
-		ch <- prometheus.MustNewConstMetric(debtDesc, prometheus.GaugeValue, st.Debt, e.Name)
-		for _, h := range registry.HealthStates() {
-			v := 0.0
-			if st.Health.State == h {
-				v = 1
-			}
-			ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, v, e.Name, h)
-		}
-	}
-}

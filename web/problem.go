@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -57,31 +60,6 @@ func unprocessable(k registry.Kind, pointer, format string, a ...any) *problem {
 func ProblemOf(err error) (p *registry.Problem, told bool) {
 	q, told := asProblem(err)
 	return q.Problem, told
-}
-
-// Answer sends an error as problem details and records it for the request's log line.
-func Answer(w http.ResponseWriter, r *http.Request, err error) {
-	p, _ := asProblem(err)
-	NoteError(w, err)
-	p.send(w, r)
-}
-
-// NoteError records an error for the request's log line.
-func NoteError(w http.ResponseWriter, err error) {
-	p, told := asProblem(err)
-	if rec, ok := w.(*recorder); ok {
-		rec.problem = string(p.Kind)
-		if !told || p.status() >= 500 {
-			rec.failure = err
-		}
-	}
-}
-
-// Note records the route and the caller for the request's log line and the metrics.
-func Note(w http.ResponseWriter, route, caller string) {
-	if rec, ok := w.(*recorder); ok {
-		rec.route, rec.caller = route, caller
-	}
 }
 
 // asProblem converts any error to a problem; ok is false if the error is internal and
@@ -172,18 +150,10 @@ func (p *problem) send(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers every request with the same problem.
-func (s *server) refuse(p *problem) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answerProblem(w, r, p) })
-}
-
-// answerProblem sends the problem of err and records it for the request's line
-// in the log.
-func (s *server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
-	NoteError(w, err)
-	if rec, ok := w.(*recorder); ok && rec.status != 0 { // the response has started: only closing the connection can report the error
-		panic(http.ErrAbortHandler)
+// pointer shortens a JSON pointer, whose parts come from the client.
+func pointer(p jsontext.Pointer) string {
+	if len(p) > 256 {
+		return strings.ToValidUTF8(string(p[:256]), "") + "…"
 	}
-	p, _ := asProblem(err)
-	p.send(w, r)
+	return string(p)
 }

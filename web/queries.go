@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/registry"
@@ -17,76 +16,29 @@ const (
 	mostPage  = 1000
 )
 
-func listQueries(c *call) error {
-	f, err := c.filter()
-	if err != nil {
-		return err
-	}
-	limit, err := c.limit(usualPage, mostPage)
-	if err != nil {
-		return err
-	}
-	cursor, err := c.cursor("q_")
-	if err != nil {
-		return err
+func (c queryAPI) list() error {
+	f, limit, cursor := c.params.filter(), c.params.limit(usualPage, mostPage), c.params.cursor("q_")
+	if c.params.err != nil {
+		return c.params.err
 	}
 	items, next, err := c.Queries.List(f, cursor, limit)
 	if err != nil {
 		return err
 	}
-	page := struct {
-		Queries []queryView `json:"queries"`
-		Next    string      `json:"next,omitempty"`
-	}{make([]queryView, len(items)), next}
-	v := c.viewer()
+	views, v := make([]queryView, len(items)), c.viewer()
 	if err := v.expect(items...); err != nil {
 		return err
 	}
 	for i, it := range items {
-		if page.Queries[i], err = v.item(it); err != nil {
+		if views[i], err = v.item(it); err != nil {
 			return err
 		}
 	}
-	if next != "" {
-		c.w.Header().Set("Link", "<"+c.nextPage(next)+`>; rel="next"`)
-	}
-	return c.json(http.StatusOK, page)
-}
-
-// nextPage returns the URL of the next page: the known parameters with a new cursor.
-func (c *call) nextPage(cursor string) string {
-	p := url.Values{"cursor": {cursor}}
-	for _, k := range []string{"endpoint", "state", "tag", "q", "limit"} {
-		if s := c.params.Get(k); s != "" {
-			p.Set(k, s)
-		}
-	}
-	return c.url("/v1/queries?" + p.Encode())
-}
-
-// A registrationBody is a registration as JSON.
-type registrationBody struct {
-	Endpoint        string            `json:"endpoint"`
-	Query           string            `json:"query"`
-	Name            string            `json:"name"`
-	Tags            []string          `json:"tags"`
-	Weight          float64           `json:"weight"`
-	MaxStaleness    registry.Duration `json:"max_staleness"`
-	MinInterval     registry.Duration `json:"min_interval"`
-	Alone           bool              `json:"alone"`
-	Ordered         *bool             `json:"ordered"`
-	DefaultGraphURI []string          `json:"default_graph_uri"`
-	NamedGraphURI   []string          `json:"named_graph_uri"`
-	From            *time.Time        `json:"from"`
-	Until           *time.Time        `json:"until"`
-	Public          bool              `json:"public"`
-	Urgency         string            `json:"urgency"`
-	Life            string            `json:"life"`
-	Replace         bool              `json:"replace"`
+	return c.page("queries", views, next, "endpoint", "state", "tag", "q", "limit")
 }
 
 // registration reads a registration: JSON, or a bare query with the fields in the URL.
-func (c *call) registration() (registry.Registration, error) {
+func (c queryAPI) registration() (registry.Registration, error) {
 	typ, err := c.mediaType(typeJSON, typeSPARQL)
 	if err != nil {
 		return registry.Registration{}, err
@@ -106,20 +58,15 @@ func (c *call) registration() (registry.Registration, error) {
 		reg.Text = string(text)
 		return reg, err
 	}
-	var body registrationBody
-	err = c.read(func(r io.Reader) error { return readJSON(r, &body) })
-	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
-		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Alone: body.Alone, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
-		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life, Replace: body.Replace}, err
+	var reg registry.Registration
+	err = c.read(func(r io.Reader) error { return readJSON(r, &reg) })
+	return reg, err
 }
-
-// lists are the fields of a registration whose parameter may be repeated.
-var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_graph_uri", "named-graph-uri"}
 
 // fromParams reads the fields of a registration from the URL. For the graphs it also
 // accepts the spellings of the SPARQL 1.1 Protocol.
-func (c *call) fromParams() (reg registry.Registration, err error) {
-	for name, values := range c.params {
+func (c queryAPI) fromParams() (reg registry.Registration, err error) {
+	for name, values := range c.params.Values {
 		one := values[0]
 		if len(values) > 1 && !slices.Contains(lists, name) {
 			return reg, malformed("?"+name, "%s is given twice", name)
@@ -170,12 +117,7 @@ func (c *call) fromParams() (reg registry.Registration, err error) {
 	return reg, nil
 }
 
-func parseTime(s string) (*time.Time, error) {
-	t, err := time.Parse(time.RFC3339, s)
-	return &t, err
-}
-
-func registerQuery(c *call) error {
+func (c queryAPI) register() error {
 	reg, err := c.registration()
 	if err != nil {
 		return err
@@ -197,7 +139,7 @@ func registerQuery(c *call) error {
 }
 
 // answer answers with the resource of a query that was just edited.
-func (c *call) answer(status int, q registry.Query, err error) error {
+func (c queryAPI) answer(status int, q registry.Query, err error) error {
 	if err != nil {
 		return err
 	}
@@ -211,52 +153,32 @@ func (c *call) answer(status int, q registry.Query, err error) error {
 	return c.json(status, v)
 }
 
-func showQuery(c *call) error {
-	q, err := c.query()
-	return c.answer(http.StatusOK, q, err)
-}
+func (c queryAPI) show(q registry.Query) error { return c.answer(http.StatusOK, q, nil) }
 
-// A patchBody is a merge patch of a registration.
-type patchBody struct {
-	Name         member[string]            `json:"name"`
-	Tags         member[[]string]          `json:"tags"`
-	Weight       member[float64]           `json:"weight"`
-	MaxStaleness member[registry.Duration] `json:"max_staleness"`
-	MinInterval  member[registry.Duration] `json:"min_interval"`
-	Alone        member[bool]              `json:"alone"`
-	From         member[time.Time]         `json:"from"`
-	Until        member[time.Time]         `json:"until"`
-	Public       member[bool]              `json:"public"`
-	Urgency      member[string]            `json:"urgency"`
-	Life         member[string]            `json:"life"`
-}
-
-func patchQuery(c *call) error {
-	var body patchBody
-	if err := c.decode(&body, typeMerge, typeJSON); err != nil {
+func (c queryAPI) edit() error {
+	var p registry.Patch
+	if err := c.patch(&p); err != nil {
 		return err
 	}
-	q, err := c.patchHeld(registry.Patch{Name: body.Name.pointer(), Tags: body.Tags.pointer(), Weight: body.Weight.pointer(),
-		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), Alone: body.Alone.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
-		Public: body.Public.pointer(), Urgency: body.Urgency.pointer(), Life: body.Life.pointer()})
+	q, err := c.patchHeld(p)
 	return c.answer(http.StatusOK, q, err)
 }
 
 // patchHeld edits the caller's registration. It releases the lock before the answer is
 // written, because a client may be slow to read it.
-func (c *call) patchHeld(p registry.Patch) (registry.Query, error) {
-	c.edit.Lock()
-	defer c.edit.Unlock()
-	q, err := c.heldQuery()
+func (c queryAPI) patchHeld(p registry.Patch) (registry.Query, error) {
+	c.edits.Lock()
+	defer c.edits.Unlock()
+	q, err := c.held()
 	if err != nil {
 		return q, err
 	}
 	return c.Registry.Patch(c.caller, q.ID, p)
 }
 
-// heldQuery returns the query of the path after it has checked If-Match against the
+// held returns the query of the path after it has checked If-Match against the
 // caller's registration.
-func (c *call) heldQuery() (registry.Query, error) {
+func (c queryAPI) held() (registry.Query, error) {
 	q, err := c.query()
 	if err != nil {
 		return q, err
@@ -265,14 +187,14 @@ func (c *call) heldQuery() (registry.Query, error) {
 	return q, c.ifMatch(settingsTag(h))
 }
 
-func releaseQuery(c *call) error {
-	force, err := c.flag("force")
-	if err != nil {
-		return err
+func (c queryAPI) release() error {
+	force := c.params.flag("force")
+	if c.params.err != nil {
+		return c.params.err
 	}
-	c.edit.Lock()
-	defer c.edit.Unlock()
-	q, err := c.heldQuery()
+	c.edits.Lock()
+	defer c.edits.Unlock()
+	q, err := c.held()
 	if err != nil {
 		return err
 	}
@@ -282,15 +204,10 @@ func releaseQuery(c *call) error {
 	return c.noContent()
 }
 
-func refreshQuery(c *call) error { return c.act(http.StatusAccepted, c.Registry.Refresh) }
-func pauseQuery(c *call) error   { return c.act(http.StatusOK, c.Registry.Pause) }
-func resumeQuery(c *call) error  { return c.act(http.StatusOK, c.Registry.Resume) }
-
-func (c *call) act(status int, do func(registry.Caller, string) (registry.Query, error)) error {
-	q, err := c.query()
-	if err != nil {
-		return err
-	}
-	q, err = do(c.caller, q.ID)
-	return c.answer(status, q, err)
+// act returns a route that performs an action on the query of the path.
+func act(status int, do func(*registry.Registry, registry.Caller, string) (registry.Query, error)) func(*call) error {
+	return of((*call).query, func(c queryAPI, q registry.Query) error {
+		q, err := do(c.Registry, c.caller, q.ID)
+		return c.answer(status, q, err)
+	})
 }

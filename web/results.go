@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -26,22 +25,18 @@ var accepted = map[string][]string{
 
 // results serves the last complete result. The suffix "" negotiates its format.
 func results(suffix string) func(*call) error {
-	return func(c *call) error {
-		q, err := c.query()
-		if err != nil {
-			return err
-		}
+	return of((*call).query, func(c resultAPI, q registry.Query) error {
 		c.w.Header().Add("Vary", "Accept")
 		as, err := c.representation(q.Form, suffix)
 		if err != nil {
 			return err
 		}
 		return c.current(func() error { return c.result(q, as) })
-	}
+	})
 }
 
 // result answers with the last complete result.
-func (c *call) result(q registry.Query, as string) error {
+func (c resultAPI) result(q registry.Query, as string) error {
 	st, _, err := c.History.Current(q.ID, false)
 	if err != nil {
 		return err
@@ -71,7 +66,7 @@ func (c *call) result(q registry.Query, as string) error {
 	})
 }
 
-func (c *call) representation(f diff.Form, suffix string) (string, error) {
+func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {
 	have := Representations(f)
 	if suffix == "" {
 		offers := make([][]string, len(have))
@@ -125,61 +120,7 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 }
 
 // describe sets the header of a representation of a result, also for status 304.
-func (c *call) describe(q registry.Query, suffix, tag string, st registry.Status) {
+func (c resultAPI) describe(q registry.Query, suffix, tag string, st registry.Status) {
 	c.topic(q, "/results."+suffix, tag, st.ChangedAt)
 	c.w.Header().Set("Freshet-Checked-At", st.CheckedAt.UTC().Format(time.RFC3339Nano))
-}
-
-// topic sets the header of a WebSub topic: a hub link, and one self link to this very
-// representation.
-func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
-	c.linkTopic("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
-}
-
-// linkTopic links a topic to itself and to its hub, and sets its validators.
-func (c *call) linkTopic(self, tag string, changed time.Time, public bool) {
-	c.linkHub()
-	c.linkSelf(self, tag, changed, public)
-}
-
-func (c *call) linkHub() { c.w.Header().Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`) }
-
-func (c *call) linkSelf(self, tag string, changed time.Time, public bool) {
-	h := c.w.Header()
-	h.Set("ETag", tag)
-	h.Set("Last-Modified", changed.UTC().Format(http.TimeFormat))
-	h.Add("Link", "<"+c.url(self)+`>; rel="self"`)
-	h.Set("Cache-Control", "private, no-cache")
-	if public {
-		h.Set("Cache-Control", "no-cache")
-	}
-}
-
-// A patientWriter gives the client slowestPiece for each piece and no limit in total, so
-// that a slow reader gets everything and a blocked one is disconnected.
-type patientWriter struct {
-	w  io.Writer
-	rc *http.ResponseController
-}
-
-const (
-	pieceSize    = 64 << 10
-	slowestPiece = 30 * time.Second
-)
-
-func (c *call) patient() io.Writer {
-	return &patientWriter{c.w, http.NewResponseController(c.w)}
-}
-
-func (p *patientWriter) Write(b []byte) (int, error) {
-	done := 0
-	for done < len(b) {
-		_ = p.rc.SetWriteDeadline(time.Now().Add(slowestPiece))
-		n, err := p.w.Write(b[done:min(done+pieceSize, len(b))])
-		done += n
-		if err != nil {
-			return done, err
-		}
-	}
-	return done, nil
 }

@@ -4,23 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 )
-
-// Subscriptions manages the subscriptions of all followers, by every protocol.
-type Subscriptions interface {
-	// Subscriptions returns at most limit subscriptions after an id, in id order.
-	Subscriptions(after string, limit int) ([]registry.Subscription, error)
-	// Subscription returns one subscription. It wraps registry.ErrNotFound.
-	Subscription(id string) (registry.Subscription, error)
-	// Act performs a verb: pause, resume or drop.
-	Act(id, verb string) (registry.Subscription, error)
-}
 
 // A subscriptionView is a subscription without secrets that would allow others to act
 // as the subscriber.
@@ -64,7 +53,7 @@ type Lag struct {
 	Behind  registry.Duration `json:"behind"`
 }
 
-func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
+func (c followerAPI) view(s registry.Subscription) (subscriptionView, error) {
 	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.GaveUp, Failures: s.Failures, FailingSince: s.FailingSince,
@@ -79,7 +68,7 @@ func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, erro
 }
 
 // captureLag counts the captures that a follower of a profile has not received.
-func (c *call) captureLag(s registry.Subscription) (v Lag, err error) {
+func (c followerAPI) captureLag(s registry.Subscription) (v Lag, err error) {
 	if c.Profiles == nil {
 		return v, nil
 	}
@@ -157,14 +146,10 @@ func (c *call) mine(s registry.Subscription) bool {
 
 // collect returns up to limit of the caller's subscriptions that fit, and the cursor of
 // the next page.
-func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.Subscription, next string, err error) {
-	limit, err := c.limit(usualPage, mostPage)
-	if err != nil {
-		return nil, "", err
-	}
-	after, err := c.cursor("")
-	if err != nil {
-		return nil, "", err
+func (c followerAPI) collect(fits func(registry.Subscription) bool) (list []registry.Subscription, next string, err error) {
+	limit, after := c.params.limit(usualPage, mostPage), c.params.cursor("")
+	if c.params.err != nil {
+		return nil, "", c.params.err
 	}
 	for {
 		page, err := c.Subscriptions.Subscriptions(after, 500)
@@ -184,7 +169,7 @@ func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.S
 	}
 }
 
-func listSubscriptions(c *call) error {
+func (c followerAPI) list() error {
 	way, state, query := c.params.Get("way"), c.params.Get("state"), c.params.Get("query")
 	if way != "" && !slices.Contains(registry.Ways, registry.Way(way)) {
 		return malformed("?way", "way is one of %s", join(registry.Ways))
@@ -200,26 +185,11 @@ func listSubscriptions(c *call) error {
 	}
 	views := make([]subscriptionView, len(list))
 	for i, s := range list {
-		if views[i], err = c.viewSubscription(s); err != nil {
+		if views[i], err = c.view(s); err != nil {
 			return err
 		}
 	}
-	return c.pageOf("subscriptions", views, next)
-}
-
-// pageOf answers with one page of a list.
-func (c *call) pageOf(member string, views any, next string) error {
-	body := map[string]any{member: views}
-	if next != "" {
-		q := url.Values{}
-		for k, v := range c.params {
-			q[k] = v
-		}
-		q.Set("cursor", next)
-		c.w.Header().Set("Link", "<"+c.url(c.r.URL.EscapedPath())+"?"+q.Encode()+`>; rel="next"`)
-		body["next"] = next
-	}
-	return c.json(http.StatusOK, body)
+	return c.page("subscriptions", views, next, "way", "state", "query", "q", "limit")
 }
 
 // subscription returns the subscription of the path if it belongs to the caller.
@@ -234,34 +204,21 @@ func (c *call) subscription() (registry.Subscription, error) {
 	return s, err
 }
 
-func showSubscription(c *call) error {
-	s, err := c.subscription()
-	if err != nil {
-		return err
-	}
-	v, err := c.viewSubscription(s)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, v)
+func (c followerAPI) show(s registry.Subscription) error {
+	v, err := c.view(s)
+	return c.reply(http.StatusOK, v, err)
 }
 
+// actOnSubscription returns a route that performs a verb.
 func actOnSubscription(verb string) func(*call) error {
-	return func(c *call) error {
-		s, err := c.subscription()
-		if err != nil {
+	return of((*call).subscription, func(c followerAPI, s registry.Subscription) error {
+		s, err := c.Subscriptions.Act(s.ID, verb)
+		switch {
+		case err != nil:
 			return err
-		}
-		if s, err = c.Subscriptions.Act(s.ID, verb); err != nil {
-			return err
-		}
-		if verb == "drop" {
+		case verb == "drop":
 			return c.noContent()
 		}
-		v, err := c.viewSubscription(s)
-		if err != nil {
-			return err
-		}
-		return c.json(http.StatusOK, v)
-	}
+		return c.show(s)
+	})
 }

@@ -35,7 +35,7 @@ func (s *server) keys() (Keys, error) {
 	return NewTokenGate(nil, s.Store, s.Now)
 }
 
-func listTokens(c *call) error {
+func (c tokenAPI) list() error {
 	keys, err := c.keys()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func listTokens(c *call) error {
 	return c.json(http.StatusOK, map[string]any{"tokens": views})
 }
 
-func createToken(c *call) error {
+func (c tokenAPI) create() error {
 	var body struct {
 		Name      string        `json:"name"`
 		Role      registry.Role `json:"role"`
@@ -74,7 +74,7 @@ func createToken(c *call) error {
 	return c.json(http.StatusCreated, v)
 }
 
-func deleteToken(c *call) error {
+func (c tokenAPI) revoke() error {
 	keys, err := c.keys()
 	if err != nil {
 		return err

@@ -36,10 +36,10 @@ type trialView struct {
 // trialRows is the number of rows that a trial shows.
 const trialRows = 20
 
-func validateQuery(c *call) error {
-	run, err := c.flag("run")
-	if err != nil {
-		return err
+func (c queryAPI) validate() error {
+	run := c.params.flag("run")
+	if c.params.err != nil {
+		return c.params.err
 	}
 	reg, err := c.registration()
 	if err != nil {
@@ -66,7 +66,7 @@ func validateQuery(c *call) error {
 	return c.json(http.StatusOK, v)
 }
 
-func (c *call) try(q *registry.Query) (*trialView, error) {
+func (c queryAPI) try(q *registry.Query) (*trialView, error) {
 	leave, err := c.exclusive(c.tries)
 	if err != nil {
 		return nil, err

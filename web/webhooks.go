@@ -1,30 +1,12 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 )
-
-// Webhooks registers and edits webhooks. Errors that a client can correct are
-// *registry.Problem.
-type Webhooks interface {
-	WebhookSettings
-	// Replay sends the missed changes of a webhook again.
-	Replay(id string, r registry.Replay) (registry.Subscription, error)
-}
-
-// WebhookSettings makes webhooks and edits them.
-type WebhookSettings interface {
-	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
-	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
-	// Rotate sets a new secret, a generated one for "". The old secret also signs
-	// during the grace period.
-	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
-}
 
 // usualGrace is the default grace period of an old secret.
 const usualGrace = 24 * time.Hour
@@ -50,10 +32,10 @@ type deadLetterView struct {
 	Replay    bool      `json:"replay,omitempty"` // waits to be sent again
 }
 
-func (c *call) viewWebhook(s registry.Subscription) (webhookView, error) {
+func (c followerAPI) viewWebhook(s registry.Subscription) (webhookView, error) {
 	v := webhookView{DeadLetters: []deadLetterView{}}
 	var err error
-	if v.subscriptionView, err = c.viewSubscription(s); err != nil {
+	if v.subscriptionView, err = c.view(s); err != nil {
 		return v, err
 	}
 	for _, x := range s.Secrets {
@@ -68,7 +50,7 @@ func (c *call) viewWebhook(s registry.Subscription) (webhookView, error) {
 	return v, nil
 }
 
-func (c *call) answerWebhook(status int, s registry.Subscription, secret bool) error {
+func (c followerAPI) answerWebhook(status int, s registry.Subscription, secret bool) error {
 	v, err := c.viewWebhook(s)
 	if err != nil {
 		return err
@@ -88,7 +70,7 @@ func (c *call) webhook() (registry.Subscription, error) {
 	return s, err
 }
 
-func listWebhooks(c *call) error {
+func (c followerAPI) listWebhooks() error {
 	list, next, err := c.collect(func(s registry.Subscription) bool { return s.Way == registry.Webhook })
 	if err != nil {
 		return err
@@ -99,10 +81,10 @@ func listWebhooks(c *call) error {
 			return err
 		}
 	}
-	return c.pageOf("webhooks", views, next)
+	return c.page("webhooks", views, next, "limit")
 }
 
-func createWebhook(c *call) error {
+func (c followerAPI) createWebhook() error {
 	var r registry.WebhookRequest
 	if err := c.decode(&r, typeJSON); err != nil {
 		return err
@@ -115,44 +97,29 @@ func createWebhook(c *call) error {
 	return c.answerWebhook(http.StatusCreated, s, true)
 }
 
-func showWebhook(c *call) error {
-	s, err := c.webhook()
-	if err != nil {
-		return err
-	}
+func (c followerAPI) showWebhook(s registry.Subscription) error {
 	return c.answerWebhook(http.StatusOK, s, false)
 }
 
-func patchWebhook(c *call) error {
-	s, err := c.webhook()
+func (c followerAPI) editWebhook(s registry.Subscription) error {
+	var e registry.WebhookEdit
+	err := c.patch(&e)
 	if err != nil {
 		return err
 	}
-	var body struct {
-		Name   member[string]            `json:"name"`
-		Filter member[json.RawMessage]   `json:"filter"`
-		Rate   member[registry.Duration] `json:"rate"`
-	}
-	if err := c.decode(&body, typeJSON, typeMerge); err != nil {
-		return err
-	}
-	e := registry.WebhookEdit{Name: body.Name.pointer(), Filter: body.Filter.pointer(), Rate: body.Rate.pointer()}
 	if s, err = c.Webhooks.Update(c.caller, s.ID, e); err != nil {
 		return err
 	}
 	return c.answerWebhook(http.StatusOK, s, false)
 }
 
-func rotateWebhook(c *call) error {
-	s, err := c.webhook()
-	if err != nil {
-		return err
-	}
+func (c followerAPI) rotateWebhook(s registry.Subscription) error {
 	var body struct {
 		Secret string             `json:"secret"`
 		Grace  *registry.Duration `json:"grace"`
 	}
-	if err := c.optional(&body); err != nil {
+	err := c.optional(&body)
+	if err != nil {
 		return err
 	}
 	grace := usualGrace
@@ -165,16 +132,13 @@ func rotateWebhook(c *call) error {
 	return c.answerWebhook(http.StatusOK, s, true)
 }
 
-func replayWebhook(c *call) error {
-	s, err := c.webhook()
-	if err != nil {
-		return err
-	}
+func (c followerAPI) replayWebhook(s registry.Subscription) error {
 	var body struct {
 		ID    string `json:"id"`
 		After string `json:"after"`
 	}
-	if err := c.optional(&body); err != nil {
+	err := c.optional(&body)
+	if err != nil {
 		return err
 	}
 	r := registry.Replay{ID: body.ID}
@@ -191,17 +155,6 @@ func replayWebhook(c *call) error {
 	return c.answerWebhook(http.StatusAccepted, s, false)
 }
 
-func dropWebhook(c *call) error {
-	if _, err := c.webhook(); err != nil {
-		return err
-	}
-	return actOnSubscription("drop")(c)
-}
-
-// optional decodes a body that may be empty.
-func (c *call) optional(v any) error {
-	if c.r.ContentLength == 0 {
-		return nil
-	}
-	return c.decode(v, typeJSON)
+func (c followerAPI) dropWebhook(registry.Subscription) error {
+	return actOnSubscription("drop")(c.call)
 }

@@ -9,11 +9,15 @@ import (
 	"testing"
 )
 
-// TestTypesHaveFewMethods checks that each page or group of pages has its own handler, so that no
-// type becomes too large to understand.
+// TestTypesHaveFewMethods checks that each page and each group of calls has its own handler, so
+// that no type becomes too large to understand.
 func TestTypesHaveFewMethods(t *testing.T) {
-	const most = 20
-	files, err := filepath.Glob("*.go")
+	fewMethods(t, "*.go", "visit", 20)
+	fewMethods(t, "../*.go", "call", 40)
+}
+
+func fewMethods(t *testing.T, pattern, request string, most int) {
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +39,10 @@ func TestTypesHaveFewMethods(t *testing.T) {
 			if p, ok := typ.(*ast.StarExpr); ok {
 				typ = p.X
 			}
-			if g, ok := typ.(*ast.IndexExpr); ok { // a generic type
+			switch g := typ.(type) { // a generic type
+			case *ast.IndexExpr:
+				typ = g.X
+			case *ast.IndexListExpr:
 				typ = g.X
 			}
 			methods[typ.(*ast.Ident).Name]++
@@ -46,7 +53,7 @@ func TestTypesHaveFewMethods(t *testing.T) {
 			t.Errorf("%s has %d methods, at most %d are wanted", name, n, most)
 		}
 	}
-	if methods["visit"] == 0 {
+	if methods[request] == 0 {
 		t.Error("the requests have another type by now")
 	}
 }

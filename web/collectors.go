@@ -1,30 +1,14 @@
 package web
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/freshet/freshet/registry"
 )
-
-// DeliveryMetrics is what the metrics show of subscriptions and deliveries.
-type DeliveryMetrics interface {
-	// Deliveries counts deliveries, one entry for each way out.
-	Deliveries() []Deliveries
-	// AllSubscriptions goes through all subscriptions in any order.
-	AllSubscriptions(yield func(registry.Subscription, error) bool)
-}
-
-// Deliveries holds the counters of one delivery type since the start of the process.
-type Deliveries struct {
-	Way         registry.Way
-	Connections int64  // currently open; 0 for types without connections
-	Delivered   uint64 // messages with changes or results: written, or taken by the callback
-	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow
-	Retried     uint64 // attempts after a failed one
-	Dropped     uint64 // messages given up
-}
 
 type deliveryCollector struct{ s *server }
 
@@ -173,4 +157,14 @@ func waitingSince(h ChangeLog, query string, at registry.Position) (time.Time, e
 		return time.Time{}, nil
 	}
 	return waiting[0].Time, nil
+}
+
+// scrapes adds the metrics that are computed at the moment of the scrape.
+func scrapes(s *server) http.Handler {
+	now := prometheus.NewRegistry()
+	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
+	if s.DeliveryMetrics != nil {
+		now.MustRegister(deliveryCollector{s})
+	}
+	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }

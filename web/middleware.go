@@ -1,61 +1,16 @@
 package web
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path"
 	"runtime/debug"
 	"strings"
 	"time"
 )
-
-// A recorder records the outcome of a request for its log line and the metrics.
-type recorder struct {
-	http.ResponseWriter
-	status   int
-	bytes    int64
-	route    string
-	caller   string
-	query    string
-	problem  string
-	failure  error
-	hijacked bool
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= 200 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(b)
-	r.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap gives http.ResponseController access to the writer.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// Flush implements http.Flusher.
-func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
-
-// Hijack implements http.Hijacker, which WebSocket libraries need.
-func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
-	if err == nil {
-		r.hijacked, r.status = true, http.StatusSwitchingProtocols
-	}
-	return c, rw, err
-}
 
 // outermost sets the headers of all responses, recovers from panics and writes the
 // request's log line.
@@ -72,7 +27,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			}
 		}()
 		if err := s.deadlines(w, r); err != nil {
-			s.answerProblem(rec, r, err)
+			answerProblem(rec, r, err)
 			return
 		}
 		if r.Method == http.MethodOptions && r.URL.Path == "*" { // a ping of the server
@@ -83,7 +38,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			r.URL.Path = "/v1"
 		}
 		if !clean(r.URL.EscapedPath()) {
-			s.answerProblem(rec, r, notFound("nothing is served under this path"))
+			answerProblem(rec, r, notFound("nothing is served under this path"))
 			return
 		}
 		next.ServeHTTP(rec, r)
@@ -158,4 +113,57 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 		attrs = append(attrs, slog.String("error", rec.failure.Error()))
 	}
 	s.Logger.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+func (s *server) checkHost(next http.Handler) http.Handler {
+	wrong := refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or the host of its public_url")})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.hosts.admit(r) {
+			wrong.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkForwarded rejects forwarded requests on a server without tokens: it treats
+// every caller as an admin, and a caller behind a proxy may be anyone.
+func (s *server) checkForwarded(next http.Handler) http.Handler {
+	stranger := refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.Insecure && forwarded(r.Header) {
+			if _, err := s.Gate.Authenticate("", ""); err == nil {
+				stranger.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// slowestAnswer is the time in which a client must read a short answer.
+const slowestAnswer = 60 * time.Second
+
+// deadlines sets the deadlines of a request: Limits.BodyTime for its body,
+// slowestAnswer for its answer. A kept connection still has those of its previous
+// request. They apply whether a handler reads the body or not, because the server
+// reads the rest of it before it answers. The server removes the deadline of the
+// body at its end. The body of GET and HEAD is discarded first, because some of their
+// answers never end. Writers without deadlines, as in tests, are left alone.
+func (s *server) deadlines(w http.ResponseWriter, r *http.Request) error {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(slowestAnswer))
+	if r.ContentLength == 0 {
+		return nil
+	}
+	_ = control.SetReadDeadline(time.Now().Add(s.Limits.BodyTime))
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, int64(s.Limits.Body)))
+	var large *http.MaxBytesError
+	if err == nil || errors.As(err, &large) {
+		return err
+	}
+	return unread(err)
 }

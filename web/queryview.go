@@ -2,13 +2,14 @@ package web
 
 import (
 	"cmp"
+	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -68,8 +69,8 @@ type viewer struct {
 	due     map[string]time.Time // by query
 }
 
-func (c *call) viewer() *viewer {
-	return &viewer{c, map[string]time.Duration{}, map[string]time.Time{}}
+func (c queryAPI) viewer() *viewer {
+	return &viewer{c.call, map[string]time.Duration{}, map[string]time.Time{}}
 }
 
 // expect reads when queries are due, with one call per endpoint.
@@ -211,10 +212,74 @@ func list[T any](l []T) []T {
 
 func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
 
-func (c *call) filter() (registry.QueryFilter, error) {
-	f := registry.QueryFilter{Endpoint: c.params.Get("endpoint"), State: registry.State(c.params.Get("state")), Tag: c.params.Get("tag"), Text: c.params.Get("q")}
-	if f.State != "" && !slices.Contains(registry.States(), f.State) {
-		return f, malformed("?state", "state is new, live, stale, failing, paused or idle")
+type runView struct {
+	Slot    uint64           `json:"slot"`
+	At      time.Time        `json:"at"`
+	Elapsed float64          `json:"elapsed_seconds"`
+	Outcome registry.Outcome `json:"outcome"`
+	Error   string           `json:"error,omitempty"`
+	Why     string           `json:"why,omitempty"`
+}
+
+type statsView struct {
+	Last       uint64       `json:"last"` // slot of the last complete execution, 0 = none
+	Executions uint64       `json:"executions"`
+	Changes    uint64       `json:"changes"`
+	Median     *float64     `json:"median_seconds"`
+	Failures   uint32       `json:"failures"`
+	Cuts       uint32       `json:"cuts"`
+	NotBefore  uint64       `json:"not_before"`
+	Samples    []sampleView `json:"samples"` // oldest first
+}
+
+type sampleView struct {
+	Slot    uint64  `json:"slot"`
+	Elapsed float64 `json:"elapsed_seconds"`
+	Changed bool    `json:"changed"`
+	Jaccard float64 `json:"jaccard"`
+}
+
+// viewRun returns nil if there has been no run.
+func viewRun(r policy.Run) *runView {
+	if r.At.IsZero() {
+		return nil
 	}
-	return f, nil
+	return &runView{r.Slot, r.At.UTC(), r.Elapsed.Seconds(), r.Outcome, r.Error, r.Why}
+}
+
+func viewStats(s policy.Stats, st registry.Status) statsView {
+	v := statsView{Last: s.Last, Executions: s.Executions, Changes: s.Changes, Median: seconds(st), Failures: s.Failures, Cuts: s.Cuts,
+		NotBefore: s.NotBefore, Samples: make([]sampleView, len(s.Samples))}
+	for i, x := range s.Samples {
+		v.Samples[i] = sampleView{x.Slot, x.Elapsed.Seconds(), x.Changed, x.Jaccard}
+	}
+	return v
+}
+
+// An explanationView is a scheduler.Explanation with the statistics behind it.
+type explanationView struct {
+	scheduler.Explanation
+	LastRun    *runView   `json:"last_run"`
+	NextDue    *time.Time `json:"next_due"`
+	Statistics statsView  `json:"statistics"`
+}
+
+func (c queryAPI) explain(q registry.Query) error {
+	e, err := c.Daemon.Explain(q.Endpoint, q.ID)
+	if err != nil {
+		return err
+	}
+	it, err := c.Queries.Item(q.ID)
+	if err != nil {
+		return err
+	}
+	stats, err := c.Queries.Stats(q.ID)
+	if err != nil && !missing(err) {
+		return err
+	}
+	if e.Inputs == nil {
+		e.Inputs = map[string]float64{}
+	}
+	return c.json(http.StatusOK, explanationView{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue),
+		Statistics: viewStats(stats, it.Status)})
 }

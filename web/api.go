@@ -5,22 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/rs/cors"
 )
-
-// A server is the API with its dependencies.
-type server struct {
-	Config
-	base   string // PublicURL without a trailing slash
-	hosts  hosts
-	routes []route
-
-	edit  sync.Mutex    // makes If-Match and the guarded edit atomic
-	dear  chan struct{} // limits expensive, rare operations: backups
-	tries chan struct{} // limits trial executions
-}
 
 // New returns the handler of all HTTP requests.
 func New(c Config) (http.Handler, error) {
@@ -52,7 +40,7 @@ func (s *server) handler() (http.Handler, error) {
 			return nil, fmt.Errorf("web: origin %q: %w", o, err)
 		}
 	}
-	origin.SetDenyHandler(s.refuse(&problem{Problem: newProblem("cross-origin", "requests that change something are taken from this server's own pages and from the configured origins only")}))
+	origin.SetDenyHandler(refuse(&problem{Problem: newProblem("cross-origin", "requests that change something are taken from this server's own pages and from the configured origins only")}))
 
 	h := s.mux()
 	h = origin.Handler(h)
@@ -85,7 +73,7 @@ func (s *server) mux() http.Handler {
 		}
 		byPath[r.path][r.method] = r
 	}
-	nothing := s.refuse(notFound("nothing is served under this path"))
+	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if s.Pages == nil || strings.HasPrefix(r.URL.Path, "/v1/") {
 			nothing.ServeHTTP(w, r)
@@ -112,7 +100,7 @@ func (s *server) methods(routes map[string]route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		s.answerProblem(w, r, &problem{Problem: newProblem("method-not-allowed", "this resource takes "+allow(routes))})
+		answerProblem(w, r, &problem{Problem: newProblem("method-not-allowed", "this resource takes "+allow(routes))})
 	})
 }
 
@@ -127,4 +115,12 @@ func allow(routes map[string]route) string {
 		}
 	}
 	return strings.Join(append(out, "OPTIONS"), ", ")
+}
+
+// Serving returns the HTTP server for a handler of New. Every request reaches the
+// handler, which limits the time of its body: net/http would answer OPTIONS * by
+// itself, without such a limit.
+func Serving(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		DisableGeneralOptionsHandler: true}
 }

@@ -94,8 +94,8 @@ type profileViewer struct {
 	policy map[string]string
 }
 
-func (c *call) profileViewer() *profileViewer {
-	return &profileViewer{c, map[string]string{}, map[string]string{}}
+func (c profileAPI) viewer() *profileViewer {
+	return &profileViewer{c.call, map[string]string{}, map[string]string{}}
 }
 
 // name returns the caller's name for a query, "" if it has none or was deleted.

@@ -2,8 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -61,15 +59,4 @@ func Status(k registry.Kind) int {
 		return a.status
 	}
 	return http.StatusInternalServerError
-}
-
-func explainProblem(c *call) error {
-	slug := registry.Kind(c.r.PathValue("slug"))
-	k, ok := problemKinds[slug]
-	if !ok {
-		return notFound("there is no problem of this type")
-	}
-	var b strings.Builder
-	b.WriteString(string(slug) + ": " + slug.Title() + "\n\nHTTP status " + strconv.Itoa(k.status) + " " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
-	return c.text(http.StatusOK, b.String())
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -47,5 +48,60 @@ func (c ageCollector) Collect(ch chan<- prometheus.Metric) {
 			wait = st.NextTry.Sub(now)
 		}
 		ch <- prometheus.MustNewConstMetric(nextTryDesc, prometheus.GaugeValue, wait.Seconds(), e.Name)
+	}
+}
+
+type storageCollector struct{ s *server }
+
+func (c storageCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- readOnlyDesc
+	ch <- freeDesc
+	ch <- reserveDesc
+}
+
+func (c storageCollector) Collect(ch chan<- prometheus.Metric) {
+	st, readOnly := c.s.Health.Disk(), 0.0
+	if st.ReadOnly {
+		readOnly = 1
+	}
+	ch <- prometheus.MustNewConstMetric(readOnlyDesc, prometheus.GaugeValue, readOnly)
+	if st.Free >= 0 {
+		ch <- prometheus.MustNewConstMetric(freeDesc, prometheus.GaugeValue, float64(st.Free))
+		ch <- prometheus.MustNewConstMetric(reserveDesc, prometheus.GaugeValue, float64(st.Reserve))
+	}
+}
+
+type endpointCollector struct{ s *server }
+
+func (c endpointCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- queriesDesc
+	ch <- statesDesc
+	ch <- healthDesc
+	ch <- debtDesc
+}
+
+func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
+	all, err := c.s.Registry.Endpoints()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(queriesDesc, err)
+		return
+	}
+	for _, e := range all {
+		st, err := c.s.Daemon.State(e.Name)
+		if err != nil {
+			continue // its loop is starting
+		}
+		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
+		for _, s := range registry.States() {
+			ch <- prometheus.MustNewConstMetric(statesDesc, prometheus.GaugeValue, float64(st.States[s]), e.Name, string(s))
+		}
+		ch <- prometheus.MustNewConstMetric(debtDesc, prometheus.GaugeValue, st.Debt, e.Name)
+		for _, h := range registry.HealthStates() {
+			v := 0.0
+			if st.Health.State == h {
+				v = 1
+			}
+			ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, v, e.Name, h)
+		}
 	}
 }

@@ -1,0 +1,179 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// lent answers with a document. describe, unless nil, sets headers once the document
+// exists.
+func (c *call) lent(status int, typ, class, key string, describe func(), write func(io.Writer) error) error {
+	doc, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
+	if err != nil {
+		return err
+	}
+	defer doc.Close()
+	if describe != nil {
+		describe()
+	}
+	return c.send(status, typ, doc)
+}
+
+func (c *call) send(status int, typ string, doc Document) error {
+	h := c.w.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(doc.Size()))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := doc.WriteTo(c.patient()); err != nil {
+		panic(http.ErrAbortHandler) // the client has disconnected, or the document cannot be completed
+	}
+	return nil
+}
+
+// json answers with v as JSON.
+func (c *call) json(status int, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read query texts here; the type keeps browsers from taking it for a page
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	return c.bytes(status, "application/json", b.Bytes())
+}
+
+func (c *call) text(status int, s string) error {
+	return c.bytes(status, "text/plain; charset=utf-8", []byte(s))
+}
+
+func (c *call) bytes(status int, typ string, b []byte) error {
+	h := c.w.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	w := io.Writer(c.w)
+	if c.route.stream { // has no deadline yet
+		w = c.patient()
+	}
+	_, _ = w.Write(b) // an error means that the client is gone
+	return nil
+}
+
+func (c *call) noContent() error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// url returns the absolute URL of a path on this server. The caller escapes its parts.
+func (s *server) url(path string) string { return s.base + path }
+
+// topic sets the header of a WebSub topic: a hub link, and one self link to this very
+// representation.
+func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
+	c.linkHub()
+	c.linkSelf("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
+}
+
+func (c *call) linkHub() { c.w.Header().Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`) }
+
+func (c *call) linkSelf(self, tag string, changed time.Time, public bool) {
+	h := c.w.Header()
+	h.Set("ETag", tag)
+	h.Set("Last-Modified", changed.UTC().Format(http.TimeFormat))
+	h.Add("Link", "<"+c.url(self)+`>; rel="self"`)
+	h.Set("Cache-Control", "private, no-cache")
+	if public {
+		h.Set("Cache-Control", "no-cache")
+	}
+}
+
+// A patientWriter gives the client slowestPiece for each piece and no limit in total, so
+// that a slow reader gets everything and a blocked one is disconnected.
+type patientWriter struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+const (
+	pieceSize    = 64 << 10
+	slowestPiece = 30 * time.Second
+)
+
+func (c *call) patient() io.Writer {
+	return &patientWriter{c.w, http.NewResponseController(c.w)}
+}
+
+func (p *patientWriter) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		_ = p.rc.SetWriteDeadline(time.Now().Add(slowestPiece))
+		n, err := p.w.Write(b[done:min(done+pieceSize, len(b))])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// errSuperseded reports that the version being sent is no longer the current one.
+var errSuperseded = errors.New("another version came meanwhile")
+
+// current answers with the current version of a resource. If a newer version appears
+// before the response has started, it starts again with that one.
+func (c *call) current(answer func() error) error {
+	const most = 5
+	for try := 1; ; try++ {
+		if err := answer(); !errors.Is(err, errSuperseded) || try == most {
+			return err
+		}
+	}
+}
+
+// reply answers with v as JSON unless reading it failed.
+func (c *call) reply(status int, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.json(status, v)
+}
+
+// page answers with one page of a list. It links the next page, which has the same
+// parameters with a new cursor.
+func (c *call) page(member string, views any, next string, keep ...string) error {
+	body := map[string]any{member: views}
+	if next != "" {
+		body["next"] = next
+		c.linkNext(next, keep...)
+	}
+	return c.json(http.StatusOK, body)
+}
+
+func (c *call) linkNext(cursor string, keep ...string) {
+	p := url.Values{"cursor": {cursor}}
+	for _, k := range keep {
+		if s := c.params.Get(k); s != "" {
+			p.Set(k, s)
+		}
+	}
+	c.w.Header().Set("Link", "<"+c.url(c.r.URL.EscapedPath()+"?"+p.Encode())+`>; rel="next"`)
+}

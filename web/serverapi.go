@@ -1,0 +1,106 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/client"
+	"github.com/freshet/freshet/web/docs"
+)
+
+// backup streams a consistent copy of the live store. Only one runs at a time.
+func (c serverAPI) backup() error {
+	leave, err := c.exclusive(c.dear)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	h := c.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="freshet-backup.db"`)
+	h.Set("Cache-Control", "no-store")
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := c.Store.Backup(c.patient()); err != nil {
+		return fmt.Errorf("backup: %w", err) // closes the connection if part of the body has been sent
+	}
+	return nil
+}
+
+func (c serverAPI) openAPI() error  { return c.yaml(docs.OpenAPI) }
+func (c serverAPI) asyncAPI() error { return c.yaml(docs.AsyncAPI) }
+
+func (c serverAPI) yaml(b []byte) error {
+	c.w.Header().Set("Cache-Control", "no-cache")
+	return c.bytes(http.StatusOK, "application/yaml", b)
+}
+
+func (c serverAPI) clientScript() error {
+	return c.asset("text/javascript; charset=utf-8", client.Script)
+}
+func (c serverAPI) clientTypes() error {
+	return c.asset("application/typescript; charset=utf-8", client.Types)
+}
+
+// asset is a file that pages of any origin may load. It holds no data.
+func (c serverAPI) asset(mediaType string, b []byte) error {
+	h := c.w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Cache-Control", "no-cache")
+	return c.bytes(http.StatusOK, mediaType, b)
+}
+
+func (c serverAPI) explainProblem() error {
+	slug := registry.Kind(c.r.PathValue("slug"))
+	k, ok := problemKinds[slug]
+	if !ok {
+		return notFound("there is no problem of this type")
+	}
+	var b strings.Builder
+	b.WriteString(string(slug) + ": " + slug.Title() + "\n\nHTTP status " + strconv.Itoa(k.status) + " " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
+	return c.text(http.StatusOK, b.String())
+}
+
+// index links the calls whose path has no parameters.
+func (c serverAPI) index() error {
+	links := map[string]string{}
+	for _, rt := range c.routes {
+		if name, ok := strings.CutPrefix(rt.path, "/v1/"); ok && !strings.Contains(name, "/") {
+			links[name] = c.url(rt.path)
+		}
+	}
+	return c.json(http.StatusOK, map[string]any{"links": links})
+}
+
+// handled passes a call to a handler.
+func handled(h http.Handler) func(*call) error {
+	return func(c *call) error {
+		h.ServeHTTP(c.w, c.r)
+		return nil
+	}
+}
+
+func (c serverAPI) healthz() error { return c.text(http.StatusOK, "ok\n") }
+
+// readyz answers 200 as long as results can be read and followed, even if the disk is
+// full or an endpoint added lately is not there yet.
+func (c serverAPI) readyz() error {
+	if err := c.Health.Ready(); err != nil {
+		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
+	}
+	text := "ready"
+	if s := c.Health.Disk(); s.ReadOnly {
+		text += ", read-only: " + s.Reason
+	} else if s.Reason != "" {
+		text += ", short of storage: " + s.Reason
+	}
+	if n := c.Health.Starting(); n > 0 {
+		text += fmt.Sprintf(", endpoints that still read their queries: %d", n)
+	}
+	return c.text(http.StatusOK, text+"\n")
+}
