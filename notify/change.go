@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -109,20 +108,6 @@ func appendAsk(b []byte, c *registry.Change) []byte {
 		return append(b, `,"previous":null`...)
 	}
 	return appendMember(b, "previous", c.Delta.Previous)
-}
-
-func appendMember(b []byte, name string, value any) []byte {
-	b = append(b, ',', '"')
-	b = append(b, name...)
-	b = append(b, '"', ':')
-	return appendJSON(b, value)
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return json.RawMessage("null")
-	}
-	return s
 }
 
 // indices are never null: an ordered change says so by having them.

@@ -226,3 +226,7 @@ func (d *Document) piece(i int) ([]byte, error) {
 	}
 	return c.pieces[i], nil
 }
+
+// chunk is the piece of a message that has to make progress within the write
+// timeout. A large message over a thin line is slow, not blocked.
+const chunk = 32 << 10

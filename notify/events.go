@@ -103,20 +103,6 @@ func (e *events) withTimeout(write func() error) error {
 	return err
 }
 
-// frameless is a JSON object without a type.
-func frameless(fields ...field) []byte {
-	b := []byte{}
-	for _, f := range fields {
-		b = appendField(b, f)
-	}
-	if len(b) > 0 {
-		b[0] = '{'
-	} else {
-		b = append(b, '{')
-	}
-	return append(b, '}')
-}
-
 // problem answers with an RFC 9457 document.
 func problem(w http.ResponseWriter, status int, kind, detail string) {
 	body, err := json.Marshal(map[string]any{

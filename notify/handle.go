@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 
 	"github.com/gorilla/websocket"
@@ -50,13 +49,6 @@ func (s *session) dispatch(r request) error {
 		return s.out.write(frame("pong", field{"payload", rawOrNil(r.Payload)}))
 	}
 	return badParams("unknown type %.64q", r.Type)
-}
-
-func rawOrNil(m json.RawMessage) any {
-	if m == nil {
-		return nil
-	}
-	return m
 }
 
 func (s *session) init(in *inbound) error {
@@ -113,14 +105,6 @@ func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func
 		return q, nil, s.unavailable("register a query", err)
 	}
 	return q, release, nil
-}
-
-// ambiguous is the refusal of a name that several have, nil for other errors.
-func ambiguous(err error) error {
-	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindAmbiguousName {
-		return &refusal{code: CodeAmbiguous, message: p.Detail}
-	}
-	return nil
 }
 
 // subscribe opens a subscription: first the wake-ups, then the log.

@@ -39,3 +39,17 @@ type Gate interface {
 	// (registry.ClientAddress; "" for tokens that are checked once more).
 	Authenticate(from, token string) (registry.Caller, error)
 }
+
+// Captures is the committed history of profiles. Methods may be called
+// concurrently; what they return is the caller's. Errors wrap
+// registry.ErrNotFound when there is no such profile (any more), and are a
+// *registry.GapError where the log does not continue.
+type Captures interface {
+	// ProfileStatus returns the position of the newest capture, and the counts.
+	ProfileStatus(profile string) (registry.ProfileStatus, error)
+	// EndOf finds the place of a capture among the ends of its profile's rounds,
+	// captured and expired; Seq 0 is before the first.
+	EndOf(profile string, p registry.Position) (end uint64, err error)
+	// Ends returns the ends that follow a place, oldest first, at most limit.
+	Ends(profile, epoch string, end uint64, limit int) ([]registry.RoundEnd, error)
+}

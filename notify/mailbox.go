@@ -2,40 +2,40 @@ package notify
 
 import "sync"
 
-// A mailbox holds what others leave for a session. Its methods may be called
-// concurrently.
-type mailbox struct {
+// A mailbox collects the subscriptions that were woken or are to end, until their
+// session looks at them. Its methods may be called concurrently.
+type mailbox[T interface{ setAwake(bool) (was bool) }] struct {
 	mu      sync.Mutex
-	woken   []*subscription // each once, see subscription.awake
-	dropped []*subscription
+	woken   []T // each once
+	dropped []T
 }
 
-// wake leaves that there is something to look at.
-func (m *mailbox) wake(sub *subscription) {
+// wake records that a subscription may have something to send.
+func (m *mailbox[T]) wake(sub T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !sub.awake {
-		sub.awake = true
+	if !sub.setAwake(true) {
 		m.woken = append(m.woken, sub)
 	}
 }
 
-// drop leaves that a subscription is to end.
-func (m *mailbox) drop(sub *subscription) {
+// drop records that a subscription is to end.
+func (m *mailbox[T]) drop(sub T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropped = append(m.dropped, sub)
 }
 
-// drain hands the subscriptions that were woken to look, and returns those that
-// are to end.
-func (m *mailbox) drain(look func(*subscription)) (dropped []*subscription) {
+// drain calls look for each subscription that was woken, and returns those that are
+// to end.
+func (m *mailbox[T]) drain(look func(T)) (dropped []T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, sub := range m.woken {
-		m.woken[i], sub.awake = nil, false
+	for _, sub := range m.woken {
+		sub.setAwake(false)
 		look(sub)
 	}
+	clear(m.woken)
 	m.woken = m.woken[:0]
 	dropped, m.dropped = m.dropped, nil
 	return dropped

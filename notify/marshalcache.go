@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
@@ -95,4 +96,20 @@ func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*t
 		}
 		return tableOf(f, res), nil
 	}, weighTable)
+}
+
+// openChange opens the members of a change as MarshalChange writes them.
+func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
+	if c.Delta == nil {
+		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+	}
+	body, err := s.changeContent(c, filter)
+	if err != nil {
+		return nil, err
+	}
+	return s.changeDocument(c, filter, body), nil
+}
+
+func (s *Server) format() Format {
+	return Format{MaxChange: s.opts.Limits.Change, PublicURL: s.opts.PublicURL}
 }

@@ -2,10 +2,9 @@ package notify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -170,69 +169,10 @@ func (r *request) rate() (time.Duration, error) {
 	return 0, badParams("rate must be at most %s", maxRate)
 }
 
-// A field is one member of a message.
-type field struct {
-	name  string
-	value any
-}
-
-// frame puts a message together. Fields are written in the order given, those
-// whose value is nil or the empty string are left out.
-func frame(kind string, fields ...field) []byte {
-	b := append(make([]byte, 0, 128), `{"type":`...)
-	b = appendJSON(b, kind)
-	for _, f := range fields {
-		b = appendField(b, f)
+// ambiguous is the refusal of a name that several have, nil for other errors.
+func ambiguous(err error) error {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindAmbiguousName {
+		return &refusal{code: CodeAmbiguous, message: p.Detail}
 	}
-	return append(b, '}')
-}
-
-func appendField(b []byte, f field) []byte {
-	if f.value == nil || f.value == "" {
-		return b
-	}
-	b = append(b, ',')
-	b = appendJSON(b, f.name)
-	b = append(b, ':')
-	return appendJSON(b, f.value)
-}
-
-// appendJSON writes v. Everything handed to it is a string, a number that is
-// finite, a time within RFC 3339, raw JSON or made of these: it cannot fail.
-func appendJSON(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case json.RawMessage:
-		return append(b, v...)
-	case string:
-		if simple(v) {
-			return append(append(append(b, '"'), v...), '"')
-		}
-	case bool:
-		return strconv.AppendBool(b, v)
-	case int:
-		return strconv.AppendInt(b, int64(v), 10)
-	case uint64:
-		return strconv.AppendUint(b, v, 10)
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return append(b, "null"...)
-		}
-	case time.Time:
-		return v.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano+`"`)
-	}
-	j, err := json.Marshal(v)
-	if err != nil {
-		return append(b, "null"...)
-	}
-	return append(b, j...)
-}
-
-// simple reports whether a string needs no escapes in JSON.
-func simple(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
+	return nil
 }

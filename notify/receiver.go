@@ -11,10 +11,17 @@ import (
 // in a shallow read while the client is silent, replaced by a fresh one to handle
 // input.
 type receiver struct {
-	session *session
+	session inputHandler
 	conn    *websocket.Conn
 	wire    *wire
 	limiter *rate.Limiter
+}
+
+// An inputHandler handles the messages of a client.
+type inputHandler interface {
+	take(in *inbound) (more bool)
+	disconnected()
+	close()
 }
 
 // An inbound is a request, perhaps with what is wrong with it, or why there are no
@@ -54,7 +61,7 @@ func (r *receiver) read(err error) {
 			return
 		}
 	}
-	r.session.cancel()
+	r.session.disconnected()
 	r.session.take(&inbound{err: readError(err)})
 	r.session.close()
 }
@@ -62,7 +69,7 @@ func (r *receiver) read(err error) {
 func (r *receiver) next() *inbound {
 	frame, err := readFrame(r.conn)
 	if err != nil {
-		r.session.cancel()
+		r.session.disconnected()
 		return &inbound{err: err}
 	}
 	req, err := parseRequest(frame)

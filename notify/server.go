@@ -1,10 +1,8 @@
 package notify
 
 import (
-	"cmp"
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -24,89 +22,6 @@ import (
 
 // Subprotocol is the one that Server speaks.
 const Subprotocol = "freshet.v1"
-
-// Options are what a Server is made of. Log, Waker, Registrar and Gate are
-// needed; Head too, for the store-wide stream.
-type Options struct {
-	Log       Log
-	Waker     *Waker
-	Registrar Registrar
-	Gate      Gate
-	// Head is the offset of the newest change of all.
-	Head func() (registry.Offset, error)
-	// Due predicts when a query of an endpoint runs next, zero if that
-	// cannot be predicted; nil: it never can.
-	Due func(endpoint, query string) (time.Time, error)
-	// Credential finds a token in an upgrade request, for clients whose init
-	// names none; nil means the Authorization header's.
-	Credential func(*http.Request) string
-	// Captures and ResolveProfile are needed to follow profiles; the latter finds
-	// one by id or name and wraps registry.ErrNotFound.
-	Captures       Captures
-	ResolveProfile func(caller registry.Caller, ref string) (registry.Profile, error)
-	PublicURL      string
-	Origins        []string // browsers from elsewhere that may connect, e.g. https://app.example.org
-	Limits         Limits
-	Timing         Timing
-	Logger         *slog.Logger
-}
-
-// Limits bound what one client can take. Zero fields get the default.
-type Limits struct {
-	Connections   int     // of all clients together, SSE included; 0 = no limit
-	OneAddress    int     // connections of one address except loopback; 0 = no limit
-	Message       int64   // bytes of a client's message, default 1 MiB
-	Subscriptions int     // of one connection, default 1000
-	Window        int     // unacknowledged messages of a subscription, default 16
-	Change        int64   // bytes of a change sent as such, default 8 MiB; less than 0: no limit
-	Part          int     // bytes of one part of a snapshot, about; default 32 KiB
-	Fold          int     // waiting changes sent one by one, default 16; more are folded
-	Rate          float64 // messages per second that a client may send, control frames included, default 100; ack is free
-	Burst         int     // default 2000
-}
-
-// Timing says how long things may take. Zero fields get the default.
-type Timing struct {
-	Init  time.Duration // until init, default 10 s
-	Ping  time.Duration // between pings and between signs of life, default 25 s
-	Read  time.Duration // silence of a client after which it is gone, default 60 s
-	Write time.Duration // a blocked write, default 10 s
-	Close time.Duration // waiting for the client's answer to a close, default 2 s
-	Retry time.Duration // after which an EventSource comes back, default 2 s
-}
-
-func (o *Options) fill() {
-	l, t := &o.Limits, &o.Timing
-	l.Message = cmp.Or(l.Message, 1<<20)
-	l.Subscriptions = cmp.Or(l.Subscriptions, 1000)
-	l.Window = cmp.Or(l.Window, 16)
-	l.Change = cmp.Or(l.Change, 8<<20)
-	l.Part = cmp.Or(l.Part, 32<<10)
-	l.Fold = cmp.Or(l.Fold, 16)
-	l.Rate = cmp.Or(l.Rate, 100)
-	l.Burst = cmp.Or(l.Burst, 2000)
-	t.Init = cmp.Or(t.Init, 10*time.Second)
-	t.Ping = cmp.Or(t.Ping, 25*time.Second)
-	t.Read = cmp.Or(t.Read, 60*time.Second)
-	t.Write = cmp.Or(t.Write, 10*time.Second)
-	t.Close = cmp.Or(t.Close, 2*time.Second)
-	t.Retry = cmp.Or(t.Retry, 2*time.Second)
-	if o.Credential == nil {
-		o.Credential = Bearer
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-// Bearer is the token of a request's Authorization header, "" when it has none.
-func Bearer(r *http.Request) string {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
-}
 
 // A Server pushes changes to WebSocket and SSE clients. As an http.Handler it
 // is the WebSocket endpoint /v1/live; Changes and All answer SSE requests.
@@ -128,17 +43,16 @@ type Server struct {
 	buffers   sync.Pool // of *[]byte, for what is about to be written
 	up        websocket.Upgrader
 
-	topicsMu sync.Mutex // before a topic's and the waker's
-	topics   map[string]*topic
+	topics *topicTable
 
 	drain    chan struct{} // closed when the server goes down
 	draining sync.Once
 
 	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
 	closed   bool
-	tracked  map[io.Closer]struct{} // connections to cut when there is no more time
-	sessions map[*session]struct{}  // that end with the server and check changed tokens
-	recheck  chan struct{}          // closed by the next Recheck
+	tracked  map[io.Closer]struct{}     // connections to cut when there is no more time
+	sessions map[serverSession]struct{} // that end with the server and check changed tokens
+	recheck  chan struct{}              // closed by the next Recheck
 
 	addresses map[string]int // connections of each address
 	wg        sync.WaitGroup
@@ -157,13 +71,12 @@ func NewServer(o Options) *Server {
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
-		topics:    make(map[string]*topic),
 		workers:   workerPool{limit: runtime.GOMAXPROCS(0)},
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
 		tracked:   make(map[io.Closer]struct{}),
 
-		sessions:  make(map[*session]struct{}),
+		sessions:  make(map[serverSession]struct{}),
 		addresses: make(map[string]int),
 		recheck:   make(chan struct{}),
 		up: websocket.Upgrader{
@@ -179,6 +92,7 @@ func NewServer(o Options) *Server {
 		unlimited: cursor.Rules{Fold: o.Limits.Fold},
 		strict:    cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change, Single: true},
 	}
+	s.topics = &topicTable{log: o.Log, waker: o.Waker, due: o.Due, logger: o.Logger, workers: &s.workers, topics: make(map[string]*topic)}
 	s.reader = cursor.Reader{Log: o.Log, Head: o.Head, Share: s.sharePage, Long: s.longFold}
 	return s
 }
@@ -219,16 +133,6 @@ type Stats struct {
 // Stats returns the current counts.
 func (s *Server) Stats() Stats {
 	return Stats{s.connections.Load(), s.subscriptions.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
-}
-
-// ServeHTTP upgrades a request and hands the connection to a session, so that
-// nothing of the HTTP server stays behind for it.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
-		e := newSession(s, conn, wire, registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), s.opts.Credential(r))
-		rejection := s.rejection(r, conn, at)
-		return func(gone func()) { e.serve(rejection, gone) }
-	})
 }
 
 // upgrade takes a WebSocket connection over and serves it in the background. prepare
@@ -276,19 +180,6 @@ func (s *Server) closeTracked() {
 	for c := range s.tracked {
 		c.Close()
 	}
-}
-
-// rejection is why a connection is closed as soon as it is open, if it is.
-func (s *Server) rejection(r *http.Request, conn *websocket.Conn, at admission) *closing {
-	switch {
-	case !s.originAllowed(r):
-		return &closing{CloseForbidden, originRefused}
-	case conn.Subprotocol() != Subprotocol:
-		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
-	case at.refused != "":
-		return &closing{CloseTooMany, at.refused}
-	}
-	return nil
 }
 
 // originRefused names the setting: every browser developer meets it first.
@@ -339,7 +230,7 @@ func (s *Server) beginDrain() {
 	s.closed = true
 	close(s.drain)
 	for e := range s.sessions {
-		e.schedule(dueDrain)
+		e.drain()
 	}
 }
 
@@ -351,7 +242,7 @@ func (s *Server) Recheck() {
 	close(s.recheck)
 	s.recheck = make(chan struct{})
 	for e := range s.sessions {
-		e.schedule(dueToken)
+		e.recheck()
 	}
 }
 
@@ -360,21 +251,6 @@ func (s *Server) Rechecked() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.recheck
-}
-
-// register adds or removes a session that ends with the server and checks changed
-// tokens.
-func (s *Server) register(e *session, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !on:
-		delete(s.sessions, e)
-	case s.closed:
-		e.schedule(dueDrain)
-	default:
-		s.sessions[e] = struct{}{}
-	}
 }
 
 // sharePage reads a page once for all cursors that go the same step. No one may
@@ -403,6 +279,15 @@ func (s *Server) longFold(ctx context.Context) (leave func()) {
 	case <-ctx.Done():
 		return func() {}
 	}
+}
+
+// unavailable hides an inner error from the client and keeps it in the log.
+func (s *Server) unavailable(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.opts.Logger.Error(doing, "error", err)
+	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
 
 // admit counts a client in; ok is false once the server goes down.
@@ -441,11 +326,17 @@ func (s *Server) release(p admission) {
 	s.wg.Done()
 }
 
-// unavailable hides an inner error from the client and keeps it in the log.
-func (s *Server) unavailable(doing string, err error) error {
-	if err == nil {
-		return nil
+// register adds or removes a session that ends with the server and checks changed
+// tokens.
+func (s *Server) register(e serverSession, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !on:
+		delete(s.sessions, e)
+	case s.closed:
+		e.drain()
+	default:
+		s.sessions[e] = struct{}{}
 	}
-	s.opts.Logger.Error(doing, "error", err)
-	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }

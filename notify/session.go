@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type session struct {
 	cancel context.CancelFunc
 	reader cursor.Reader // hands the goroutine off before long work
 	in     receiver
-	mail   mailbox
+	mail   mailbox[*subscription]
 	due    atomic.Uint32 // what there is to do, of the due constants
 	queued atomic.Bool   // is in the worker pool's queue
 
@@ -91,6 +92,9 @@ func (s *session) close() {
 	s.gone()
 }
 
+// disconnected ends what runs on behalf of the client.
+func (s *session) disconnected() { s.cancel() }
+
 // take handles one message of the client. It returns false when the session ends.
 func (s *session) take(in *inbound) bool {
 	s.mu.Lock()
@@ -108,6 +112,12 @@ func (s *session) schedule(due uint32) {
 	s.due.Or(due)
 	s.reschedule()
 }
+
+// drain makes the session end because the server goes down.
+func (s *session) drain() { s.schedule(dueDrain) }
+
+// recheck makes the session check its token.
+func (s *session) recheck() { s.schedule(dueToken) }
 
 // reschedule puts the session into the worker pool's queue if something is due.
 // Who had the session while something became due calls it after unlocking.
@@ -295,6 +305,29 @@ func (s *session) heartbeat(now time.Time) error {
 		if err := sub.heartbeat(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// ServeHTTP upgrades a request and hands the connection to a session, so that
+// nothing of the HTTP server stays behind for it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
+		e := newSession(s, conn, wire, registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), s.opts.Credential(r))
+		rejection := s.rejection(r, conn, at)
+		return func(gone func()) { e.serve(rejection, gone) }
+	})
+}
+
+// rejection is why a connection is closed as soon as it is open, if it is.
+func (s *Server) rejection(r *http.Request, conn *websocket.Conn, at admission) *closing {
+	switch {
+	case !s.originAllowed(r):
+		return &closing{CloseForbidden, originRefused}
+	case conn.Subprotocol() != Subprotocol:
+		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
+	case at.refused != "":
+		return &closing{CloseTooMany, at.refused}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -234,20 +233,4 @@ func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEv
 		return rows.json(0, rows.len()), nil
 	})
 	return head, doc, err
-}
-
-// openChange opens the members of a change as MarshalChange writes them.
-func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
-	if c.Delta == nil {
-		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
-	}
-	body, err := s.changeContent(c, filter)
-	if err != nil {
-		return nil, err
-	}
-	return s.changeDocument(c, filter, body), nil
-}
-
-func (s *Server) format() Format {
-	return Format{MaxChange: s.opts.Limits.Change, PublicURL: s.opts.PublicURL}
 }

@@ -17,8 +17,7 @@ import (
 type subscription struct {
 	id      string
 	session *session
-	topic   *topic
-	place   int  // in topic.subs, guarded by topic.mu
+	member  *membership
 	awake   bool // in mailbox.woken, guarded by mailbox.mu
 	over    bool // has left
 	queued  bool // in turnQueue.queue
@@ -70,6 +69,12 @@ func (sub *subscription) list(filter json.RawMessage) {
 		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.endpoint
 	}
 	sub.listed = s.srv.list(about, sub.at(), sub.drop, func() { s.notify(sub) })
+}
+
+// setAwake sets the flag of mailbox and returns the old one.
+func (sub *subscription) setAwake(on bool) (was bool) {
+	was, sub.awake = sub.awake, on
+	return was
 }
 
 // drop asks for the end of a subscription.
@@ -173,13 +178,6 @@ func (sub *subscription) subscribed(resumed bool, reason string) error {
 		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }
 
-func orNil(v bool) any {
-	if !v {
-		return nil
-	}
-	return v
-}
-
 // turn gives a subscription its turn: what its cursor has, or one part of its
 // result. more says that more parts follow.
 func (sub *subscription) turn() (more bool, err error) {
@@ -248,7 +246,7 @@ func (sub *subscription) end(reason string) error {
 // enough has been said: what is written meanwhile holds no page.
 func (sub *subscription) deliver() error {
 	s := sub.session
-	st, err := sub.topic.current()
+	st, err := sub.member.topic.current()
 	if err != nil {
 		return err
 	}
@@ -331,7 +329,7 @@ func (sub *subscription) state(st *registry.Status) error {
 	if stale == sub.stale || st.State == registry.Paused {
 		return nil
 	}
-	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.topic.due(sub.endpoint))}}
+	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.member.topic.due(sub.endpoint))}}
 	if stale {
 		fields[1].value = string(registry.Stale)
 		reason := st.State
@@ -345,13 +343,6 @@ func (sub *subscription) state(st *registry.Status) error {
 	}
 	sub.stale = stale
 	return nil
-}
-
-func timeOrNil(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t
 }
 
 // heartbeat confirms to a quiet client that nothing changed, or enqueues the
@@ -372,7 +363,7 @@ func (sub *subscription) heartbeat() error {
 		s.srv.opts.Logger.Error("read a status", "query", sub.follows, "error", err)
 		return nil
 	case st.Position != sub.cursor.Seen():
-		sub.topic.expire()
+		sub.member.topic.expire()
 		s.enqueue(sub)
 		return nil
 	}

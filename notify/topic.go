@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,62 +10,82 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A topic is a query that WebSocket clients follow. It reads for all of them
-// what would be the same for each.
+// A topicTable holds the topics that have followers.
+type topicTable struct {
+	log     Log
+	waker   *Waker
+	due     func(endpoint, query string) (time.Time, error) // nil: it never can be predicted
+	logger  *slog.Logger
+	workers *workerPool
+
+	mu     sync.Mutex // before a topic's and the waker's
+	topics map[string]*topic
+}
+
+// A topic is a query or a profile that WebSocket clients follow. It reads for all of
+// them what would be the same for each.
 type topic struct {
 	query    string
-	srv      *Server
+	table    *topicTable
 	follower *Follower
 	queued   atomic.Bool // is in the worker pool's queue
 
-	mu     sync.Mutex
-	subs   []*subscription // each knows its place
-	stale  bool            // something happened since status was read
-	status *registry.Status
+	mu      sync.Mutex
+	members []*membership // each knows its place
+	stale   bool          // there was a wake-up since status was read
+	status  *registry.Status
 
-	predictedWith *registry.Status // with which next was asked for,
-	predictedAt   time.Time        // then
+	predictedWith *registry.Status // the status when the next run was predicted
+	predictedAt   time.Time
 	nextRun       time.Time
 }
 
-// joinTopic enters a subscription among the followers of its query. What is committed
-// from now on wakes it, so the log is to be read afterwards.
-func (s *Server) joinTopic(sub *subscription) {
-	s.topicsMu.Lock()
-	defer s.topicsMu.Unlock()
-	t := s.topics[sub.follows]
-	if t == nil {
-		t = &topic{query: sub.follows, srv: s, stale: true}
-		t.follower = s.opts.Waker.Call(t.query, t.wake)
-		s.topics[t.query] = t
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	sub.topic, sub.place = t, len(t.subs)
-	t.subs = append(t.subs, sub)
+// A membership is one follower's entry in a topic.
+type membership struct {
+	topic *topic
+	place int    // in topic.members, guarded by topic.mu
+	wake  func() // called after a commit; does not wait
 }
 
-// leaveTopic undoes join.
-func (s *Server) leaveTopic(sub *subscription) {
-	s.topicsMu.Lock()
-	defer s.topicsMu.Unlock()
-	t := sub.topic
+// join adds a follower to a topic. Every later commit wakes it, so the log is to be
+// read afterwards.
+func (t *topicTable) join(query string, wake func()) *membership {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last := len(t.subs) - 1
-	t.subs[sub.place] = t.subs[last]
-	t.subs[sub.place].place = sub.place
-	t.subs = slices.Delete(t.subs, last, last+1)
+	x := t.topics[query]
+	if x == nil {
+		x = &topic{query: query, table: t, stale: true}
+		x.follower = t.waker.Call(query, x.wake)
+		t.topics[query] = x
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m := &membership{topic: x, place: len(x.members), wake: wake}
+	x.members = append(x.members, m)
+	return m
+}
+
+// leave removes a follower from its topic.
+func (t *topicTable) leave(m *membership) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := m.topic
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	last := len(x.members) - 1
+	x.members[m.place] = x.members[last]
+	x.members[m.place].place = m.place
+	x.members = slices.Delete(x.members, last, last+1)
 	if last == 0 {
-		t.follower.Close()
-		delete(s.topics, t.query)
+		x.follower.Close()
+		delete(t.topics, x.query)
 	}
 }
 
 // wake runs within Waker.Wake and leaves the rest to the worker pool.
 func (t *topic) wake() {
 	if t.queued.CompareAndSwap(false, true) {
-		t.srv.workers.push(t)
+		t.table.workers.push(t)
 	}
 }
 
@@ -74,8 +95,8 @@ func (t *topic) work() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale = true
-	for _, sub := range t.subs {
-		sub.session.notify(sub)
+	for _, m := range t.members {
+		m.wake()
 	}
 	return false
 }
@@ -88,7 +109,7 @@ func (t *topic) current() (*registry.Status, error) {
 	if !t.stale {
 		return t.status, nil
 	}
-	st, _, err := t.srv.opts.Log.Current(t.query, false)
+	st, _, err := t.table.log.Current(t.query, false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +121,7 @@ func (t *topic) current() (*registry.Status, error) {
 // status; zero if that cannot be predicted. It does not hold the lock during the
 // prediction, which may take as long as a slot takes to begin.
 func (t *topic) due(endpoint string) time.Time {
-	if t.srv.opts.Due == nil {
+	if t.table.due == nil {
 		return time.Time{}
 	}
 	t.mu.Lock()
@@ -110,9 +131,9 @@ func (t *topic) due(endpoint string) time.Time {
 	if known {
 		return nextRun
 	}
-	nextRun, err := t.srv.opts.Due(endpoint, t.query)
+	nextRun, err := t.table.due(endpoint, t.query)
 	if err != nil {
-		t.srv.opts.Logger.Error("predict when a query runs", "query", t.query, "error", err)
+		t.table.logger.Error("predict when a query runs", "query", t.query, "error", err)
 		return time.Time{}
 	}
 	t.mu.Lock()

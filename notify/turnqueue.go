@@ -16,7 +16,7 @@ type turnQueue struct {
 // enter adds a subscription. Every later commit wakes it.
 func (q *turnQueue) enter(sub *subscription) {
 	q.byID[sub.id] = sub
-	q.srv.joinTopic(sub)
+	sub.member = q.srv.topics.join(sub.follows, func() { sub.session.notify(sub) })
 	q.srv.subscriptions.Add(1)
 }
 
@@ -31,7 +31,7 @@ func (q *turnQueue) leave(sub *subscription) {
 
 // release ends a subscription's wake-ups and its registration.
 func (q *turnQueue) release(sub *subscription) {
-	q.srv.leaveTopic(sub)
+	q.srv.topics.leave(sub.member)
 	q.srv.subscriptions.Add(-1)
 	q.srv.listing.remove(sub.listed)
 	sub.release()

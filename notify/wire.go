@@ -17,10 +17,6 @@ import (
 	"github.com/freshet/freshet/notify/loan"
 )
 
-// chunk is the piece of a message that has to make progress within the write
-// timeout. A large message over a thin line is slow, not blocked.
-const chunk = 32 << 10
-
 // readBuffer is the size of the buffer that a connection keeps for reading;
 // larger frames are read past it. The library takes none of 256 bytes or less.
 const readBuffer = 288

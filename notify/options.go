@@ -1,0 +1,94 @@
+package notify
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Options are what a Server is made of. Log, Waker, Registrar and Gate are
+// needed; Head too, for the store-wide stream.
+type Options struct {
+	Log       Log
+	Waker     *Waker
+	Registrar Registrar
+	Gate      Gate
+	// Head is the offset of the newest change of all.
+	Head func() (registry.Offset, error)
+	// Due predicts when a query of an endpoint runs next, zero if that
+	// cannot be predicted; nil: it never can.
+	Due func(endpoint, query string) (time.Time, error)
+	// Credential finds a token in an upgrade request, for clients whose init
+	// names none; nil means the Authorization header's.
+	Credential func(*http.Request) string
+	// Captures and ResolveProfile are needed to follow profiles; the latter finds
+	// one by id or name and wraps registry.ErrNotFound.
+	Captures       Captures
+	ResolveProfile func(caller registry.Caller, ref string) (registry.Profile, error)
+	PublicURL      string
+	Origins        []string // browsers from elsewhere that may connect, e.g. https://app.example.org
+	Limits         Limits
+	Timing         Timing
+	Logger         *slog.Logger
+}
+
+// Limits bound what one client can take. Zero fields get the default.
+type Limits struct {
+	Connections   int     // of all clients together, SSE included; 0 = no limit
+	OneAddress    int     // connections of one address except loopback; 0 = no limit
+	Message       int64   // bytes of a client's message, default 1 MiB
+	Subscriptions int     // of one connection, default 1000
+	Window        int     // unacknowledged messages of a subscription, default 16
+	Change        int64   // bytes of a change sent as such, default 8 MiB; less than 0: no limit
+	Part          int     // bytes of one part of a snapshot, about; default 32 KiB
+	Fold          int     // waiting changes sent one by one, default 16; more are folded
+	Rate          float64 // messages per second that a client may send, control frames included, default 100; ack is free
+	Burst         int     // default 2000
+}
+
+// Timing says how long things may take. Zero fields get the default.
+type Timing struct {
+	Init  time.Duration // until init, default 10 s
+	Ping  time.Duration // between pings and between signs of life, default 25 s
+	Read  time.Duration // silence of a client after which it is gone, default 60 s
+	Write time.Duration // a blocked write, default 10 s
+	Close time.Duration // waiting for the client's answer to a close, default 2 s
+	Retry time.Duration // after which an EventSource comes back, default 2 s
+}
+
+func (o *Options) fill() {
+	l, t := &o.Limits, &o.Timing
+	l.Message = cmp.Or(l.Message, 1<<20)
+	l.Subscriptions = cmp.Or(l.Subscriptions, 1000)
+	l.Window = cmp.Or(l.Window, 16)
+	l.Change = cmp.Or(l.Change, 8<<20)
+	l.Part = cmp.Or(l.Part, 32<<10)
+	l.Fold = cmp.Or(l.Fold, 16)
+	l.Rate = cmp.Or(l.Rate, 100)
+	l.Burst = cmp.Or(l.Burst, 2000)
+	t.Init = cmp.Or(t.Init, 10*time.Second)
+	t.Ping = cmp.Or(t.Ping, 25*time.Second)
+	t.Read = cmp.Or(t.Read, 60*time.Second)
+	t.Write = cmp.Or(t.Write, 10*time.Second)
+	t.Close = cmp.Or(t.Close, 2*time.Second)
+	t.Retry = cmp.Or(t.Retry, 2*time.Second)
+	if o.Credential == nil {
+		o.Credential = Bearer
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Bearer is the token of a request's Authorization header, "" when it has none.
+func Bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
