@@ -46,7 +46,7 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 			for qk != nil && bytes.Compare(qk, k) < 0 {
 				qk, qv = queries.Next()
 			}
-			if !bytes.Equal(qk, k) || len(qv) < 24 {
+			if !bytes.Equal(qk, k) || len(qv) < queryHead {
 				continue
 			}
 			for len(old) > 0 && old[0].ID < string(k) {
@@ -65,16 +65,16 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 			if name == "" { // its endpoint was deleted
 				continue
 			}
-			x, err := d.digest(was, name, qv, v)
+			x, err := d.digest(was, k, name, qv, v)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
-			fits, err := search.finds(k, qv)
+			h, err := readRegistrationHead(qv[queryHead:])
 			if err != nil {
-				return err
+				return fmt.Errorf("query %s: %w", k, err)
 			}
 			list = append(list, x)
-			if fits {
+			if search.finds(k, &h) {
 				out = append(out, x.QueryDigest)
 			}
 		}
@@ -88,7 +88,7 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 }
 
 // digest returns a query's digest and reads only what has changed.
-func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digested, error) {
+func (d *DB) digest(was *digested, id []byte, endpoint string, query, stats []byte) (digested, error) {
 	var x digested
 	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
 	if was != nil {
@@ -101,7 +101,7 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		return x, nil
 	}
 	if !same {
-		s, err := parseQuery(query)
+		s, err := parseQuery(string(id), query)
 		if err != nil {
 			return x, err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,7 +53,7 @@ type edited struct {
 	old   storedQuery
 	now   registry.Query
 	found bool
-	text  []byte // now, as JSON
+	body  []byte // now, as stored
 	same  bool   // the edit had no effect
 }
 
@@ -106,13 +105,13 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 	}
 	x := edited{old: old, now: registry.Query{ID: id}, found: true}
 	if err == nil { // edits get a deep copy, so that they cannot modify old
-		err = json.Unmarshal(old.json, &x.now)
+		err = decodeRegistration(old.body, &x.now)
 	}
 	return x, err
 }
 
 // check returns an error if the edited query cannot be stored.
-func (x *edited) check(d *DB, id string) (err error) {
+func (x *edited) check(d *DB, id string) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
 		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
@@ -122,10 +121,8 @@ func (x *edited) check(d *DB, id string) (err error) {
 	case x.now.Endpoint == "" || len(id) > 500:
 		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", id)
 	}
-	if x.text, err = json.Marshal(&x.now); err != nil {
-		return fmt.Errorf("query %s: %w", id, err)
-	}
-	if x.same = x.found && bytes.Equal(x.text, x.old.json); x.found {
+	x.body = appendRegistration(nil, &x.now)
+	if x.same = x.found && bytes.Equal(x.body, x.old.body); x.found {
 		return nil
 	}
 	return d.disk.room()
@@ -191,7 +188,7 @@ func applyEdit(tx *bbolt.Tx, x *edited) error {
 		return removeQuery(tx, &x.old)
 	}
 	c := loadCounters(tx)
-	next := storedQuery{Query: x.now, json: x.text, serial: x.old.serial, space: x.old.space}
+	next := storedQuery{Query: x.now, body: x.body, serial: x.old.serial, space: x.old.space}
 	var err error
 	if x.found {
 		err = unindex(tx, &x.old)

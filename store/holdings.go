@@ -76,7 +76,7 @@ func holds(list []registry.Holder, caller string) bool {
 func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
 	all := map[string]registry.Holdings{}
 	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
-		s, err := parseQuery(v)
+		s, err := parseQuery(string(id), v)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", id, err)
 		}

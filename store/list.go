@@ -41,18 +41,18 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 // subtracts the size of the texts from room and stops when room is used up.
 func (l *lister) scanSome(cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
-		ids, ok := newIDs(tx, l.filter.Endpoint)
+		all, ok := newSequence(tx, l.filter.Endpoint)
 		if !ok {
 			return nil
 		}
 		l.begin(tx)
-		id := ids.after(cursor)
+		id, v := all.after(cursor)
 		var last []byte
 		for range scanAtOnce {
 			if id == nil || len(items) == limit || *room <= 0 && len(items) > 1 {
 				break
 			}
-			item, fits, err := l.match(id)
+			item, fits, err := l.match(id, v)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", id, err)
 			}
@@ -60,7 +60,8 @@ func (l *lister) scanSome(cursor string, limit int, room *int) (items []registry
 				items = append(items, item)
 				*room -= len(item.Query.Text)
 			}
-			last, id = id, ids.next()
+			last = id
+			id, v = all.next()
 		}
 		stop, more = string(last), id != nil && len(items) < limit
 		return nil
@@ -68,40 +69,44 @@ func (l *lister) scanSome(cursor string, limit int, room *int) (items []registry
 	return items, stop, more, err
 }
 
-// ids iterates over all queries, or those of one endpoint, in id order.
-type ids struct {
-	c      *bbolt.Cursor
-	prefix []byte
+// A sequence iterates over all registrations, or those of one endpoint, in id order.
+type sequence struct {
+	c       *bbolt.Cursor
+	members []byte // prefix of the endpoint's entries in members, nil for all queries
+	queries along
 }
 
-func newIDs(tx *bbolt.Tx, endpoint string) (ids, bool) {
+func newSequence(tx *bbolt.Tx, endpoint string) (sequence, bool) {
+	queries := tx.Bucket(bQueries).Cursor()
 	if endpoint == "" {
-		return ids{c: tx.Bucket(bStats).Cursor()}, true
+		return sequence{c: queries}, true
 	}
 	s, ok := findSpace(tx, endpoint)
-	return ids{c: tx.Bucket(bMembers).Cursor(), prefix: key8(s.number)}, ok
+	return sequence{c: tx.Bucket(bMembers).Cursor(), members: key8(s.number), queries: along{c: queries}}, ok
 }
 
-// after returns the smallest id greater than the given one, nil if there is none.
-func (i *ids) after(id string) []byte {
-	from := append(slices.Clone(i.prefix), id...)
-	k, _ := i.c.Seek(from)
+// after returns the query with the smallest id greater than the given one, nil if there is
+// none.
+func (q *sequence) after(id string) (next, v []byte) {
+	from := append(slices.Clone(q.members), id...)
+	k, v := q.c.Seek(from)
 	if id != "" && string(k) == string(from) {
-		k, _ = i.c.Next()
+		k, v = q.c.Next()
 	}
-	return i.id(k)
+	return q.entry(k, v)
 }
 
-func (i *ids) next() []byte {
-	k, _ := i.c.Next()
-	return i.id(k)
-}
+func (q *sequence) next() (id, v []byte) { return q.entry(q.c.Next()) }
 
-func (i *ids) id(k []byte) []byte {
-	if !hasPrefix(k, i.prefix) {
-		return nil
+func (q *sequence) entry(k, v []byte) (id, value []byte) {
+	switch {
+	case q.members == nil:
+		return k, v
+	case !hasPrefix(k, q.members):
+		return nil, nil
 	}
-	return k[len(i.prefix):]
+	id = k[len(q.members):]
+	return id, q.queries.get(id)
 }
 
 // along reads the values of keys that are asked for in ascending order. Keys that
@@ -130,33 +135,32 @@ type lister struct {
 	*DB
 	filter *registry.QueryFilter
 	text   *textSearch
-	exact  []*probe // of the tag and the holder
 
 	// Of one transaction:
-	tx             *bbolt.Tx
-	queries, stats along
-	live           map[uint64]bool // by space: its endpoint exists
+	tx    *bbolt.Tx
+	stats along
+	live  map[uint64]bool // by space: its endpoint exists
 }
 
 func newLister(d *DB, f *registry.QueryFilter) *lister {
-	return &lister{DB: d, filter: f, text: newTextSearch(f.Text), exact: []*probe{newProbe(f.Tag), newProbe(f.Holder)}}
+	return &lister{DB: d, filter: f, text: newTextSearch(f.Text)}
 }
 
 func (l *lister) begin(tx *bbolt.Tx) {
 	l.tx, l.live = tx, map[uint64]bool{}
-	l.queries, l.stats = along{c: tx.Bucket(bQueries).Cursor()}, along{c: tx.Bucket(bStats).Cursor()}
+	l.stats = along{c: tx.Bucket(bStats).Cursor()}
 }
 
 // match reads a query and reports whether the filter accepts it.
-func (l *lister) match(id []byte) (item registry.ListedQuery, fits bool, err error) {
-	v := l.queries.get(id)
-	if len(v) < 24 || !l.alive(number(after(v))) || l.hopeless(id, v) {
+func (l *lister) match(id, v []byte) (item registry.ListedQuery, fits bool, err error) {
+	if len(v) < queryHead || !l.alive(number(after(v))) {
 		return item, false, nil
 	}
-	if fits, err = l.text.finds(id, v); err != nil || !fits {
+	h, err := readRegistrationHead(v[queryHead:])
+	if err != nil || l.hopeless(id, &h) || !l.text.finds(id, &h) {
 		return item, false, err
 	}
-	s, err := parseQuery(v)
+	s, err := parseQuery(string(id), v)
 	if err != nil || !admits(l.filter, &s.Query) {
 		return item, false, err
 	}
@@ -177,15 +181,15 @@ func (l *lister) alive(space uint64) bool {
 // hopeless reports from the stored bytes alone that the filter rejects a query.
 // Decoding a registration costs ten times as much, and a selective filter has to
 // examine all queries.
-func (l *lister) hopeless(id, v []byte) bool {
+func (l *lister) hopeless(id []byte, h *registrationHead) bool {
 	switch l.filter.State {
 	case "":
 	case registry.Paused:
-		if !bytes.Contains(v, []byte(`"pause":`)) {
+		if h.marks&markPause == 0 {
 			return true
 		}
 	case registry.Idle:
-		if !bytes.Contains(v, []byte(`"until":`)) && !bytes.Contains(v, []byte(`"from":`)) {
+		if h.marks&markWindow == 0 {
 			return true
 		}
 	default:
@@ -193,7 +197,7 @@ func (l *lister) hopeless(id, v []byte) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.exact, func(p *probe) bool { return !p.mayBeIn(v) })
+	return !bytes.Contains(h.holders, []byte(l.filter.Tag)) || !bytes.Contains(h.holders, []byte(l.filter.Holder))
 }
 
 // admits reports whether a query has the filter's tag and holder.

@@ -60,11 +60,11 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 7
+const schema = 8
 
 // migrations upgrade a file from version i to i+1; each runs in the transaction that
 // opens the store. The first creates a store in an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
@@ -88,16 +88,14 @@ func upgradeHolders(tx *bbolt.Tx) error {
 		if !bytes.Contains(v, []byte(`"pause":`)) && !bytes.Contains(v, []byte(`"public":`)) {
 			return nil
 		}
-		s, err := parseQuery(v)
+		s, err := parseQuery(string(id), v)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", id, err)
 		}
 		if !s.Upgrade() {
 			return nil
 		}
-		if s.json, err = json.Marshal(&s.Query); err != nil {
-			return fmt.Errorf("query %s: %w", id, err)
-		}
+		s.body = appendRegistration(nil, &s.Query)
 		changed = append(changed, s)
 		return nil
 	})

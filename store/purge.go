@@ -168,7 +168,7 @@ func (p *purger) space(n uint64) error {
 }
 
 func (p *purger) member(space uint64, id string) error {
-	s, err := parseQuery(p.tx.Bucket(bQueries).Get([]byte(id)))
+	s, err := parseQuery(id, p.tx.Bucket(bQueries).Get([]byte(id)))
 	if err != nil {
 		return fmt.Errorf("query %s: %w", id, err)
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,26 +17,26 @@ var _ registry.Store = (*DB)(nil)
 type storedQuery struct {
 	registry.Query
 	serial, space, revision uint64
-	json                    []byte
+	body                    []byte // the registration as stored
 }
 
-func parseQuery(v []byte) (storedQuery, error) {
-	if len(v) < 24 {
+// queryHead is the size of the keys before a registration.
+const queryHead = 24
+
+func parseQuery(id string, v []byte) (storedQuery, error) {
+	if len(v) < queryHead {
 		return storedQuery{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
 	}
-	s := storedQuery{serial: number(v), space: number(v[8:]), revision: number(v[16:]), json: v[24:]}
-	if err := json.Unmarshal(s.json, &s.Query); err != nil {
-		return s, fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
-	}
-	return s, nil
+	s := storedQuery{Query: registry.Query{ID: id}, serial: number(v), space: number(v[8:]), revision: number(v[16:]), body: v[queryHead:]}
+	return s, decodeRegistration(s.body, &s.Query)
 }
 
 func (s *storedQuery) save(tx *bbolt.Tx) error {
-	var v []byte
+	v := make([]byte, 0, queryHead+len(s.body))
 	for _, n := range []uint64{s.serial, s.space, s.revision} {
 		v = binary.BigEndian.AppendUint64(v, n)
 	}
-	return tx.Bucket(bQueries).Put([]byte(s.ID), append(v, s.json...))
+	return tx.Bucket(bQueries).Put([]byte(s.ID), append(v, s.body...))
 }
 
 // findQuery returns a live query, or registry.ErrNotFound.
@@ -46,7 +45,7 @@ func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
 	if id == "" || v == nil || owner(tx, number(after(v))) == "" {
 		return storedQuery{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
-	s, err := parseQuery(v)
+	s, err := parseQuery(id, v)
 	if err != nil {
 		return s, fmt.Errorf("query %s: %w", id, err)
 	}
@@ -118,7 +117,7 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 func admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
 	// A removed query of the same id may still wait for the purge with its endpoint.
 	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
-		dead, err := parseQuery(v)
+		dead, err := parseQuery(s.ID, v)
 		if err != nil {
 			return err
 		}
@@ -232,8 +231,10 @@ func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQue
 		if string(id) == last { // several holders use the name
 			return true, nil
 		}
-		if public && !bytes.Contains(tx.Bucket(bQueries).Get(id), []byte(`"public":true`)) {
-			return true, nil
+		if v := tx.Bucket(bQueries).Get(id); public && len(v) > queryHead {
+			if h, err := readRegistrationHead(v[queryHead:]); err == nil && h.marks&markPublic == 0 {
+				return true, nil
+			}
 		}
 		s, err := findQuery(tx, string(id))
 		if err != nil {

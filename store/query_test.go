@@ -484,7 +484,7 @@ func TestHoldersOfAnOlderFile(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if s.json = []byte(text); s.save(tx) != nil {
+			if s.body = []byte(text); s.save(tx) != nil {
 				return errors.New("not saved")
 			}
 		}

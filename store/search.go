@@ -2,127 +2,78 @@ package store
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 )
 
 // A textSearch finds the queries whose id, text or name contains a text, in any case.
-// It reads the stored bytes: decoding a registration costs a hundred times as much,
-// and a search without a match examines all of them. It keeps no index, so there is
-// nothing to build, to update or to hold in memory.
+// It reads the stored bytes: decoding a registration costs far more, and a search without
+// a match examines all of them. It keeps no index, so there is nothing to build, to
+// update or to hold in memory.
 type textSearch struct {
-	text  string // in lower case; "" matches everything
-	probe *probe
-	room  []byte
+	text      string // in lower case; "" matches everything
+	id, field *probe
 }
 
 func newTextSearch(text string) *textSearch {
 	text = strings.ToLower(text)
-	return &textSearch{text: text, probe: newProbe(text)}
+	return &textSearch{text: text, id: newProbe(text), field: newProbe(text)}
 }
 
-// verbatim reports whether JSON writes a text without escapes.
-func verbatim(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// Keys of the searched fields. A value cannot contain these bytes, because JSON
-// escapes the quotes within it.
-var (
-	textField = []byte(`"text":"`)
-	nameField = []byte(`"name":"`)
-)
-
-// finds reports whether a query contains the text. v is its stored registration.
-func (s *textSearch) finds(id, v []byte) (bool, error) {
+// finds reports whether a query contains the text.
+func (s *textSearch) finds(id []byte, h *registrationHead) bool {
 	switch {
-	case s.text == "":
-		return true, nil
-	case !s.probe.mayBeIn(v): // v includes the id
-		return false, nil
-	case strings.Contains(strings.ToLower(string(id)), s.text):
-		return true, nil
+	case s.text == "" || s.in(s.id, id):
+		return true
+	case !s.field.mayBeIn(h.searched):
+		return false
+	case s.in(s.field, h.text):
+		return true
 	}
-	for _, key := range [][]byte{textField, nameField} {
-		for rest := v; ; {
-			i := bytes.Index(rest, key)
-			if i < 0 {
-				break
-			}
-			rest = rest[i+len(key)-1:]
-			n := quotedLen(rest)
-			if found, err := s.inField(rest[:n]); found || err != nil {
-				return found, err
-			}
-			rest = rest[n:]
+	in := scan{b: h.holders}
+	for range h.count {
+		if s.in(s.field, []byte(in.holder().Name)) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
-// quotedLen returns the length of the JSON string at the front of b.
-func quotedLen(b []byte) int {
-	for n := 1; n < len(b); n++ {
-		i := bytes.IndexByte(b[n:], '"')
-		if i < 0 {
-			break
-		}
-		n += i
-		escapes := n
-		for b[escapes-1] == '\\' {
-			escapes--
-		}
-		if (n-escapes)%2 == 0 {
-			return n + 1
-		}
-	}
-	return len(b)
+func (s *textSearch) in(p *probe, b []byte) bool {
+	return p.mayBeIn(b) && (p.exact && !foreign(b) || strings.Contains(strings.ToLower(string(b)), s.text))
 }
 
-// inField reports whether a JSON string contains the text.
-func (s *textSearch) inField(quoted []byte) (found bool, err error) {
-	if !s.probe.mayBeIn(quoted) {
-		return false, nil
-	}
-	if s.room, err = jsontext.AppendUnquote(s.room[:0], quoted); err != nil {
-		return false, fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
-	}
-	return strings.Contains(strings.ToLower(string(s.room)), s.text), nil
+// foreign reports whether b contains a letter whose lower case is an ASCII letter or
+// begins with one.
+func foreign(b []byte) bool {
+	return bytes.Contains(b, []byte("\u212a")) || bytes.Contains(b, []byte("\u0130"))
 }
 
-// A probe excludes stored values that cannot contain a text, in any case.
+// A probe excludes values that cannot contain a text, in any case.
 type probe struct {
-	text     []byte // the longest part of the text that JSON writes without escapes, in lower case
-	foldable bool   // a letter of it is also the lower case of a non-ASCII letter
-	rare     int    // index of the byte of text that is searched first
-	seen     []int  // how often each byte of text occurred in the first values
-	values   int    // how many these were
+	text   []byte // the longest part of the text in ASCII, in lower case
+	exact  bool   // this is all of the text
+	rare   int    // index of the byte of text that is searched first
+	seen   []int  // how often each byte of text occurred in the first values
+	values int    // how many these were
 }
 
 func newProbe(text string) *probe {
 	p := &probe{}
-	for run := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !verbatim(string(r)) }) {
+	for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		if len(run) > len(p.text) {
 			p.text = []byte(run)
 		}
 	}
-	p.foldable = bytes.ContainsAny(p.text, "ik")
+	p.exact = len(p.text) == len(text)
 	p.seen = make([]int, len(p.text))
 	return p
 }
 
-// mayBeIn reports whether b may contain the text. It is exact where JSON writes all of
-// the text without escapes.
+// mayBeIn reports whether b may contain the text.
 func (p *probe) mayBeIn(b []byte) bool {
-	if len(p.text) == 0 || p.foldable && (bytes.Contains(b, []byte("\u212a")) || bytes.Contains(b, []byte("\u0130"))) {
+	if len(p.text) == 0 || bytes.ContainsAny(p.text, "ik") && foreign(b) {
 		return true
 	}
 	if len(b) < len(p.text) {

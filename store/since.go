@@ -71,9 +71,12 @@ func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 }
 
 func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) error {
+	if rev == 0 {
+		n.Entries = make([]policy.Entry, 0, s.queries)
+	}
 	c := tx.Bucket(bRevisions).Cursor()
 	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
-		q, err := parseQuery(tx.Bucket(bQueries).Get(id))
+		q, err := parseQuery(string(id), tx.Bucket(bQueries).Get(id))
 		if err != nil {
 			return fmt.Errorf("query %s: %w", id, err)
 		}

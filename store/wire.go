@@ -26,6 +26,26 @@ func putTime(b []byte, t time.Time) []byte {
 	return binary.AppendVarint(b, t.UnixNano())
 }
 
+// putMoment writes a time of any year, exact to the nanosecond.
+func putMoment(b []byte, t time.Time) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()), uint64(t.Nanosecond()))
+}
+
+func putBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func putTexts(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = putText(b, s)
+	}
+	return b
+}
+
 func putFloat(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }
@@ -43,7 +63,7 @@ func putHash(b []byte, s string) []byte {
 	return append(append(b, 1), sum...)
 }
 
-// A scan reads values from the front of b. It copies all returned values.
+// A scan reads values from the front of b. It copies what it returns, except bytes.
 type scan struct {
 	b   []byte
 	bad bool
@@ -84,39 +104,54 @@ func (s *scan) signed() int64 {
 }
 
 func (s *scan) fixed() uint64 {
-	if len(s.b) < 8 {
-		s.fail()
-		return 0
-	}
-	v := binary.BigEndian.Uint64(s.b)
-	s.b = s.b[8:]
-	return v
+	return number(s.take(8))
 }
 
 func (s *scan) float() float64 { return math.Float64frombits(s.fixed()) }
 
-func (s *scan) text() string {
-	n := s.number()
+func (s *scan) bool() bool { return s.byte() != 0 }
+
+// take returns the next n bytes without a copy.
+func (s *scan) take(n uint64) []byte {
 	if n > uint64(len(s.b)) {
 		s.fail()
-		return ""
+		return nil
 	}
-	v := string(s.b[:n])
+	v := s.b[:n:n]
 	s.b = s.b[n:]
 	return v
+}
+
+// bytes is text without a copy.
+func (s *scan) bytes() []byte { return s.take(s.number()) }
+
+func (s *scan) text() string { return string(s.bytes()) }
+
+func (s *scan) texts() (list []string) {
+	for range s.count() {
+		list = append(list, s.text())
+	}
+	return list
+}
+
+// moment reads the output of putMoment.
+func (s *scan) moment() time.Time {
+	sec, ns := s.signed(), s.number()
+	if s.bad {
+		return time.Time{}
+	}
+	return time.Unix(sec, int64(min(ns, 1e9-1))).UTC()
 }
 
 func (s *scan) hash() string {
 	if s.byte() == 0 {
 		return s.text()
 	}
-	if len(s.b) < 32 {
-		s.fail()
+	sum := s.take(32)
+	if s.bad {
 		return ""
 	}
-	v := hashPrefix + hex.EncodeToString(s.b[:32])
-	s.b = s.b[32:]
-	return v
+	return hashPrefix + hex.EncodeToString(sum)
 }
 
 func (s *scan) time() time.Time {
