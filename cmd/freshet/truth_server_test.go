@@ -24,6 +24,7 @@ type restartingServer struct {
 	yaml            string
 	p               *clitest.Process
 	kills           int
+	ran, asked      int // executions and requests in all slots
 }
 
 var addresses sync.Map // addresses that steadyAddr has returned
@@ -99,6 +100,7 @@ func (u *restartingServer) get(ctx context.Context, path string, out any) error 
 type slotSummary struct {
 	Slot                                uint64
 	Run, Complete, Failed, Cut, Skipped int
+	Asks                                int // requests
 	Changed                             int
 	Error                               string
 	UsedSeconds                         float64 `json:"used_seconds"`
@@ -110,7 +112,10 @@ func (u *restartingServer) tick(ctx context.Context, n int) (s slotSummary, err 
 	if err != nil {
 		return s, err
 	}
-	if err = json.Unmarshal(b, &s); err == nil && (s.Run != n || s.Complete != n) {
+	if err = json.Unmarshal(b, &s); err == nil {
+		u.ran, u.asked = u.ran+s.Run, u.asked+s.Asks
+	}
+	if err == nil && (s.Run != n || s.Complete != n) {
 		err = fmt.Errorf("%w: %s instead of %d complete executions", errIncomplete, b, n)
 	}
 	return s, err

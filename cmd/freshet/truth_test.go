@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,18 @@ func TestTruthCityKilled(t *testing.T) {
 	truthTest{seed: seed, history: cityHistory(t, seed, 300, 60), kills: 20}.run(t)
 }
 
+// The same with merged requests: every slot asks for several queries at once, or first for digests.
+func TestTruthCityMergedAndKilled(t *testing.T) {
+	clitest.NeedEngine(t)
+	t.Parallel()
+	seed := truthSeed(t)
+	for _, mode := range []string{"values", "probe"} {
+		t.Run(mode, func(t *testing.T) {
+			truthTest{seed: seed, history: cityHistory(t, seed, 120, 24), kills: 8, merge: mode}.run(t)
+		})
+	}
+}
+
 // TestTruthRace runs a server that was built with the race detector.
 func TestTruthRace(t *testing.T) {
 	clitest.NeedEngine(t)
@@ -62,6 +75,7 @@ type truthTest struct {
 	history history
 	kills   int
 	race    bool
+	merge   string // setting of the endpoint
 }
 
 // A truthRun is one running test.
@@ -106,6 +120,10 @@ func (x truthTest) run(t *testing.T) {
 	stop()
 	r.phase("verdict", func() { r.verify(ctx) })
 	r.phase("store check", r.tearDown)
+	if s := r.server; r.merge != "" && s.asked > s.ran*9/10 {
+		r.t.Errorf("%d requests for %d executions: they were hardly merged", s.asked, s.ran)
+	}
+	r.t.Logf("%d requests for %d executions", r.server.asked, r.server.ran)
 	r.t.Logf("wall times:%s; direct execution %.1f s, slots %.1f s", r.phases.String(), r.looking.Seconds(), r.ticking.Seconds())
 }
 
@@ -156,9 +174,9 @@ func (r *truthRun) setUp(ctx context.Context) {
 	}
 	r.server = &restartingServer{t: r.t, bin: bin, addr: steadyAddr(r.t), data: r.t.TempDir(), yaml: fmt.Sprintf(`
 endpoints:
-  - {name: truth, url: %q, slot: never, budget: 10m, policy: rr}
+  - {name: truth, url: %q, slot: never, budget: 10m, policy: rr, merge: %q}
 log: {level: warn}
-`, p.Url)}
+`, p.Url, cmp.Or(r.merge, "off"))}
 	r.server.start()
 	r.planned = planKills(r.rng, r.kills, len(r.history.steps))
 }
