@@ -9,55 +9,56 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // A Hint reports what may have changed at an endpoint. It only makes queries
 // run sooner: a wrong hint affects the order, never the correctness.
 type Hint struct {
-	All     bool     // something changed, and nothing else is known
-	Touched []string // IRIs of changed triples, each once
-	Skipped int      // number of lines that are not triples
+	All     bool             // something changed, and nothing else is known
+	Touched []string         // IRIs of changed triples, each once
+	Changed []sparql.Pattern // added and removed triples, each once; a blank node is "_"
+	Skipped int              // number of lines that are not triples
 
-	seen map[string]struct{}
+	touched map[string]struct{}
+	changed map[sparql.Pattern]struct{}
 }
 
-// MaxTouched is the maximum number of IRIs in a hint. With more, the hint
-// becomes All.
+// MaxTouched is the maximum number of IRIs in a hint, and of triples. With more, the
+// hint becomes All.
 const MaxTouched = 50_000
 
 // maxTriple bounds a line of a changeset, in bytes.
 const maxTriple = 1 << 20
 
-const rdfType = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-
 // Touch adds an IRI to the hint.
 func (h *Hint) Touch(iri string) {
-	if iri == "" || h.All {
-		return
+	if iri != "" {
+		addOnce(h, &h.touched, &h.Touched, iri)
 	}
-	if h.seen == nil {
-		h.seen = make(map[string]struct{})
-	}
-	if _, there := h.seen[iri]; there {
-		return
-	}
-	if len(h.seen) >= MaxTouched {
-		h.All, h.Touched, h.seen = true, nil, nil
-		return
-	}
-	h.seen[iri] = struct{}{}
-	h.Touched = append(h.Touched, iri)
 }
 
-// Triples adds the IRIs of N-Triples, added or removed: subjects, predicates and
-// objects. It omits rdf:type, because the class says the same, datatypes, and the
-// texts of literals. A triple that matches a pattern shares an IRI with it in
-// subject, predicate or object, unless the pattern has no IRI there. Such a pattern
-// is affected by every triple (see MatchesAnyTriple). Triples counts and skips lines
-// that are not triples.
+// addOnce adds to one of the lists of a hint.
+func addOnce[T comparable](h *Hint, seen *map[T]struct{}, list *[]T, x T) {
+	if _, there := (*seen)[x]; there || h.All {
+		return
+	}
+	if len(*seen) >= MaxTouched {
+		*h = Hint{All: true, Skipped: h.Skipped}
+		return
+	}
+	if *seen == nil {
+		*seen = map[T]struct{}{}
+	}
+	(*seen)[x] = struct{}{}
+	*list = append(*list, x)
+}
+
+// Triples adds N-Triples or N-Quads that were added or removed. It counts and skips
+// lines that are neither.
 func (h *Hint) Triples(r io.Reader) error { return h.lines(r, h.triple) }
 
-// Patch adds the IRIs of the A and D lines of an RDF patch. PA lines declare
+// Patch adds the triples in the A and D lines of an RDF patch. PA lines declare
 // prefixes.
 func (h *Hint) Patch(r io.Reader) error {
 	prefixes := map[string]string{}
@@ -95,30 +96,50 @@ func (h *Hint) lines(r io.Reader, take func(line string) bool) error {
 
 func (h *Hint) triple(line string) bool { return h.terms(line, nil) }
 
-// terms touches the IRIs of one triple or quad, with or without the final full stop.
+// terms adds one triple or quad, with or without the final full stop.
 func (h *Hint) terms(line string, prefixes map[string]string) bool {
-	var iris []string
+	var fields [4]string
 	n := 0
 	for rest := diff.Line(line); !rest.Empty() && rest[0] != '.'; n++ {
 		t, err := nextTerm(&rest, prefixes)
 		if err != nil || n == 4 || n == 1 && t.Kind != diff.IRI {
 			return false
 		}
-		if t.Kind != diff.IRI || n == 1 && t.Value == rdfType {
-			continue
+		switch t.Kind {
+		case diff.IRI:
+			if t.Value == "" || strings.ContainsAny(t.Value, " \t\"") { // the token holds two terms, or a term and a string
+				return false
+			}
+			fields[n] = "<" + t.Value + ">"
+		case diff.Literal:
+			fields[n] = `"` + t.Value
+		default:
+			fields[n] = "_"
 		}
-		if strings.ContainsAny(t.Value, " \t\"") { // the token holds two terms, or a term and a string
-			return false
-		}
-		iris = append(iris, t.Value)
 	}
 	if n < 3 {
 		return false
 	}
-	for _, iri := range iris {
-		h.Touch(iri)
-	}
+	addOnce(h, &h.changed, &h.Changed, sparql.Pattern{Subject: fields[0], Predicate: fields[1], Object: fields[2], Graph: fields[3]})
 	return true
+}
+
+// Line writes a triple of Changed as N-Triples or N-Quads, for Triples.
+func Line(x sparql.Pattern) string {
+	var b strings.Builder
+	for _, f := range [4]string{x.Subject, x.Predicate, x.Object, x.Graph} {
+		t := diff.Term{Kind: diff.Blank, Value: "b"}
+		switch {
+		case f == "":
+			continue
+		case f[0] == '<':
+			t = diff.Term{Kind: diff.IRI, Value: f[1 : len(f)-1]}
+		case f[0] == '"':
+			t = diff.Term{Kind: diff.Literal, Value: f[1:]}
+		}
+		b.WriteString(t.String() + " ")
+	}
+	return b.String() + "."
 }
 
 // nextTerm reads one term, which may be a prefixed name.
@@ -131,40 +152,4 @@ func nextTerm(l *diff.Line, prefixes map[string]string) (diff.Term, error) {
 		return diff.Term{Kind: diff.IRI, Value: base + local}, nil
 	}
 	return l.Term()
-}
-
-// MatchesAnyTriple reports whether a pattern of the query names no IRI, so that
-// any triple may match it. It reads the tokens of the normal form. If in doubt,
-// it returns true.
-func (q *Query) MatchesAnyTriple() bool {
-	if len(q.Constants) == 0 {
-		return true
-	}
-	tokens := strings.Fields(q.Normal)
-	pattern := false
-	for i, t := range tokens {
-		switch t {
-		case "SELECT", "GROUP", "ORDER", "HAVING", "VALUES":
-			pattern = false
-		case "{", "}":
-			pattern = true
-		case "!":
-			if i+1 < len(tokens) && (tokens[i+1] == "^" || tokens[i+1][0] == '<' || tokens[i+1] == "a") {
-				return true
-			}
-			if i+2 < len(tokens) && tokens[i+1] == "(" && (tokens[i+2] == "^" || tokens[i+2][0] == '<' || tokens[i+2] == "a") {
-				return true
-			}
-		}
-		if pattern && i > 0 && i+1 < len(tokens) && (t == "a" || t[0] == '?') && vague(tokens[i-1]) && vague(tokens[i+1]) {
-			return true
-		}
-	}
-	return false
-}
-
-// vague reports whether a token beside a predicate is anything but an IRI: a
-// variable, a literal, a blank node, or the continuation of a subject.
-func vague(t string) bool {
-	return strings.ContainsRune(`?"'_[];0123456789+-`, rune(t[0])) || t == "true" || t == "false"
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -125,7 +126,7 @@ func (r *runner) close() error {
 	now := r.l.clock.Now()
 	_, learns := r.policy.(policy.Collective)
 	if learns && r.slot.Changed > 0 { // End looks up related queries
-		r.l.index()
+		r.l.grow((*plan.Planner).GrowIndex)
 	}
 	r.l.mu.Lock()
 	why := r.stopped

@@ -9,7 +9,9 @@ import (
 // some of its budget, and otherwise in the next slot. Hint may be called at any time.
 func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 	now := l.clock.Now()
-	l.index()
+	if !h.All {
+		l.grow((*plan.Planner).GrowPatterns)
+	}
 	if !l.mu.TryLockPlan(readerWait) {
 		l.mu.Lock()
 	}
@@ -32,12 +34,12 @@ func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 	return done, nil
 }
 
-// index completes the index of constants. Other goroutines may acquire the lock
-// between two pieces.
-func (l *Loop) index() {
+// grow completes an index of the plan. Other goroutines may acquire the lock between two
+// pieces.
+func (l *Loop) grow(piece func(*plan.Planner) (more bool)) {
 	for more := true; more; {
 		l.mu.Lock()
-		more = l.planner.GrowIndex()
+		more = piece(l.planner)
 		l.mu.Unlock()
 	}
 }

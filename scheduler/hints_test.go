@@ -18,7 +18,7 @@ import (
 func about(iris ...string) func(*registry.Query) {
 	return func(q *registry.Query) {
 		q.Constants = iris
-		q.Normal = "SELECT ?s { ?s <" + strings.Join(iris, "> ?o . ?s <") + "> ?o }"
+		q.Text = "SELECT ?s { ?s <" + strings.Join(iris, "> ?o . ?s <") + "> ?o }"
 	}
 }
 
@@ -65,7 +65,7 @@ func TestHintGoesFirst(t *testing.T) {
 		for i, n := range names("", 16) {
 			w.register(n, about(fmt.Sprint("http://x/", i), "http://x/all"))
 		}
-		w.register("open", func(q *registry.Query) { q.Normal = "SELECT * { ?s ?p ?o }" })
+		w.register("open", func(q *registry.Query) { q.Text = "SELECT * { ?s ?p ?o }" })
 		w.run()
 		defer w.stop()
 		w.settled(17)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// hintPiece is the approximate number of bytes of IRIs in one request.
+// hintPiece is the approximate number of bytes of IRIs or triples in one request.
 const hintPiece = 256 << 10
 
 func hintCommand(w *cli.Env) *cobra.Command {
@@ -35,9 +36,9 @@ what is published next or from --from. --state keeps the position in a file, and
 the next start continues there. While the server or the publication is down, the
 command tries again.
 
-A hint names subjects, predicates and objects of triples, and their graphs.
-Datatypes and the text of literals do not count: any triple may match a pattern
-whose only IRIs are in literals, so every hint concerns its query.`,
+Triples of a publication affect only the queries with a pattern that they match.
+IRIs of --touched affect the queries that name one of them, and those with a
+pattern that names no IRI.`,
 		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
 		RunE: func(c *cobra.Command, args []string) error {
 			if source == "" {
@@ -97,20 +98,37 @@ func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (plan
 	if h.All {
 		return sum, send(nil)
 	}
-	for rest := h.Touched; ; {
-		n, size := 0, 0
-		for n < len(rest) && (n == 0 || size+len(rest[n]) < hintPiece) {
-			size += len(rest[n])
-			n++
-		}
-		piece := append([]string{}, rest[:n]...)
+	lines := make([]string, len(h.Changed))
+	for i, x := range h.Changed {
+		lines[i] = registry.Line(x)
+	}
+	for _, piece := range pieces(h.Touched) {
 		if err := send(map[string][]string{"touched": piece}); err != nil {
 			return sum, err
 		}
-		if rest = rest[n:]; len(rest) == 0 {
-			return sum, nil
+	}
+	for _, piece := range pieces(lines) {
+		if err := send(map[string]string{"added": strings.Join(piece, "\n")}); err != nil {
+			return sum, err
 		}
 	}
+	if len(h.Touched)+len(lines) == 0 {
+		return sum, send(map[string][]string{"touched": {}})
+	}
+	return sum, nil
+}
+
+// pieces splits a list into pieces of about hintPiece bytes.
+func pieces(list []string) (out [][]string) {
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && (n == 0 || size+len(list[n]) < hintPiece) {
+			size += len(list[n])
+			n++
+		}
+		out, list = append(out, list[:n]), list[n:]
+	}
+	return out
 }
 
 // followPublication sends a hint for each changeset, in order. It reports errors and
@@ -170,9 +188,9 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 			return next, err
 		}
 		if a.asJSON {
-			err = cli.PrintJSON(a.w.Stdout, map[string]any{"changeset": next.String(), "touched": len(h.Touched), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
+			err = cli.PrintJSON(a.w.Stdout, map[string]any{"changeset": next.String(), "triples": len(h.Changed), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
 		} else {
-			_, err = fmt.Fprintf(a.w.Stdout, "%s: %d IRIs touched, %d of %d queries may be affected\n", next, len(h.Touched), done.Affected, done.Queries)
+			_, err = fmt.Fprintf(a.w.Stdout, "%s: %d triples changed, %d of %d queries may be affected\n", next, len(h.Changed), done.Affected, done.Queries)
 		}
 		if err != nil {
 			return next, err

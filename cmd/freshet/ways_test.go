@@ -296,9 +296,9 @@ func TestHintCommand(t *testing.T) {
 	write("2026/01/01/22/000000.added.nt", "# started\n<http://x/1> <http://x/k> \"1\" .\n# completed\n")
 	write("2026/01/01/22/000001.removed.nt", "<http://x/1> <http://x/n> \"1\" .\n")
 	write("2026/01/02/00/000000.clear.nt", "<http://x/1> <http://x/else> \"1\" .\n")
-	want := "2026-01-01-22-000000: 2 IRIs touched, 1 of 2 queries may be affected\n" +
-		"2026-01-01-22-000001: 2 IRIs touched, 1 of 2 queries may be affected\n" +
-		"2026-01-02-00-000000: 2 IRIs touched, 0 of 2 queries may be affected\n"
+	want := "2026-01-01-22-000000: 1 triples changed, 1 of 2 queries may be affected\n" +
+		"2026-01-01-22-000001: 1 triples changed, 1 of 2 queries may be affected\n" +
+		"2026-01-02-00-000000: 1 triples changed, 0 of 2 queries may be affected\n"
 	args := []string{"hint", "city", "--from", "2026-01-01-22-000000", "--once", "--changesets"}
 	if out := s.must(t, "", append(args, dir)...); out != want {
 		t.Errorf("a directory:\n%s, want\n%s", out, want)

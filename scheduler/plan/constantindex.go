@@ -7,18 +7,18 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A constantIndex finds an endpoint's queries by their constants, for hints and for
-// related queries. It is empty until the first use and is then built in pieces, so
-// that the plan's lock is never held for long. It contains the first upto of the
-// planner's queries.
-type constantIndex struct {
+// A keyIndex finds an endpoint's queries by keys that follow from their texts. It is
+// empty until the first use and is then built in pieces, so that the plan's lock is
+// never held for long. It contains the first upto of the planner's queries.
+type keyIndex[K comparable] struct {
+	keys  func(*item) []K // of a query, each once
+	each  int             // what a piece counts for each query, besides its keys
 	begun bool
 	upto  int
-	by    map[string]holders
-	open  map[*item]struct{} // queries that any triple may affect
+	by    map[K]holders
 }
 
-// holders are the queries that contain a constant, in no order.
+// holders are the queries that have a key, in no order.
 type holders struct {
 	list []*item
 	at   map[*item]int // positions in the list, nil if the list is short
@@ -27,40 +27,57 @@ type holders struct {
 const (
 	// maxRelated is the largest number of queries that a shared constant relates.
 	maxRelated = 60
-	// maxIndexed is the largest number of constants for which a query is indexed. A
-	// query with more is related to no other, and every hint may affect it.
+	// maxIndexed is the largest number of constants, and of patterns, for which a query
+	// is indexed. A query with more is related to no other, and every hint may affect it.
 	maxIndexed = 1000
-	// growBy is how many constants are indexed in one piece.
+	// growBy is how many keys are indexed in one piece.
 	growBy = 10_000
 )
 
+// A constantIndex finds queries by their constants, for related queries.
+type constantIndex struct{ keyIndex[string] }
+
+func newConstantIndex() constantIndex {
+	return constantIndex{keyIndex[string]{keys: (*item).indexed, each: 1}}
+}
+
 // grow indexes the next piece of the planner's queries. It reports whether some are
 // left.
-func (x *constantIndex) grow(order []*item) (more bool) {
+func (x *keyIndex[K]) grow(order []*item) (more bool) {
 	if !x.begun {
-		x.begun, x.by, x.open = true, map[string]holders{}, map[*item]struct{}{}
+		x.begun, x.by = true, map[K]holders{}
 	}
 	for room := growBy; x.upto < len(order) && room > 0; x.upto++ {
-		c := order[x.upto]
-		x.add(c)
-		room -= 1 + min(len(c.Query.Constants), maxIndexed)
+		room -= x.each + x.add(order[x.upto])
 	}
 	return x.upto < len(order)
 }
 
 // has reports whether the index contains a query of the planner.
-func (x *constantIndex) has(c *item) bool { return c.planned && int(c.Number) < x.upto }
+func (x *keyIndex[K]) has(c *item) bool { return c.planned && int(c.Number) < x.upto }
 
 // enter indexes the last of the planner's queries if all others are indexed.
-func (x *constantIndex) enter(c *item) {
+func (x *keyIndex[K]) enter(c *item) {
 	if x.begun && x.upto == int(c.Number) {
 		x.add(c)
 		x.upto++
 	}
 }
 
+// replace changes a query by edit. The query is indexed before if it is afterwards.
+func (x *keyIndex[K]) replace(c *item, edit func()) {
+	if !x.has(c) {
+		edit()
+		x.enter(c)
+		return
+	}
+	x.drop(c)
+	edit()
+	x.add(c)
+}
+
 // leave removes a query. last, the last of the planner's queries, takes its number.
-func (x *constantIndex) leave(c, last *item) {
+func (x *keyIndex[K]) leave(c, last *item) {
 	if !x.has(c) {
 		return
 	}
@@ -72,27 +89,26 @@ func (x *constantIndex) leave(c, last *item) {
 	x.upto--
 }
 
-func (x *constantIndex) add(c *item) {
-	for _, iri := range c.indexed() {
-		h := x.by[iri]
+// add returns the number of keys.
+func (x *keyIndex[K]) add(c *item) int {
+	keys := x.keys(c)
+	for _, k := range keys {
+		h := x.by[k]
 		h.add(c)
-		x.by[iri] = h
+		x.by[k] = h
 	}
-	if c.Query.MatchesAnyTriple() || len(c.Query.Constants) > maxIndexed {
-		x.open[c] = struct{}{}
-	}
+	return len(keys)
 }
 
-func (x *constantIndex) drop(c *item) {
-	for _, iri := range c.indexed() {
-		h := x.by[iri]
+func (x *keyIndex[K]) drop(c *item) {
+	for _, k := range x.keys(c) {
+		h := x.by[k]
 		if h.drop(c); len(h.list) == 0 {
-			delete(x.by, iri)
+			delete(x.by, k)
 		} else {
-			x.by[iri] = h
+			x.by[k] = h
 		}
 	}
-	delete(x.open, c)
 }
 
 func (h *holders) add(c *item) {

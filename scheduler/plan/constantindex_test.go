@@ -109,7 +109,7 @@ func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 		}
 		return growth.Input{Size: n, Work: func() {
 			for range 20 {
-				var x constantIndex
+				x := newConstantIndex()
 				for x.grow(list) {
 				}
 				for _, c := range list {

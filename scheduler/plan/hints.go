@@ -17,27 +17,28 @@ type Hinted struct {
 // JoinHints returns a hint that marks the queries of two hints, or all.
 func JoinHints(a *registry.Hint, b registry.Hint) *registry.Hint {
 	if a != nil {
-		b.All = b.All || a.All || len(a.Touched)+len(b.Touched) > maxHinted
+		b.All = b.All || a.All || len(a.Touched)+len(b.Touched)+len(a.Changed)+len(b.Changed) > maxHinted
 		b.Touched = append(slices.Clip(a.Touched), b.Touched...)
+		b.Changed = append(slices.Clip(a.Changed), b.Changed...)
 	}
 	if b.All {
-		b.Touched = nil
+		b.Touched, b.Changed = nil, nil
 	}
 	return &b
 }
 
-// Hint marks the queries that h may affect, for the next slot.
+// Hint marks the queries that h may affect.
 func (p *Planner) Hint(h registry.Hint) Hinted {
 	if p.hints == nil {
 		p.hints = &hints{marked: map[*item]struct{}{}}
-	}
-	for p.GrowIndex() {
 	}
 	t := p.hints
 	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}
 	var affected map[*item]struct{}
 	if !h.All {
-		affected, done.All = p.index.affected(h.Touched)
+		for p.GrowPatterns() {
+		}
+		affected, done.All = p.pattern.affected(&h)
 	}
 	if h.All || done.All {
 		t.all, done.All, done.Affected = true, true, len(p.all)
@@ -52,28 +53,6 @@ func (p *Planner) Hint(h registry.Hint) Hinted {
 		}
 	}
 	return done
-}
-
-// affected returns the queries that may be affected. all reports that there are too
-// many to mark.
-func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, all bool) {
-	found = map[*item]struct{}{}
-	if len(touched) == 0 {
-		return found, false
-	}
-	for c := range x.open {
-		if found[c] = struct{}{}; len(found) > maxHinted {
-			return nil, true
-		}
-	}
-	for _, iri := range touched {
-		for _, c := range x.by[iri].list {
-			if found[c] = struct{}{}; len(found) > maxHinted {
-				return nil, true
-			}
-		}
-	}
-	return found, false
 }
 
 // follows reports whether a hint may make a query run now: it is ranked, or only not

@@ -14,7 +14,7 @@ func TestMarkOutlivesIncompleteExecutions(t *testing.T) {
 	for _, o := range []registry.Outcome{registry.Failed, registry.Timeout, registry.Throttled, registry.Dropped, registry.Cut, registry.Changed} {
 		p := New(named("rr"), time.Minute)
 		q, known := estimated("a", time.Second)
-		q.Constants = []string{"http://example.org/p"}
+		q.Text, q.Constants = "SELECT * { ?s <http://example.org/p> ?o }", []string{"http://example.org/p"}
 		p.put(q, known)
 		p.Hint(registry.Hint{Touched: q.Constants})
 		s := p.Begin(noon, Terms{Width: 1, Timeout: time.Minute})

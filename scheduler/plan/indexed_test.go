@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 // naming returns a query with n sorted constants.
 func naming(id string, n int) registry.Query {
 	q := registry.Query{ID: id}
+	var text strings.Builder
+	text.WriteString("SELECT * { ")
 	for i := range n {
 		q.Constants = append(q.Constants, fmt.Sprintf("http://x/%07d", i))
+		fmt.Fprintf(&text, "?s <%s> ?o . ", q.Constants[i])
 	}
+	q.Text = text.String() + "}"
 	return q
 }
 
@@ -31,7 +36,8 @@ func TestLongIndexesAreNotQuadratic(t *testing.T) {
 		q := naming("q_many", n)
 		return growth.Input{Size: n, Work: func() {
 			x := New(p, time.Second)
-			x.Hint(registry.Hint{All: true})
+			x.GrowIndex()
+			x.GrowPatterns()
 			for range 10 {
 				x.put(q, policy.Stats{})
 			}
@@ -49,7 +55,8 @@ func TestManyConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := New(p, time.Second)
-	x.Hint(registry.Hint{All: true})
+	x.GrowIndex()
+	x.GrowPatterns()
 	for id, n := range map[string]int{"q_most": maxIndexed, "q_more": maxIndexed + 1, "q_one": 1} {
 		x.put(naming(id, n), policy.Stats{})
 	}
@@ -60,14 +67,14 @@ func TestManyConstants(t *testing.T) {
 	if !slices.Equal(got, []string{"q_most"}) || len(x.related(&x.all["q_more"].Candidate)) != 0 {
 		t.Errorf("related to q_one: %v", got)
 	}
-	found, _ := x.index.affected([]string{"http://y/"})
+	found, _ := x.pattern.affected(&registry.Hint{Touched: []string{"http://y/"}})
 	if _, ok := found[x.all["q_more"]]; !ok || len(found) != 1 {
 		t.Errorf("a hint about something else affects %d queries", len(found))
 	}
 	for id := range x.all {
 		x.drop(id)
 	}
-	if len(x.index.by) != 0 || len(x.index.open) != 0 {
-		t.Errorf("after all are gone: %d constants and %d queries are indexed", len(x.index.by), len(x.index.open))
+	if len(x.index.by) != 0 || len(x.pattern.by) != 0 {
+		t.Errorf("after all are gone: %d constants and %d keys are indexed", len(x.index.by), len(x.pattern.by))
 	}
 }

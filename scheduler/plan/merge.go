@@ -76,14 +76,8 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 		c = p.add(q.ID)
 	}
 	p.lift(c)
-	if in := p.index.has(c); in { // its constants may change
-		p.index.drop(c)
-		c.ask(q)
-		p.index.add(c)
-	} else {
-		c.ask(q)
-		p.index.enter(c)
-	}
+	// Its constants and patterns may change.
+	p.index.replace(c, func() { p.pattern.replace(c, func() { c.ask(q) }) })
 	p.learn(c, s)
 	p.settle(c)
 	p.count(c)
@@ -108,6 +102,7 @@ func (p *Planner) drop(id string) {
 		delete(p.all, id)
 		last := p.order[len(p.order)-1]
 		p.index.leave(c, last)
+		p.pattern.leave(c, last)
 		c.planned = false
 		p.leaveCohort(c)
 		p.forgetStranger(c)

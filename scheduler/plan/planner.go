@@ -37,6 +37,7 @@ type Planner struct {
 	taught  []*policy.Candidate // given a new state in the last slot without having run
 	ordered bool                // nothing has moved since rank
 	index   constantIndex
+	pattern patternIndex
 	hints   *hints // nil until the first one comes
 
 	offGridAll bool // a hint is about all queries, and executions outside the grid follow it
@@ -76,8 +77,9 @@ type Planner struct {
 func New(p policy.Policy, budget time.Duration) *Planner {
 	x := &Planner{
 		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: Rule(RuleStrict).share(budget),
-		all:  map[string]*item{},
-		slot: 1,
+		all:   map[string]*item{},
+		slot:  1,
+		index: newConstantIndex(), pattern: newPatternIndex(),
 	}
 	x.ranked.source = newSource(p, &x.order)
 	x.rounds = rounds.New(profileQueries(x.all))
@@ -115,9 +117,13 @@ func (p *Planner) aside(work func()) {
 	p.let(work)
 }
 
-// GrowIndex indexes the constants of more queries, for hints and related queries. It
-// reports whether some are left.
+// GrowIndex indexes the constants of more queries, for related queries. It reports
+// whether some are left.
 func (p *Planner) GrowIndex() (more bool) { return p.index.grow(p.order) }
+
+// GrowPatterns indexes the patterns of more queries, for hints. It reports whether some
+// are left.
+func (p *Planner) GrowPatterns() (more bool) { return p.pattern.grow(p.order) }
 
 // front lists the tiers that go before the ranked one, in order: refresh requests
 // first, unless they left nothing for new queries in the last slot.
