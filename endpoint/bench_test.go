@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -130,7 +131,7 @@ func BenchmarkNTriples(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		if res, _, err := decode(nTriples, body.Bytes(), construct(), diff.Options{}); err != nil || res.Len() != 10_000 {
+		if res, _, err := formats.Decode(formats.NTriples, body.Bytes(), diff.Construct, diff.Options{}); err != nil || res.Len() != 10_000 {
 			b.Fatal(err)
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -209,7 +210,7 @@ func clockIn(parent context.Context, limit, own time.Duration) *timer {
 // stop returns an error when the time is over.
 func (t *timer) stop() error {
 	if t.ctx.Err() != nil {
-		return errStopped
+		return formats.ErrStopped
 	}
 	return nil
 }

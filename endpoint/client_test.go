@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -63,11 +64,11 @@ func fetchAs(t testing.TB, c *Client, accept string, q *registry.Query) *diff.Re
 	if got := x.header.Get("Content-Type"); !strings.HasPrefix(got, accept) {
 		t.Fatalf("%s came as %s", accept, got)
 	}
-	f, err := formatOf(q.Form, x.header.Get("Content-Type"), x.buf.Bytes())
+	f, err := formats.Detect(q.Form, x.header.Get("Content-Type"), x.buf.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, _, err := decode(f, x.buf.Bytes(), q, diff.Options{})
+	res, _, err := formats.Decode(f, x.buf.Bytes(), q.Form, diff.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", accept, err, x.buf.String())
 	}

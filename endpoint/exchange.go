@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/endpoint/formats"
 )
 
 // errorBody is how many bytes of a refusal are read.
@@ -107,7 +109,7 @@ func (x *exchange) read(resp *http.Response, limit int64) {
 		}
 		x.framed = true // the trailer has length and checksum
 	} else if !plain {
-		x.err = fmt.Errorf("%w: %s", errCoding, oneLine(coding))
+		x.err = fmt.Errorf("%w: %s", errCoding, formats.OneLine(coding))
 		return
 	}
 	if plain && resp.ContentLength > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -57,11 +58,11 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 		return broken(x.err, c.settings.MaxBytes.String())
 	}
 	body := x.buf.Bytes()
-	f, err := formatOf(q.Form, x.header.Get("Content-Type"), body)
+	f, err := formats.Detect(q.Form, x.header.Get("Content-Type"), body)
 	if err != nil {
 		return result(registry.Partial, err.Error())
 	}
-	if !x.framed && !f.delimited() {
+	if !x.framed && !f.Delimited() {
 		return result(registry.Partial, "the connection ended without saying whether the answer had")
 	}
 	cap := c.rowCapFor(q, x.header)
@@ -69,11 +70,9 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	if sum == m.Body {
 		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: newMemory(sum, x.header, r.identity, m.Vars)}}
 	}
-	res, n, err := decode(f, body, q, diff.Options{
-		Vars: m.Vars, MaxRows: cap.stop(q), MaxBytes: int(c.settings.MaxBytes), MaxVars: c.settings.MaxColumns, Stop: t.stop,
-	})
+	res, n, err := formats.Decode(f, body, q.Form, c.reading(q, m, cap, t))
 	switch {
-	case errors.Is(err, errStopped):
+	case errors.Is(err, formats.ErrStopped):
 		return t.unread()
 	case errors.Is(err, diff.ErrColumnLimit):
 		return result(registry.Failed, fmt.Sprintf("the answer has more than %d columns; name those that are needed, or set max_columns", c.settings.MaxColumns))
@@ -82,7 +81,7 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	case errors.Is(err, diff.ErrByteLimit):
 		return result(registry.Failed, fmt.Sprintf("%v of %s", errTooLarge, c.settings.MaxBytes))
 	case err != nil:
-		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+quoteBody(body))
+		return result(registry.Partial, "not a complete answer: "+formats.OneLine(err.Error())+formats.Quote(body))
 	case cap.reached(q, n):
 		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d%s", n, cap.rows, cap.source()))
 	case cap.suspected(q, n, x.header):
@@ -94,6 +93,18 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: newMemory(sum, x.header, r.identity, res.Vars())}}
 }
 
+// reading returns the options of reading the answer to q.
+func (c *Client) reading(q *registry.Query, m Memory, k rowCap, t *timer) diff.Options {
+	o := diff.Options{
+		Ordered: q.Ordered, OrderKeys: q.OrderKeys, KeepLabels: q.Merged, Vars: m.Vars,
+		MaxRows: k.stop(q), MaxBytes: int(c.settings.MaxBytes), MaxVars: c.settings.MaxColumns, Stop: t.stop,
+	}
+	if q.Merged && o.MaxVars > 0 {
+		o.MaxVars++ // the number of the member
+	}
+	return o
+}
+
 // warning returns what Virtuoso reports in headers if an answer with status 200
 // is incomplete, for example S1TAT for its time limit.
 func warning(h http.Header) string {
@@ -101,7 +112,7 @@ func warning(h http.Header) string {
 	if state == "" && message == "" {
 		return ""
 	}
-	return bounded("the endpoint says that the answer is not whole: " + oneLine(state+" "+message))
+	return formats.Bounded("the endpoint says that the answer is not whole: " + formats.OneLine(state+" "+message))
 }
 
 // broken is the verdict on a body that did not arrive completely.
@@ -112,7 +123,7 @@ func broken(err error, limit string) verdict {
 	case errors.Is(err, errCoding):
 		return result(registry.Failed, err.Error())
 	}
-	v := result(registry.Partial, "the answer was cut off: "+oneLine(err.Error()))
+	v := result(registry.Partial, "the answer was cut off: "+formats.OneLine(err.Error()))
 	return v
 }
 
@@ -224,12 +235,12 @@ func (c *Client) fingerprint(body xxh3.Uint128, k rowCap) [2]uint64 {
 
 // refusal is the verdict on any status except 200 and 304.
 func (c *Client) refusal(x *exchange) verdict {
-	text := errorText(x.header.Get("Content-Type"), x.buf.Bytes())
+	text := formats.ErrorText(x.header.Get("Content-Type"), x.buf.Bytes())
 	say := func(o registry.Outcome, what string) verdict {
 		if text != "" {
 			what += ": " + text
 		}
-		return result(o, bounded(fmt.Sprintf("%d %s", x.status, what)))
+		return result(o, formats.Bounded(fmt.Sprintf("%d %s", x.status, what)))
 	}
 	down := func(v verdict) verdict {
 		v.down = true
@@ -319,7 +330,7 @@ func number(s string) int64 {
 
 // unreachable is the verdict on a request without an answer.
 func unreachable(err error) verdict {
-	v := result(registry.Failed, bounded(oneLine(describe(err))))
+	v := result(registry.Failed, formats.Bounded(formats.OneLine(describe(err))))
 	v.down = !errors.Is(err, errSecret)
 	return v
 }

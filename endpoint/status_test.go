@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -55,7 +56,7 @@ func TestErrorTextIsFitToShow(t *testing.T) {
 	body := "\n \x00\x1b[31m  first\tline \u202e" + strings.Repeat("ü", 1000) + "\xff\nsecond"
 	a := execute(t, client(t, serve(t, send(400, "text/plain", body)), nil), sel("S"))
 	want(t, a, registry.Rejected, "[31m first line")
-	if n := len([]rune(a.Error)); n > longestError {
+	if n := len([]rune(a.Error)); n > formats.MaxText {
 		t.Errorf("%d characters", n)
 	}
 	if strings.ContainsFunc(a.Error, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {

@@ -1,20 +1,14 @@
-package endpoint
+package formats
 
 import (
-	"bytes"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
 )
 
-const (
-	srxSpace = "http://www.w3.org/2005/sparql-results#"
-	xmlSpace = "http://www.w3.org/XML/1998/namespace"
-)
+const srxSpace = "http://www.w3.org/2005/sparql-results#"
 
 // decodeXML reads a SPARQL Query Results XML document as strictly as
 // diff.DecodeJSON reads JSON: it must be complete, of the right form, and
@@ -25,62 +19,6 @@ func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error
 		return nil, xmlError(err)
 	}
 	return x.out.Finish()
-}
-
-// newXMLDecoder reads a body in memory. stop, unless it is nil, is called every
-// few kilobytes, and its error ends the reading.
-func newXMLDecoder(body []byte, stop func() error) *xml.Decoder {
-	return xml.NewDecoder(&chunkReader{bytes.NewReader(body), stop})
-}
-
-// A chunkReader is deliberately not an io.ByteReader, so that the decoder reads
-// some kilobytes at a time.
-type chunkReader struct {
-	from *bytes.Reader
-	stop func() error
-}
-
-func (p *chunkReader) Read(b []byte) (int, error) {
-	if p.stop != nil {
-		if err := p.stop(); err != nil {
-			return 0, err
-		}
-	}
-	return p.from.Read(b)
-}
-
-// skip skips an element with its content. The decoder's own Skip follows any
-// depth and keeps a record of each level.
-func skip(dec *xml.Decoder) error {
-	for depth := 1; depth > 0; {
-		t, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch t.(type) {
-		case xml.StartElement:
-			if depth++; depth > deepest {
-				return malformed("more than %d elements deep", deepest)
-			}
-		case xml.EndElement:
-			depth--
-		}
-	}
-	return nil
-}
-
-// xmlError turns an error of the XML decoder into one about the document.
-func xmlError(err error) error {
-	var syntax *xml.SyntaxError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &syntax), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return malformed("%v", err)
-	case errors.Is(err, diff.ErrMalformed), limited(err):
-		return err
-	}
-	return malformed("%v", err) // for example an encoding other than UTF-8
 }
 
 // srx reads one document. Elements of other name spaces, which the format
@@ -135,46 +73,6 @@ func (x *srx) document() error {
 	return nothingMore(x.dec)
 }
 
-// firstElement finds the root element.
-func firstElement(dec *xml.Decoder) (xml.StartElement, error) {
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			return xml.StartElement{}, err
-		}
-		switch t := t.(type) {
-		case xml.StartElement:
-			return t, nil
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return xml.StartElement{}, malformed("text before the document")
-			}
-		}
-	}
-}
-
-// nothingMore reads what may follow the root element.
-func nothingMore(dec *xml.Decoder) error {
-	for {
-		t, err := dec.Token()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		switch t := t.(type) {
-		case xml.Comment, xml.ProcInst:
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return malformed("text after the document")
-			}
-		default:
-			return malformed("text after the document")
-		}
-	}
-}
-
 // children calls f for each child element in the format's namespace, up to the
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
@@ -184,29 +82,6 @@ func (x *srx) children(f func(xml.StartElement) error) error {
 		}
 		return f(e)
 	})
-}
-
-// eachChild calls f for each child element of the current one, up to its end
-// tag. Text between them is an error. f has to read up to the child's end tag.
-func eachChild(dec *xml.Decoder, f func(xml.StartElement) error) error {
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch t := t.(type) {
-		case xml.EndElement:
-			return nil
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return malformed("text between elements")
-			}
-		case xml.StartElement:
-			if err := f(t); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // text reads character data up to the parent's end tag.
@@ -329,15 +204,4 @@ func (x *srx) term(e xml.StartElement) (diff.Term, error) {
 		err = malformed("empty %s", e.Name.Local)
 	}
 	return t, err
-}
-
-// attribute is the value of an attribute; "" if it is missing. The prefix xml
-// needs no declaration, and the decoder may or may not resolve it.
-func attribute(e xml.StartElement, space, name string) string {
-	for _, a := range e.Attr {
-		if a.Name.Local == name && (a.Name.Space == space || space == xmlSpace && a.Name.Space == "xml") {
-			return a.Value
-		}
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package endpoint
+package formats
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/registry"
 )
 
 const srxSample = `<?xml version="1.0"?>
@@ -35,9 +34,9 @@ const srxAsJSON = `{"head":{"vars":["a","b"]},"results":{"bindings":[
  {"a":{"type":"typed-literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"01"}},
  {"a":{"type":"literal","value":" two  spaces "},"b":{"type":"literal","value":""}}]}}`
 
-func document(t testing.TB, f format, body string, q *registry.Query) string {
+func document(t testing.TB, f Format, body string, form diff.Form, ordered ...bool) string {
 	t.Helper()
-	res, _, err := decode(f, []byte(body), q, diff.Options{})
+	res, _, err := Decode(f, []byte(body), form, diff.Options{Ordered: len(ordered) > 0})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
@@ -45,12 +44,10 @@ func document(t testing.TB, f format, body string, q *registry.Query) string {
 }
 
 func TestXMLIsJSON(t *testing.T) {
-	if d := cmp.Diff(document(t, resultsJSON, srxAsJSON, sel("")), document(t, resultsXML, srxSample, sel(""))); d != "" {
+	if d := cmp.Diff(document(t, JSON, srxAsJSON, diff.Select), document(t, XML, srxSample, diff.Select)); d != "" {
 		t.Error(d)
 	}
-	ordered := sel("")
-	ordered.Ordered = true
-	if d := cmp.Diff(document(t, resultsJSON, srxAsJSON, ordered), document(t, resultsXML, srxSample, ordered)); d != "" {
+	if d := cmp.Diff(document(t, JSON, srxAsJSON, diff.Select, true), document(t, XML, srxSample, diff.Select, true)); d != "" {
 		t.Error(d)
 	}
 }
@@ -60,7 +57,7 @@ func TestXMLIsStrict(t *testing.T) {
 		return `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="a"/></head>` + s + `</sparql>`
 	}
 	result := func(s string) string { return in("<results><result>" + s + "</result></results>") }
-	if document(t, resultsXML, result(`<binding name="a"><uri>u</uri></binding>`), sel("")) == "" {
+	if document(t, XML, result(`<binding name="a"><uri>u</uri></binding>`), diff.Select) == "" {
 		t.Fatal("the frame of the cases is no document")
 	}
 	for name, s := range map[string]string{
@@ -85,7 +82,7 @@ func TestXMLIsStrict(t *testing.T) {
 		"html":                "<html><body/></html>",
 		"latin-1":             `<?xml version="1.0" encoding="ISO-8859-1"?>` + in("<results/>"),
 	} {
-		if _, _, err := decode(resultsXML, []byte(s), sel(""), diff.Options{}); err == nil {
+		if _, _, err := Decode(XML, []byte(s), diff.Select, diff.Options{}); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -97,7 +94,7 @@ func TestNTriplesIsStrict(t *testing.T) {
 		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .", "<a> <b> <c",
 		"_: <b> <c> .", "<a> <b> <c> <d> .", "<a<x> <b> <c> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
 	} {
-		if _, _, err := decode(nTriples, []byte(s), construct(), diff.Options{}); err == nil {
+		if _, _, err := Decode(NTriples, []byte(s), diff.Construct, diff.Options{}); err == nil {
 			t.Errorf("%q is accepted", s)
 		}
 	}
@@ -131,12 +128,12 @@ func TestTurtle(t *testing.T) {
 		"@prefix prefix: <http://y/> . prefix:a :b :c .": "<http://y/a> <http://e/b> <http://e/c> .",
 	} {
 		if nt == "" {
-			if _, _, err := decode(turtle, []byte(p+body), construct(), diff.Options{}); err == nil {
+			if _, _, err := Decode(Turtle, []byte(p+body), diff.Construct, diff.Options{}); err == nil {
 				t.Errorf("%s is accepted", body)
 			}
 			continue
 		}
-		if d := cmp.Diff(document(t, nTriples, nt, construct()), document(t, turtle, p+body, construct())); d != "" {
+		if d := cmp.Diff(document(t, NTriples, nt, diff.Construct), document(t, Turtle, p+body, diff.Construct)); d != "" {
 			t.Errorf("%s: %s", body, d)
 		}
 	}
@@ -145,7 +142,7 @@ func TestTurtle(t *testing.T) {
 		":a \"b\" :c .", ":a :b <rel> .", ":a :b 'x'^^\"y\" .", "@prefix x <http://e> .", ":a :b +.", ":a :b \"x\"@-a .", ":a :b :c%zz .",
 		":a :b " + strings.Repeat("(", 5000), ":a :b " + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + " .", strings.Repeat("[ :b ", 5000), "<html>", "Error",
 	} {
-		if _, _, err := decode(turtle, []byte(p+bad), construct(), diff.Options{}); err == nil {
+		if _, _, err := Decode(Turtle, []byte(p+bad), diff.Construct, diff.Options{}); err == nil {
 			t.Errorf("%.40q is accepted", bad)
 		}
 	}
@@ -164,7 +161,7 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:parseType="Collection"><rdf:Description rdf:about="http://e/b"/></e:p></rdf:Description></rdf:RDF>`: "<http://e/a> <http://e/p> _:l .\n_:l <" + rdfSpace +
 			"first> <http://e/b> .\n_:l <" + rdfSpace + "rest> <" + rdfSpace + "nil> .",
 	} {
-		if d := cmp.Diff(document(t, nTriples, nt, construct()), document(t, rdfXML, body, construct())); d != "" {
+		if d := cmp.Diff(document(t, NTriples, nt, diff.Construct), document(t, RDFXML, body, diff.Construct)); d != "" {
 			t.Errorf("%s\n%s", body, d)
 		}
 	}
@@ -177,7 +174,7 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `>` + strings.Repeat(`<e:p>`, 3000) + strings.Repeat(`</e:p>`, 3000) + `</rdf:RDF>`,
 		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // the first is legal, but every XML document looks like it
 	} {
-		if _, _, err := decode(rdfXML, []byte(bad), construct(), diff.Options{}); err == nil {
+		if _, _, err := Decode(RDFXML, []byte(bad), diff.Construct, diff.Options{}); err == nil {
 			t.Errorf("%.100s is accepted", bad)
 		}
 	}
@@ -211,8 +208,8 @@ func TestGraphsAgainstKnakk(t *testing.T) {
 			fmt.Fprintf(&doc, "%s <http://e/p> %s .\n", ntriple(s), ntriple(o))
 		}
 		body := doc.String()
-		ours := graphDocument(t, nTriples, body)
-		if d := cmp.Diff(ours, graphDocument(t, turtle, body)); d != "" {
+		ours := graphDocument(t, NTriples, body)
+		if d := cmp.Diff(ours, graphDocument(t, Turtle, body)); d != "" {
 			t.Fatalf("as Turtle: %s", d)
 		}
 		for _, f := range []rdf.Format{rdf.NTriples, rdf.Turtle} {
@@ -223,8 +220,8 @@ func TestGraphsAgainstKnakk(t *testing.T) {
 	})
 }
 
-func graphDocument(t *rapid.T, f format, body string) string {
-	res, _, err := decode(f, []byte(body), construct(), diff.Options{})
+func graphDocument(t *rapid.T, f Format, body string) string {
+	res, _, err := Decode(f, []byte(body), diff.Construct, diff.Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
@@ -298,9 +295,7 @@ func TestRowsAgainstKnakk(t *testing.T) {
 		}
 		xmlBody := `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="o"/></head><results>` + x.String() + `</results></sparql>`
 		jsonBody := `{"head":{"vars":["o"]},"results":{"bindings":[` + j.String() + `]}}`
-		q := sel("")
-		q.Ordered = true
-		res, _, err := decode(resultsXML, []byte(xmlBody), q, diff.Options{})
+		res, _, err := Decode(XML, []byte(xmlBody), diff.Select, diff.Options{Ordered: true})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, xmlBody)
 		}

@@ -1,4 +1,4 @@
-package endpoint
+package formats
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 // readNTriples reads N-Triples line by line. One bad line makes the whole document
 // invalid, because a skipped triple would look deleted. IRIs are accepted as they are,
 // even with forbidden characters, as long as their end is certain.
-func readNTriples(body []byte, g tripleSink) error {
+func readNTriples(body []byte, g *tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
@@ -29,7 +29,7 @@ func readNTriples(body []byte, g tripleSink) error {
 	return nil
 }
 
-func (g tripleSink) line(l diff.Line) error {
+func (g *tripleSink) line(l diff.Line) error {
 	if l.Empty() {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package formats
 
 import (
 	"html"
@@ -7,28 +7,31 @@ import (
 	"unicode/utf8"
 )
 
-// longestError is the maximum length of an error text in characters.
-const longestError = 300
+// MaxText is the maximum length of a quotation in characters.
+const MaxText = 300
 
-// errorText returns the first line of words in what an endpoint sent instead of a
+// quotedBytes is how many bytes of a body are searched for words to quote.
+const quotedBytes = 16 << 10
+
+// ErrorText returns the first line of words in what an endpoint sent instead of a
 // result. The text is bounded and has no markup or control characters.
-func errorText(contentType string, body []byte) string {
+func ErrorText(contentType string, body []byte) string {
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	if strings.Contains(strings.ToLower(contentType), "html") || looksLikeHTML(text) {
 		text = stripTags(text)
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if s := oneLine(line); strings.ContainsFunc(s, unicode.IsLetter) {
-			return bounded(s)
+		if s := OneLine(line); strings.ContainsFunc(s, unicode.IsLetter) {
+			return Bounded(s)
 		}
 	}
 	return ""
 }
 
-// quoteBody quotes a body that should have been a result, if it is readable.
-func quoteBody(body []byte) string {
-	if t := strings.TrimSpace(string(body[:min(len(body), errorBody)])); looksLikeHTML(t) || strings.HasPrefix(t, "Virtuoso ") {
-		if s := errorText("", []byte(t)); s != "" {
+// Quote quotes a body that should have been a result, if it is readable.
+func Quote(body []byte) string {
+	if t := strings.TrimSpace(string(body[:min(len(body), quotedBytes)])); looksLikeHTML(t) || strings.HasPrefix(t, "Virtuoso ") {
+		if s := ErrorText("", []byte(t)); s != "" {
 			return " (it says: " + s + ")"
 		}
 	}
@@ -75,16 +78,17 @@ func afterClosingTag(s, end string) string {
 	return ""
 }
 
-// oneLine replaces runs of white space and control characters by one space.
-func oneLine(s string) string {
+// OneLine replaces runs of white space and control characters by one space.
+func OneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 	}), " ")
 }
 
-func bounded(s string) string {
-	if utf8.RuneCountInString(s) <= longestError {
+// Bounded shortens a text to the maximum length of a quotation.
+func Bounded(s string) string {
+	if utf8.RuneCountInString(s) <= MaxText {
 		return s
 	}
-	return string([]rune(s)[:longestError-1]) + "…"
+	return string([]rune(s)[:MaxText-1]) + "…"
 }

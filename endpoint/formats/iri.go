@@ -1,4 +1,4 @@
-package endpoint
+package formats
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func (x *expansion) resolve(base *iriBase, ref string) (string, error) {
 		return ref, nil
 	}
 	if base == nil {
-		return "", malformed("relative IRI %q without a base", bounded(oneLine(ref)))
+		return "", malformed("relative IRI %q without a base", Bounded(OneLine(ref)))
 	}
 	if x.done += len(base.start) + len(base.path) + len(base.query) + len(ref); x.limit > 0 && x.done > x.limit {
 		return "", fmt.Errorf("%w: its relative IRIs expand to more than %d bytes", diff.ErrByteLimit, x.limit)

@@ -1,9 +1,8 @@
-package endpoint
+package formats
 
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -15,7 +14,7 @@ import (
 // panic. The panic cannot be recovered, so one bad answer would end the
 // process. Absolute IRIs are not changed; relative ones need a base in the
 // document.
-func readTurtle(body []byte, g tripleSink) error {
+func readTurtle(body []byte, g *tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
@@ -37,21 +36,14 @@ func readTurtle(body []byte, g tripleSink) error {
 	}
 }
 
-const (
-	rdfSpace = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-	xsdSpace = "http://www.w3.org/2001/XMLSchema#"
-	deepest  = 1000 // maximum nesting of brackets
-)
-
 // ttl is the state of reading one document.
 type ttl struct {
 	b        []byte
 	i        int
 	base     *iriBase
 	prefixes map[string]string
-	blanks   int
 	depth    int
-	tripleSink
+	*tripleSink
 }
 
 // space skips white space and comments.
@@ -198,7 +190,7 @@ func (t *ttl) properties(s diff.Term) error {
 func (t *ttl) verb() (diff.Term, error) {
 	if t.next() == 'a' && (t.i+1 == len(t.b) || !nameByte(t.b[t.i+1]) && t.b[t.i+1] != ':') {
 		t.i++
-		return diff.Term{Kind: diff.IRI, Value: rdfSpace + "type"}, nil
+		return rdfTerm("type"), nil
 	}
 	p, err := t.node()
 	if err == nil && p.Kind != diff.IRI {
@@ -242,13 +234,6 @@ func (t *ttl) nested(read func() (diff.Term, error)) (diff.Term, error) {
 	return term, err
 }
 
-// fresh returns a blank node without a label. Labels in the document begin with
-// l, so that none is equal.
-func (t *ttl) fresh() diff.Term {
-	t.blanks++
-	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(t.blanks)}
-}
-
 func (t *ttl) bracket() (diff.Term, error) {
 	t.i++
 	s := t.fresh()
@@ -262,30 +247,18 @@ func (t *ttl) bracket() (diff.Term, error) {
 
 func (t *ttl) collection() (diff.Term, error) {
 	t.i++
-	first, rest := diff.Term{Kind: diff.IRI, Value: rdfSpace + "first"}, diff.Term{Kind: diff.IRI, Value: rdfSpace + "rest"}
-	end := diff.Term{Kind: diff.IRI, Value: rdfSpace + "nil"}
-	head, last := end, diff.Term{}
+	l := list{tripleSink: t.tripleSink}
 	for t.next() != ')' {
 		o, err := t.node()
+		if err == nil {
+			err = l.append(o)
+		}
 		if err != nil {
-			return head, err
+			return o, err
 		}
-		cell := t.fresh()
-		if last.Kind == diff.Unbound {
-			head = cell
-		} else if err = t.add(last, rest, cell); err != nil {
-			return head, err
-		}
-		if err = t.add(cell, first, o); err != nil {
-			return head, err
-		}
-		last = cell
 	}
 	t.i++
-	if last.Kind == diff.Unbound {
-		return head, nil
-	}
-	return head, t.add(last, rest, end)
+	return l.end()
 }
 
 func (t *ttl) iri() (string, error) {
@@ -333,7 +306,7 @@ func (t *ttl) prefixed() (diff.Term, error) {
 	}
 	space, known := t.prefixes[name]
 	if !known {
-		return diff.Term{}, malformed("unknown prefix %q", bounded(oneLine(name)))
+		return diff.Term{}, malformed("unknown prefix %q", Bounded(OneLine(name)))
 	}
 	t.i++
 	local, err := t.local()

@@ -1,23 +1,21 @@
-package endpoint
+package formats
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/registry"
 )
 
 // fuzzGraph checks that a reader does not panic, that its errors are about the
 // document, and that the canonical form of what it read is read as the same
 // graph.
-func fuzzGraph(f *testing.F, form format, seeds ...string) {
+func fuzzGraph(f *testing.F, form Format, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
-	q := construct()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		res, n, err := decode(form, b, q, diff.Options{MaxBytes: 1 << 20})
+		res, n, err := Decode(form, b, diff.Construct, diff.Options{MaxBytes: 1 << 20})
 		if err != nil {
 			if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
 				t.Fatalf("%v is not about the document", err)
@@ -27,7 +25,7 @@ func fuzzGraph(f *testing.F, form format, seeds ...string) {
 		if n < res.Len() {
 			t.Fatalf("%d triples came, %d are in the result", n, res.Len())
 		}
-		again, _, err := decode(nTriples, res.Document(), q, diff.Options{})
+		again, _, err := Decode(NTriples, res.Document(), diff.Construct, diff.Options{})
 		if err != nil {
 			t.Fatalf("canonical form is refused: %v\n%s", err, res.Document())
 		}
@@ -38,14 +36,14 @@ func fuzzGraph(f *testing.F, form format, seeds ...string) {
 }
 
 func FuzzNTriples(f *testing.F) {
-	fuzzGraph(f, nTriples,
+	fuzzGraph(f, NTriples,
 		"<http://e/a> <http://e/p> \"x\\u00e9\\\"\"@en-GB .\n# c\n\t_:b1 <http://e/p> _:c. # c\r\n",
 		"<http://e/ü> <p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>.",
 		"_:a <p> _:a.b . ", "<a> <b> <c>", "<a><b><c>.", "<a> <b> \"\\U0010FFFF\" .", "<a b> <c> <d> .")
 }
 
 func FuzzTurtle(f *testing.F) {
-	fuzzGraph(f, turtle,
+	fuzzGraph(f, Turtle,
 		"@prefix e: <http://e/> .\ne:a e:p 1, 2.5, 1e3, -.5E-1, true, \"x\"@en-GB, 'y'^^e:t, \"\"\"a\nb\"\"\", [ e:q ( 1 [] ) ] ; a e:T .\n_:b0 e:p _:c .",
 		"BASE <http://e/x/y>\nPREFIX : <#>\n<a> :p <../b>, :c\\-d, :e%20f.\n[ :p :o ] .\n[] :p (), 1. :a :b.c :d .",
 		"@prefix : <http://e/> . :a :b ((((:c)))) .", "@prefix a: <b:> . a:b a a:c ;; .", ".5, 1e3")
@@ -56,7 +54,7 @@ func FuzzRDFXML(f *testing.F) {
 	for _, lang := range []string{"0", "de-", "-de", "de--x", "aé", "0-a", "de-0"} { // the last alone may stand in N-Triples
 		f.Add([]byte(`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p xml:lang="` + lang + `">x</e:p></rdf:Description></rdf:RDF>`))
 	}
-	fuzzGraph(f, rdfXML,
+	fuzzGraph(f, RDFXML,
 		`<rdf:RDF `+ns+`><rdf:Description rdf:about="http://e/a"><e:p xml:lang="de">x</e:p><e:q rdf:resource="http://e/b"/><e:r rdf:nodeID="b0"/></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF `+ns+`><e:T xml:base="http://e/" rdf:ID="x" e:v="1"><e:l rdf:parseType="Collection"><e:T/></e:l><e:m rdf:parseType="Resource"><rdf:li>1</rdf:li></e:m><e:d rdf:datatype="int" rdf:ID="r">1</e:d></e:T></rdf:RDF>`,
 		`<rdf:RDF `+ns+`/>`)
@@ -67,15 +65,15 @@ func FuzzXML(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, q := range []*registry.Query{sel(""), ask()} {
-			res, _, err := decode(resultsXML, b, q, diff.Options{MaxBytes: 1 << 20})
+		for _, form := range []diff.Form{diff.Select, diff.Ask} {
+			res, _, err := Decode(XML, b, form, diff.Options{MaxBytes: 1 << 20})
 			if err != nil {
 				if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
 					t.Fatalf("%v is not about the document", err)
 				}
 				continue
 			}
-			again, err := diff.DecodeJSON(res.Document(), q.Form, diff.Options{})
+			again, err := diff.DecodeJSON(res.Document(), form, diff.Options{})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, res.Document())
 			}

@@ -1,4 +1,4 @@
-package endpoint
+package formats
 
 import (
 	"encoding/xml"
@@ -14,12 +14,12 @@ import (
 // whose root is not rdf:RDF. The latter is legal if the root is the only node;
 // but every XML document looks like that, including the error page that a proxy
 // sends with status 200, which would replace the result.
-func readRDFXML(body []byte, g tripleSink) error {
+func readRDFXML(body []byte, g *tripleSink) error {
 	dec := newXMLDecoder(body, g.stop)
 	x := &rdfXMLReader{dec: dec, tripleSink: g}
 	root, err := firstElement(dec)
 	if err == nil && root.Name != (xml.Name{Space: rdfSpace, Local: "RDF"}) {
-		err = malformed("the root element is %q, not rdf:RDF", bounded(oneLine(root.Name.Local)))
+		err = malformed("the root element is %q, not rdf:RDF", Bounded(OneLine(root.Name.Local)))
 	}
 	if err == nil {
 		var here xmlScope
@@ -39,9 +39,8 @@ func readRDFXML(body []byte, g tripleSink) error {
 
 type rdfXMLReader struct {
 	dec *xml.Decoder
-	tripleSink
-	blanks int
-	depth  int
+	*tripleSink
+	depth int
 }
 
 // An xmlScope holds xml:base and xml:lang in force at an element.
@@ -78,11 +77,6 @@ func (x *rdfXMLReader) children(f func(xml.StartElement) error) error {
 	return eachChild(x.dec, f)
 }
 
-func (x *rdfXMLReader) fresh() diff.Term {
-	x.blanks++
-	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(x.blanks)}
-}
-
 // syntaxNames must not name a property or a class.
 var syntaxNames = map[string]bool{
 	"RDF": true, "ID": true, "about": true, "parseType": true, "resource": true, "nodeID": true, "datatype": true,
@@ -93,7 +87,7 @@ var syntaxNames = map[string]bool{
 func named(n xml.Name) (diff.Term, error) {
 	iri := n.Space + n.Local
 	if scheme(iri) == "" || n.Space == rdfSpace && syntaxNames[n.Local] {
-		return diff.Term{}, malformed("name %q is not allowed here", bounded(oneLine(n.Local)))
+		return diff.Term{}, malformed("name %q is not allowed here", Bounded(OneLine(n.Local)))
 	}
 	return diff.Term{Kind: diff.IRI, Value: iri}, nil
 }
@@ -114,7 +108,7 @@ func (x *rdfXMLReader) node(e xml.StartElement, out xmlScope) (diff.Term, error)
 	if e.Name != (xml.Name{Space: rdfSpace, Local: "Description"}) {
 		class, err := named(e.Name)
 		if err == nil {
-			err = x.add(s, diff.Term{Kind: diff.IRI, Value: rdfSpace + "type"}, class)
+			err = x.add(s, rdfTerm("type"), class)
 		}
 		if err != nil {
 			return s, err
@@ -221,7 +215,7 @@ func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) e
 	case "Collection":
 		o, err = x.collection(here)
 	default:
-		return malformed("values of the kind %q are not supported", bounded(oneLine(parse)))
+		return malformed("values of the kind %q are not supported", Bounded(OneLine(parse)))
 	}
 	if err == nil {
 		err = x.add(s, p, o)
@@ -238,9 +232,8 @@ func (x *rdfXMLReader) reify(id string, here xmlScope, s, p, o diff.Term) error 
 	if err != nil {
 		return err
 	}
-	name := func(s string) diff.Term { return diff.Term{Kind: diff.IRI, Value: rdfSpace + s} }
 	r := diff.Term{Kind: diff.IRI, Value: iri}
-	for _, t := range [][2]diff.Term{{name("type"), name("Statement")}, {name("subject"), s}, {name("predicate"), p}, {name("object"), o}} {
+	for _, t := range [][2]diff.Term{{rdfTerm("type"), rdfTerm("Statement")}, {rdfTerm("subject"), s}, {rdfTerm("predicate"), p}, {rdfTerm("object"), o}} {
 		if err := x.add(r, t[0], t[1]); err != nil {
 			return err
 		}
@@ -308,25 +301,16 @@ func (x *rdfXMLReader) content(e xml.StartElement, here xmlScope) (o diff.Term, 
 }
 
 func (x *rdfXMLReader) collection(here xmlScope) (diff.Term, error) {
-	first, rest := diff.Term{Kind: diff.IRI, Value: rdfSpace + "first"}, diff.Term{Kind: diff.IRI, Value: rdfSpace + "rest"}
-	end := diff.Term{Kind: diff.IRI, Value: rdfSpace + "nil"}
-	head, last := end, diff.Term{}
+	l := list{tripleSink: x.tripleSink}
 	err := x.children(func(e xml.StartElement) error {
 		o, err := x.node(e, here)
 		if err != nil {
 			return err
 		}
-		cell := x.fresh()
-		if last.Kind == diff.Unbound {
-			head = cell
-		} else if err := x.add(last, rest, cell); err != nil {
-			return err
-		}
-		last = cell
-		return x.add(cell, first, o)
+		return l.append(o)
 	})
-	if err != nil || last.Kind == diff.Unbound {
-		return head, err
+	if err != nil {
+		return diff.Term{}, err
 	}
-	return head, x.add(last, rest, end)
+	return l.end()
 }
