@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// mismatch is an error about a delta that does not fit a result or another delta.
 func mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMismatch, fmt.Sprintf(format, args...))
 }

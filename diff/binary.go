@@ -7,6 +7,7 @@ import (
 	"slices"
 )
 
+// binaryVersion is the version of the stored form of deltas.
 const binaryVersion = 1
 
 const (

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 )
 
+// lowerHex holds the digits of escapes in JSON.
 const lowerHex = "0123456789abcdef"
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 )
 
+// upperHex holds the digits of escapes in N-Triples.
 const upperHex = "0123456789ABCDEF"
 
 // appendLine appends the canonical N-Triples line of a triple without its line

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 )
 
+// Words whose eight bytes are all 1, and all 0x80, to scan eight bytes at once.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080

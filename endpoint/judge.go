@@ -20,6 +20,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// result is a verdict without a result: an outcome and its reason.
 func result(o registry.Outcome, why string) verdict {
 	return verdict{Answer: Answer{Outcome: o, Error: why}}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/freshet/freshet/scheduler/retrieval"
 )
 
+// allocationPaper is the paper whose table and example this file repeats.
 const allocationPaper = "Sia, Efficient Monitoring Algorithm for Fast News Alert"
 
 // AllocationExperiments runs the paper's table and example on generated sources.

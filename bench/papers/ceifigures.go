@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
+// ceiPaper is the paper whose figures this file repeats.
 const ceiPaper = "Roitman, Gal, Raschid, Query scheduling in the presence of complex user profiles"
 
 // sweep runs the policies for each x. A point is the share of the CEIs that a policy

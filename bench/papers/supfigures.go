@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
+// supPaper is the paper whose figures this file repeats.
 const supPaper = "Roitman, Gal, Bright, Raschid, A dual framework and algorithms for targeted data delivery"
 
 // supOutcome sums the results of a policy over several seeds.

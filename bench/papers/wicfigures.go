@@ -8,6 +8,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
+// wicPaper is the paper whose figures this file repeats.
 const wicPaper = "Pandey, Dhamdhere, Olston, WIC: A general-purpose algorithm for monitoring web information sources"
 
 // A wicOutcome measures schedules against the true changes.

@@ -11,6 +11,7 @@ import (
 	"strings"
 )
 
+// Errors about workloads, to be tested with errors.Is.
 var (
 	// ErrWorkload is wrapped by errors about invalid workloads.
 	ErrWorkload = errors.New("bad workload")

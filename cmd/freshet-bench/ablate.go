@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
+// ablateCommand measures what each part of hybrid contributes.
 func ablateCommand(w *cli.Env) *cobra.Command {
 	var traces []string
 	var policy, rule string

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
+// generateCommand makes a trace with published statistics.
 func generateCommand(w *cli.Env) *cobra.Command {
 	var like, out string
 	var seed uint64
@@ -54,6 +55,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 	return c
 }
 
+// convertCommand converts a trace to the other format.
 func convertCommand(w *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "convert IN OUT", Short: "Read a trace in one format and write it in another", Args: cobra.ExactArgs(2),

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
+// ceiCommand runs the benchmark of complex execution intervals.
 func ceiCommand(w *cli.Env) *cobra.Command {
 	p := papers.CEIBaseline()
 	return workloadCommand(w, workloadKind{
@@ -40,6 +41,7 @@ everything beforehand; single, in which each interval counts for itself.`,
 	})
 }
 
+// supCommand runs the benchmark of notification rules.
 func supCommand(w *cli.Env) *cobra.Command {
 	p := papers.SUPBaseline()
 	return workloadCommand(w, workloadKind{
@@ -67,6 +69,7 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
 	})
 }
 
+// wicCommand runs the benchmark of web monitoring.
 func wicCommand(w *cli.Env) *cobra.Command {
 	p := papers.WICBaseline()
 	return workloadCommand(w, workloadKind{
@@ -97,6 +100,7 @@ had.`,
 	})
 }
 
+// allocationCommand runs the benchmark of the allocation of retrievals.
 func allocationCommand(w *cli.Env) *cobra.Command {
 	p := papers.AllocationBaseline()
 	return workloadCommand(w, workloadKind{

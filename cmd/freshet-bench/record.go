@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
+// recordCommand records a trace from an endpoint.
 func recordCommand(w *cli.Env) *cobra.Command {
 	h := &recordingSource{}
 	var out string

@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
+// benchCommand is the command with all others below it.
 func benchCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Compare refresh policies over recorded or generated histories",

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
+// sampleCommand writes a generated history.
 func sampleCommand(w *cli.Env) *cobra.Command {
 	var seed uint64
 	var steps, queries int

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
+// simulateCommand runs policies over a trace.
 func simulateCommand(w *cli.Env) *cobra.Command {
 	var trace, policies, rule string
 	var budgets []string

@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
+// studyCommand runs the whole study and writes its report.
 func studyCommand(w *cli.Env) *cobra.Command {
 	var traces []string
 	var out, rule, policies string

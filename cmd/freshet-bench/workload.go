@@ -28,6 +28,7 @@ type workloadKind struct {
 	figures                   func(seeds int) ([]figure.Experiment, error)
 }
 
+// workloadCommand is the command of one kind of workload.
 func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 	var workload, out, policies, figures string
 	var asJSON bool

@@ -8,6 +8,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
+// srxSpace is the name space of SPARQL results in XML.
 const srxSpace = "http://www.w3.org/2005/sparql-results#"
 
 // decodeXML reads a SPARQL Query Results XML document as strictly as

@@ -15,6 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
+// testEmpty checks what a ledger says before anything is recorded.
 func testEmpty(t *testing.T, b *bench) {
 	n := b.since(alpha, 0)
 	if len(n.Entries) != 0 || len(n.Removed) != 0 || n.Last.Number != 0 {
@@ -30,6 +31,8 @@ func testEmpty(t *testing.T, b *bench) {
 	}
 }
 
+// testSince checks that news contains the queries of one endpoint that are new since
+// a revision.
 func testSince(t *testing.T, b *bench) {
 	a1, a2, b1 := b.register(alpha, "a1"), b.register(alpha, "a2"), b.register(beta, "b1")
 	n := b.since(alpha, 0)
@@ -54,6 +57,7 @@ func testSince(t *testing.T, b *bench) {
 	}
 }
 
+// testEditRemove checks that an edit brings the new settings and a removal the id.
 func testEditRemove(t *testing.T, b *bench) {
 	q, other := b.register(alpha, "q"), b.register(alpha, "other")
 	b.record(alpha, scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(q.ID, 1, nil, Rows(t, "x"))}})
@@ -80,6 +84,7 @@ func testEditRemove(t *testing.T, b *bench) {
 	b.same("what is left", ids(b.since(alpha, 0).Entries), sortedIDs(other))
 }
 
+// testNumbering checks that changes are numbered without gaps within one epoch.
 func testNumbering(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	var was *diff.Result
@@ -102,6 +107,7 @@ func testNumbering(t *testing.T, b *bench) {
 	}
 }
 
+// testUnchanged checks that an unchanged answer is not numbered and keeps the result.
 func testUnchanged(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	first := Rows(t, "x")
@@ -122,6 +128,7 @@ func testUnchanged(t *testing.T, b *bench) {
 	}
 }
 
+// testResult checks that a result is returned as it was recorded.
 func testResult(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	var was *diff.Result
@@ -142,6 +149,8 @@ func testResult(t *testing.T, b *bench) {
 	}
 }
 
+// testStats checks that all statistics are kept, and that the ledger sets the
+// position.
 func testStats(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	o := outcome(q.ID, 7, nil, Rows(t, "x"))
@@ -222,6 +231,7 @@ func whole(n scheduler.News) error {
 	return nil
 }
 
+// testPassedOver checks that the outcome of a removed query is skipped.
 func testPassedOver(t *testing.T, b *bench) {
 	gone, stays := b.register(alpha, "gone"), b.register(alpha, "stays")
 	if err := b.s.Remove(gone.ID); err != nil {
@@ -265,6 +275,7 @@ func testAgain(t *testing.T, b *bench) {
 	}
 }
 
+// testSlots checks that news contains the last slot of the endpoint.
 func testSlots(t *testing.T, b *bench) {
 	b.register(alpha, "q")
 	for _, s := range []scheduler.Slot{
@@ -307,6 +318,8 @@ func testDebt(t *testing.T, b *bench) {
 	b.same("debt of another endpoint", b.since(beta, 0).Last.Owes(), time.Duration(0))
 }
 
+// testPolicyState checks that the state of a policy is kept until a batch replaces
+// it.
 func testPolicyState(t *testing.T, b *bench) {
 	b.register(alpha, "a")
 	b.register(beta, "b")
@@ -321,6 +334,7 @@ func testPolicyState(t *testing.T, b *bench) {
 	b.same("a policy state without numbers", b.since(alpha, 0).Policy, s)
 }
 
+// testHealth checks that the health is kept until a batch replaces it.
 func testHealth(t *testing.T, b *bench) {
 	b.register(alpha, "q")
 	h := registry.Health{State: registry.HealthThrottled, Since: start, Until: start.Add(time.Hour), Failures: 2, Error: "429", MaxRows: 20}

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
+// Memory keeps profiles with the rounds of each.
 var _ ProfileSeeder = (*Memory)(nil)
 
 // Want implements ProfileSeeder.
