@@ -91,16 +91,16 @@ func TestLiveLoopAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := NewSimulator(tr)
-	policies := []string{"cr:lambda=0.5", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8:h=4", "hybrid:d=8:h=4:no-turn"}
+	policies := []string{"cr:lambda=0.5", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8", "hybrid:d=8:no-turn"}
 	for _, d := range scheduler.Policies() { // each with its defaults
 		if !d.Simulated {
 			policies = append(policies, d.Name)
 		}
 	}
-	if turned, not := schedule(t, w, "hybrid:d=8:h=4"), schedule(t, w, "hybrid:d=8:h=4:no-turn"); cmp.Equal(turned, not) {
+	if turned, not := schedule(t, w, "hybrid:d=8"), schedule(t, w, "hybrid:d=8:no-turn"); cmp.Equal(turned, not) {
 		t.Error("hybrid turns in no slot of this trace, so nothing tells whether the loop does too")
 	}
-	borrowers := []string{"rr", "dj", "ttl:max=8:reset", "hybrid:d=8:h=4"}
+	borrowers := []string{"rr", "dj", "ttl:max=8:reset", "hybrid:d=8"}
 	for i, policy := range append(policies, borrowers...) {
 		rule, timeout := plan.RuleStrict, 24*time.Hour
 		if i >= len(policies) {

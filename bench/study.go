@@ -20,7 +20,7 @@ func Configurations() []string {
 	wanted := []string{
 		"cv", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
 		"ttl:max=32:half", "ttl:max=32:reset", "ttl:max=64:half", "ttl:max=128:half", "ttl:max=128:reset", "ttl:max=256:half",
-		"sqrt", registry.DefaultPolicy, "hybrid:d=32:h=8", "hybrid:d=64:h=4", "hybrid:d=256:h=4", "hybrid:d=256:h=8",
+		"sqrt", registry.DefaultPolicy, "hybrid:d=32", "hybrid:d=1024",
 	}
 	return slices.DeleteFunc(wanted, func(p string) bool {
 		_, err := scheduler.ParsePolicy(p)
@@ -132,7 +132,7 @@ func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 func (s *Study) shown(budget time.Duration) (out []*Row) {
 	for _, r := range s.rowsOf(budget) {
 		switch r.Policy {
-		case "cv", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", registry.DefaultPolicy, "hybrid:d=256:h=4":
+		case "cv", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", registry.DefaultPolicy:
 			out = append(out, r)
 		}
 	}

@@ -68,7 +68,7 @@
 //	                         what an execution now captures, by probability of change
 //	sup:x=1:life=overwrite   the fewest that report every x-th update while it is alive
 //	fbsup:x=1:life=overwrite the same, corrected by what executions find
-//	hybrid                   worth per second from learnt rates, and a deadline for all
+//	hybrid                   worth per second from learnt rates, and a price for waiting
 //	cv                       clairvoyant: a yardstick of simulations, refused elsewhere
 //	sedf:p mrsf:p medf:p     intervals of profiles first, by their end, by what their
 //	                         round lacks, by the time that it has left; the endpoint's

@@ -169,19 +169,19 @@ func TestPolicies(t *testing.T) {
 			{"s8,c6", []string{"7"}},
 		}, []string{"s7,c9", "s8,c4", "s8,c5", "s8,c6"}},
 
-		{"hybrid:d=8:h=2", 12, []named{
+		{"hybrid:d=8", 12, []named{
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
 			{"b", []string{"1", "2", "3", "11"}},             // never did
 			{"c", []string{"1", "2+", "11"}},                 // once, long ago
-			{"d", []string{"1", "2", "3"}},                   // deadline 3+8 = 11 is over: the guard has it first
+			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots: the price of that is about a mean second
 			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
 			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
-		}, []string{"d", "e", "f", "a", "c", "b"}},
+		}, []string{"e", "f", "a", "d", "c", "b"}},
 
 		{"hybrid:no-guard", 12, []named{
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},
 			{"c", []string{"1", "2+", "11"}},
-			{"d", []string{"1", "2", "3"}}, // has no deadline now, and no change in nine slots but one makes it unlikely
+			{"d", []string{"1", "2", "3"}}, // its wait has no price now, and no change in nine slots but one makes it unlikely
 			{"b", []string{"1", "2", "3", "11"}},
 		}, []string{"a", "c", "d", "b"}},
 
@@ -317,9 +317,9 @@ func TestParsePolicy(t *testing.T) {
 		"sedf:np":               "sedf:np",
 		"medf:mode=p":           "medf:p",
 		"hybrid:d=auto:full":    "hybrid",
-		"hybrid:h=4:d=256":      "hybrid:d=256:h=4",
+		"hybrid:h=4:d=256":      "hybrid:d=256", // h is of an earlier version
 		"hybrid:d=32":           "hybrid:d=32",
-		"hybrid:no-kin:h=2":     "hybrid:h=2:no-kin",
+		"hybrid:no-kin:d=2":     "hybrid:d=2:no-kin",
 	} {
 		p, err := ParsePolicy(spelling)
 		if err != nil {
@@ -338,7 +338,7 @@ func TestParsePolicy(t *testing.T) {
 		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
 		"ljf:lambda=Inf", "dj:lambda=1", "cv:1", "hybrid:d=0",
 		"hybrid:d=1.5", "mrsf:x", "sedf:p:np", "medf:mode=q", "wic:urgency=exp", "wic:urgency=exp,2", "wic:life=window,-1", "wic:life=changes,0",
-		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
+		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:k=1", "hybrid:form=best", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, policy.ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {

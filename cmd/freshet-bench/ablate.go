@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -59,7 +60,7 @@ rows of 'simulate', with the trace's name.`,
 	}
 	f := c.Flags()
 	f.StringSliceVar(&traces, "trace", nil, "traces, separated by commas")
-	f.StringVar(&policy, "policy", "hybrid:d=256:h=4", "hybrid with its deadlines")
+	f.StringVar(&policy, "policy", registry.DefaultPolicy, "hybrid with its longest wait")
 	f.DurationVar(&budget, "budget", 10*time.Second, "budget of a slot")
 	f.StringVar(&rule, "rule", plan.RuleStrict, "budget rule: "+strings.Join(plan.Rules(), " or "))
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")

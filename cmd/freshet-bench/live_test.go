@@ -77,7 +77,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 			tr.Times[i][q] = int32(100*(q+1) + 7*((i*(q+3))%5))
 		}
 	}
-	policies := []string{"ttl:max=4:reset", "hybrid:d=4:h=2"}
+	policies := []string{"ttl:max=4:reset", "hybrid:d=4"}
 	for _, d := range scheduler.Policies() { // each as it is by default
 		if !d.Simulated {
 			policies = append(policies, d.Name)
@@ -196,7 +196,7 @@ func TestShadowsForetellScarcity(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	_, left := really("rr")
-	for _, policy := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=8:h=2"} {
+	for _, policy := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=8"} {
 		p, err := scheduler.ParsePolicy(policy)
 		if err != nil {
 			t.Fatal(err)

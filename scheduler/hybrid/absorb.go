@@ -17,10 +17,6 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
 	}
-	if !next.empty {
-		next.found *= yieldFade
-		next.spent *= yieldFade
-	}
 	l := policy.Lesson{States: make([]policy.Taught, 0, len(ran))}
 	boosted := map[*policy.Candidate]bool{}
 	var room []float64
@@ -33,12 +29,6 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 		if changed && p.form != noRelated && v.chance(&b) < 0.3 {
 			for _, k := range related(c) {
 				boosted[k] = true
-			}
-		}
-		if !next.empty {
-			next.spent += c.Median.Seconds()
-			if changed {
-				next.found++
 			}
 		}
 		v.applySample(next, &b, m.Slot)

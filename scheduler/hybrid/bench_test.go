@@ -34,7 +34,7 @@ func BenchmarkSlot(b *testing.B) {
 			policy string
 			budget time.Duration
 		}{
-			{"met", "hybrid:d=256:h=4", time.Duration(n) * time.Millisecond},
+			{"met", "hybrid:d=256", time.Duration(n) * time.Millisecond},
 			{"overdue", "hybrid:d=1", time.Duration(n) * time.Millisecond / 100},
 		} {
 			b.Run(fmt.Sprintf("deadlines=%s/queries=%d", state.name, n), func(b *testing.B) {

@@ -1,6 +1,7 @@
 package hybrid
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,29 +11,41 @@ import (
 )
 
 // Policy is hybrid. It spends the budget where an execution most likely finds a
-// change per second, and gives every query a deadline, so that none starves.
+// change per second, and lets no query wait for long.
 //
 // Each query changes at one of 17 rates, 2^−14 … 2^2 per live slot; its state holds
 // the likelihood of each (rates.go). Time is counted in live slots: a slot in which
 // nothing changes that usually does counts as empty and adds almost no time, once
 // the policy has learnt that queries change together (state.go). The rates
-// determine what an execution is worth now, per second (worth.go). The guard
-// reserves the part of the budget that the deadlines need for the queries with the
-// nearest deadlines (guard.go). A slot begins with the queries that show whether
-// anything has changed at all. If nothing seems to have changed, the rest of the
-// slot goes to the queries that have waited longest (table.go). The estimates are
-// updated when a slot ends (absorb.go).
+// determine what an execution is worth now, per second (worth.go).
 //
-// A slot scans a table of all queries (table.go) and sorts only those that the
-// budget may reach.
+// Waiting has a price (wait.go). A query that has waited for a fraction x of the
+// longest wait is worth ν·x² more per second, where ν is what the last second of
+// the slot's budget is worth without it. So a query about which nothing is known
+// runs when it has waited for the longest wait, and earlier in a slot in which a
+// second is worth less. After 1.25·d slots, ν is the mean worth of a second. The longest wait is d, 256 slots unless stated; the
+// max_staleness of a query's holders replaces it. It is shorter as far as that
+// costs at most 1 % of the changes that the slot is expected to find, and longer as
+// far as d needs more than a third of the budget. A max_staleness is also a
+// deadline: the queries with the nearest deadlines go first, up to the cost that
+// all deadlines need from the slot.
 //
-// Source: our own work. The index is that of a restless bandit, P. Whittle,
-// "Restless bandits: activity allocation in a changing world", 1988, for a source
-// that changes at random and is observed only when queried. The guard is earliest
+// A slot begins with the queries that show whether anything has changed at all. If
+// nothing seems to have changed, worth falls and the rest of the slot goes to the
+// queries that have waited longest (table.go). The estimates are updated when a
+// slot ends (absorb.go).
+//
+// Source: our own work. Both terms are indexes of restless bandits, P. Whittle,
+// "Restless bandits: activity allocation in a changing world", 1988: worth is that
+// of a source that changes at random and is observed only when queried, and x² is
+// that of a cost which grows with the age of the last observation, I. Kadota, A.
+// Sinha, E. Uysal-Biyikoglu, R. Singh, E. Modiano, "Scheduling policies for
+// minimizing age of information in broadcast wireless networks", 2018. ν is the
+// multiplier of the budget in the same relaxation. Deadlines are met by earliest
 // deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
 // multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
-	d, h uint64 // deadline in slots, and its factor for expensive queries; 0 = chosen by the budget
+	d    uint64 // longest wait in slots, 0 = the default
 	form form
 }
 
@@ -46,7 +59,7 @@ const (
 	noTurn    form = "no-turn"   // results found in a slot do not change the rest of it
 	noHazard  form = "no-hazard" // a recent change does not make another one more likely
 	noRelated form = "no-kin"    // changes say nothing about queries with the same constants
-	noGuard   form = "no-guard"  // no deadlines
+	noGuard   form = "no-guard"  // waiting has no price, and there are no deadlines
 	myopic    form = "myopic"    // worth is the probability of a change alone
 )
 
@@ -55,14 +68,14 @@ func Definition() policy.Definition {
 	return policy.Definition{
 		Name: "hybrid",
 		Params: []policy.Param{
-			{Name: "d", Default: "auto", Optional: true, Doc: "deadline in slots; auto: 32 where the budget is roomy, else 256"},
-			{Name: "h", Default: "auto", Optional: true, Doc: "how many times as long dear queries may wait; auto: 8 where the budget is roomy, else 4"},
+			{Name: "d", Default: "auto", Optional: true, Doc: "longest wait in slots, unless a holder states max_staleness; auto: 256"},
 			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noRelated), string(noGuard), string(myopic)},
 				Doc: "full, or with one part left out to see what it is good for"},
 		},
-		Doc:    "worth of an execution per second from learnt change rates, with a deadline for every query",
-		Source: "ours: a Whittle index guarded by earliest deadline first",
-		Build:  build,
+		Retired: []string{"h"},
+		Doc:     "worth of an execution per second from learnt change rates, and a longest wait for every query",
+		Source:  "ours: a Whittle index with a price for waiting",
+		Build:   build,
 	}
 }
 
@@ -71,30 +84,23 @@ func Default() Policy { return Policy{form: full} }
 
 func build(a policy.Args) (policy.Policy, error) {
 	p := Policy{form: form(a["form"])}
-	for _, x := range []struct {
-		name string
-		to   *uint64
-		most uint64
-	}{{"d", &p.d, 1 << 20}, {"h", &p.h, 1 << 10}} {
-		if a[x.name] == "auto" {
-			continue
+	if a["d"] != "auto" {
+		n, err := a.Count("d")
+		if err != nil || n > 1<<20 {
+			return nil, fmt.Errorf("d=%s is neither auto nor a whole number from 1 to %d", a["d"], 1<<20)
 		}
-		n, err := a.Count(x.name)
-		if err != nil || n > x.most {
-			return nil, fmt.Errorf("%s=%s is neither auto nor a whole number from 1 to %d", x.name, a[x.name], x.most)
-		}
-		*x.to = n
+		p.d = n
 	}
 	return p, nil
 }
+
+// wait is the longest wait in slots.
+func (p Policy) wait() uint64 { return cmp.Or(p.d, longestWait) }
 
 func (p Policy) String() string {
 	words := []string{"hybrid"}
 	if p.d > 0 {
 		words = append(words, "d="+strconv.FormatUint(p.d, 10))
-	}
-	if p.h > 0 {
-		words = append(words, "h="+strconv.FormatUint(p.h, 10))
 	}
 	if p.form != full {
 		words = append(words, string(p.form))
@@ -123,6 +129,13 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	b.sample, b.from = found, last
 	return b.state()
 }
+
+// Classes of hybrid's keys.
+const (
+	classProbe = iota
+	classDue
+	classIndex
+)
 
 // Key is replaced by the keys of each plan.
 func (Policy) Key(c *policy.Candidate) policy.Key {

@@ -16,8 +16,6 @@ type endpointState struct {
 	stayed float64        // empty slots that followed an empty one
 	fell   float64        // empty slots that followed a live one
 	kept   float64        // live slots that followed a live one
-	found  float64        // changes in recent live slots
-	spent  float64        // seconds that these slots took
 	trust  float64        // in empty slots, see learnTrust
 	came   float64        // changes that witnesses found recently
 	meant  float64        // changes expected of them if all slots were live
@@ -29,16 +27,15 @@ type endpointState struct {
 }
 
 const (
-	ringWords  = 100 // about 4,800 slots
-	wordBits   = 48  // fits into a float's mantissa
-	stateHead  = 12
+	ringWords  = 100  // about 4,800 slots
+	wordBits   = 48   // fits into a float's mantissa
+	stateHead  = 12   // two of them are not used any more
 	emptySlot  = 0.02 // how much an empty slot advances the clock
 	ageCells   = 14
 	cells      = rates * ageCells
 	stateTail  = stateHead + 2*rates + 2*cells
 	stateSize  = stateTail + ringWords
 	hazardFade = 0.9995
-	yieldFade  = 0.99
 )
 
 func readState(s []float64) *endpointState {
@@ -47,7 +44,7 @@ func readState(s []float64) *endpointState {
 		return e
 	}
 	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
-	e.left, e.stayed, e.fell, e.kept, e.found, e.spent = s[3], s[4], s[5], s[6], s[7], s[8]
+	e.left, e.stayed, e.fell, e.kept = s[3], s[4], s[5], s[6]
 	e.trust, e.came, e.meant = s[9], s[10], s[11]
 	from := s[stateHead:]
 	for _, to := range e.tables() {
@@ -64,7 +61,7 @@ func (e *endpointState) tables() [4][]float64 {
 }
 
 func (e *endpointState) state() []float64 {
-	s := append(make([]float64, 0, stateSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent,
+	s := append(make([]float64, 0, stateSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, 0, 0,
 		e.trust, e.came, e.meant)
 	if e.empty {
 		s[2] = 1
@@ -130,16 +127,6 @@ func (e *endpointState) odds() float64 {
 	}
 	return math.Log(p / (1 - p))
 }
-
-// spare is the mean fraction of the budget that empty slots are expected to leave
-// for queries with approaching deadlines.
-func (e *endpointState) spare() float64 {
-	n := e.fell + e.stayed
-	return min(0.12, 0.5*n/(n+e.kept+e.left+10))
-}
-
-// yield is the number of changes found per second in live slots.
-func (e *endpointState) yield() float64 { return e.found / max(e.spent, 1) }
 
 // proof is the logarithm of the odds from which a slot counts as empty: nine to
 // one.

@@ -11,24 +11,25 @@ import (
 )
 
 // A table holds what a slot needs to know of every query, side by side. A slot
-// scans the rows twice: for the load of all deadlines, and for the deadline and the
-// worth of each query. With many queries the time of a slot is that of reading them
+// scans the rows once. With many queries the time of a slot is that of reading them
 // from memory, so everything else looks at few rows or at shorter lists.
 type table struct {
 	policy  Policy
 	first   rateEstimate // estimate for queries without a state
 	rows    []row
 	weights [][rates]float64 // likelihoods of the rates, by row
-	lefts   []int32          // slots until the deadline, by row
 	free    []int32
 
-	view    *view // of the last plan, as are the fields below
-	guard   guard
-	costs   []time.Duration // sum of the queries' costs by the slots left until their deadline
-	bigs    []int
-	recent  []int32  // rows that were executed in the slot before
-	special []int32  // rows that go before all others
-	rest    []choice // by row at first; those that Next has not returned
+	// These are of the last plan.
+	view    *view
+	moment  policy.Moment
+	price   price
+	levels  levels
+	bound   []int32         // rows that have a deadline
+	costs   []time.Duration // sum of their costs by the slots left
+	recent  []int32         // rows that were executed in the slot before
+	special []int32         // rows that go before all others
+	rest    []choice        // by row at first; those that Next has not returned
 	least   time.Duration
 	batch   int // how many queries Next returns
 	removed int // queries removed since the last plan
@@ -49,18 +50,16 @@ type row struct {
 	overdue   uint64
 	staleness time.Duration
 	cost      time.Duration // estimate
-	price     float64       // seconds that its worth is divided by
+	seconds   float64       // that its worth is divided by
 	x, mean   float64
 	changed   uint64
 	cells     int32
-	once      bool // it has been executed at most once
 	pending   bool // its state has a pending sample
 	known     bool // it has a state
 	planned   bool // by the last plan
 	class     int8
-	due       uint64 // the deadline
+	due       uint64 // the deadline, 0 = none
 	worth     float64
-	bonus     float64 // see relief
 }
 
 // A choice is a row's place in an order: by value, low, last execution and id.
@@ -123,8 +122,8 @@ func (t *table) Put(c *policy.Candidate) {
 // rowOf reads what a plan needs of a query.
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
-		c: c, id: selection.Prefix(c.Query.ID), last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, price: price(c),
-		once: c.Stats.Executions <= 1, mean: first.mean,
+		c: c, id: selection.Prefix(c.Query.ID), last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c),
+		mean: first.mean,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {
 		r.known, r.pending = true, isPending(s)
@@ -141,7 +140,7 @@ func (t *table) place() int32 {
 		t.free = t.free[:n-1]
 		return i
 	}
-	t.rows, t.weights, t.lefts = append(t.rows, row{}), append(t.weights, [rates]float64{}), append(t.lefts, 0)
+	t.rows, t.weights = append(t.rows, row{}), append(t.weights, [rates]float64{})
 	return int32(len(t.rows) - 1)
 }
 
@@ -153,41 +152,38 @@ func (t *table) Remove(c *policy.Candidate) {
 	c.Row = 0
 }
 
-// Plan begins a slot: it computes the worth of the queries and finds those that go
-// before the others.
+// Plan begins a slot: it computes what an execution of each query is worth, and
+// finds those that go before the others. The rest of a slot that turned out to be
+// empty keeps the price of waiting, so it goes to the queries that have waited
+// longest.
 func (t *table) Plan(m policy.Moment) policy.Ranking {
 	if !m.Turned {
 		t.evidence = 0
 	}
 	t.batch, t.removed = max(firstBatch, t.removed+t.removed/8), 0
-	t.view, t.guard = t.policy.view(m), t.watch(m)
-	t.guard.spare = t.view.spare()
+	t.view, t.moment = t.policy.view(m), m
 	t.special, t.turn = t.special[:0], math.Inf(1)
 	clear(t.tells)
-	t.evaluate(m.Turned && t.policy.form != noGuard)
-	if t.policy.form == noGuard { // without deadlines no query is postponed
-		t.probe()
-		return policy.Ranking{}
+	t.evaluate()
+	if !m.Turned {
+		t.price = t.levels.price(t.policy.wait(), m.Budget)
 	}
-	t.choose()
+	var reserve time.Duration
+	var lack float64
+	if t.policy.form == noGuard {
+		t.price = price{}
+	} else {
+		reserve, lack = t.choose()
+	}
+	t.charge()
 	t.probe()
-	g := &t.guard
-	r := policy.Ranking{Inputs: map[string]float64{
-		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": t.view.start,
-	}}
-	if s := g.stretch * g.lack; s > 1 {
-		r.Stretch = s
-	}
-	return r
+	return t.ranking(reserve, lack)
 }
 
-// evaluate computes the deadline and the worth of every query, and lists those that
-// Next is to return.
-func (t *table) evaluate(turned bool) {
-	clear(t.costs)
-	clear(t.bigs)
-	t.costs, t.bigs = t.costs[:0], t.bigs[:0] // up to the longest wait
-	t.recent, t.least = t.recent[:0], math.MaxInt64
+// evaluate computes the worth of every query, and lists those that have a deadline,
+// those that ran in the slot before, and those that Next is to return.
+func (t *table) evaluate() {
+	t.bound, t.recent, t.least, t.levels = t.bound[:0], t.recent[:0], math.MaxInt64, levels{}
 	t.rest = slices.Grow(t.rest[:0], len(t.rows))[:len(t.rows)]
 	var looks [64]prospect
 	var gains [64]float64
@@ -197,23 +193,24 @@ func (t *table) evaluate(turned bool) {
 		t.view.gains(looks[:n], gains[:n])
 		for k, i := range which[:n] {
 			r := &t.rows[i]
-			r.worth = gains[k] / r.price
-			t.rest[i] = choice{value: -(r.worth + r.bonus), last: r.last, id: r.id, cost: r.cost, row: i}
+			r.worth = gains[k] / r.seconds
+			limit := t.limit(r)
+			t.levels.add(r.worth, gains[k], t.cost(r.cost), limit == 0)
+			t.rest[i] = choice{value: r.worth, low: float64(limit), last: r.last, id: r.id, cost: r.cost, row: i}
 		}
 		n = 0
 	}
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.c == nil {
-			t.lefts[i], t.rest[i] = math.MaxInt32, chosen(int32(i))
+			t.rest[i] = chosen(int32(i))
 			continue
 		}
-		t.lefts[i] = int32(t.schedule(r))
-		r.class, r.planned, r.bonus = classIndex, true, 0
-		if turned {
-			r.bonus = t.view.relief(t.guard.slot, r.last, r.due)
+		r.class, r.planned = classIndex, true
+		if r.due = t.deadline(r); r.due > 0 {
+			t.bound = append(t.bound, int32(i))
 		}
-		if r.last+1 == t.guard.slot {
+		if r.last+1 == t.moment.Slot {
 			t.recent = append(t.recent, int32(i))
 		}
 		t.least = min(t.least, r.cost)
@@ -225,25 +222,23 @@ func (t *table) evaluate(turned bool) {
 	finish()
 }
 
+// charge adds the price of waiting to the worth of the rest.
+func (t *table) charge() {
+	for i := range t.rest {
+		if c := &t.rest[i]; c.cost < math.MaxInt64 {
+			c.value, c.low = -(c.value + t.price.of(t.waited(c.last), c.low, t.moment.Turned)), 0
+		}
+	}
+}
+
+// waited is the number of slots since a query's last execution, the current one
+// included.
+func (t *table) waited(last uint64) float64 {
+	return float64(t.moment.Slot - min(t.moment.Slot, last))
+}
+
 // chosen takes the place of a row that is not among the rest.
 func chosen(row int32) choice { return choice{value: math.Inf(1), cost: math.MaxInt64, row: row} }
-
-// schedule computes the deadline of a query and adds its cost to the sums by slots
-// left, which it returns.
-func (t *table) schedule(r *row) (left int) {
-	g := &t.guard
-	r.due = g.deadline(r)
-	l := g.left(r.due)
-	if l >= len(t.costs) {
-		t.costs = slices.Grow(t.costs, l+1-len(t.costs))[:l+1] // the elements beyond the old length are zero
-		t.bigs = slices.Grow(t.bigs, l+1-len(t.bigs))[:l+1]
-	}
-	t.costs[l] += g.cost(r.cost)
-	if g.big(r.cost) {
-		t.bigs[l]++
-	}
-	return l
-}
 
 // prospect is view.prospect for a row.
 func (t *table) prospect(r *row, w *[rates]float64) prospect {
@@ -259,12 +254,10 @@ func (t *table) prospect(r *row, w *[rates]float64) prospect {
 	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * policy.LowestRate)}
 }
 
-// relief is the additional worth, per second, of an execution in an empty slot: it
-// postpones the query's deadline, so that a live slot need not run the query.
-func (v *view) relief(slot, last, deadline uint64) float64 {
-	const part = 0.3 // yield of a live slot's last seconds, relative to the mean of the slot
-	age, wait := float64(slot-min(slot, last)), float64(max(1, deadline-min(deadline, last)))
-	return part * v.yield() * min(1, age/wait)
+// prefer puts a query before those ranked by the index.
+func (t *table) prefer(i int32, class int8) {
+	t.rows[i].class, t.rest[i] = class, chosen(i)
+	t.special = append(t.special, i)
 }
 
 // measure finds the smallest estimate of the rest.
@@ -284,7 +277,7 @@ func (t *table) Least() time.Duration { return t.least }
 func (t *table) Next() []policy.Ranked {
 	t.out = t.out[:0]
 	for _, i := range t.special {
-		t.offer(i)
+		t.offer(i, 0)
 	}
 	t.special = t.special[:0]
 	for len(t.out) == 0 && len(t.rest) > 0 {
@@ -295,7 +288,7 @@ func (t *table) Next() []policy.Ranked {
 		selection.MoveFirst(t.rest, n, t.before)
 		for _, c := range t.rest[:n] {
 			if c.cost < math.MaxInt64 {
-				t.offer(c.row)
+				t.offer(c.row, c.value)
 			}
 		}
 		t.rest = t.rest[n:]
@@ -305,32 +298,32 @@ func (t *table) Next() []policy.Ranked {
 }
 
 // offer adds a query to what Next returns, unless it was removed after the plan.
-func (t *table) offer(i int32) {
+func (t *table) offer(i int32, value float64) {
 	if r := &t.rows[i]; r.planned {
-		t.out = append(t.out, policy.Ranked{Candidate: r.c, Key: r.key()})
+		t.out = append(t.out, policy.Ranked{Candidate: r.c, Key: r.key(value)})
 	}
 }
 
-func (r *row) key() policy.Key {
+func (r *row) key(value float64) policy.Key {
 	switch r.class {
-	case classGuard:
-		return policy.Key{Class: classGuard, Value: float64(r.due), Low: -r.worth}
+	case classDue:
+		return policy.Key{Class: classDue, Value: float64(r.due), Low: -r.worth}
 	case classProbe:
 		return policy.Key{Class: classProbe, Value: -r.worth}
 	}
-	return policy.Key{Class: classIndex, Value: -(r.worth + r.bonus)}
+	return policy.Key{Class: classIndex, Value: value}
 }
 
 // probe finds the queries that show whether the slot is empty. The most valuable of
 // them go first, as long as they and the guard's choice fit into half the budget.
 func (t *table) probe() {
 	const enough = 4 // executions of evidence
-	g, v := &t.guard, t.view
-	if g.slot == 0 || t.policy.form == noClock || t.policy.form == noTurn || v.turned || !v.trusted() {
+	m, v := &t.moment, t.view
+	if m.Slot == 0 || t.policy.form == noClock || t.policy.form == noTurn || v.turned || !v.trusted() {
 		return
 	}
 	t.turn = proof - v.odds()
-	room := g.budget / 2
+	room := m.Budget / 2
 	for _, i := range t.special {
 		room -= t.rows[i].cost
 	}
@@ -394,7 +387,10 @@ func (t *table) Explain(m policy.Moment, c *policy.Candidate) map[string]float64
 	in["hazard"] = v.ratio[v.cellOf(b.mean, b.changed)]
 	if t.view != nil && t.policy.form != noGuard {
 		r := rowOf(c, &t.first)
-		in["deadline"] = float64(t.guard.deadline(&r))
+		if d := t.deadline(&r); d > 0 {
+			in["deadline"] = float64(d)
+		}
+		in["waiting"] = t.price.of(t.waited(r.last), float64(t.limit(&r)), m.Turned)
 	}
 	return in
 }

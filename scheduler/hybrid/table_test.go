@@ -3,6 +3,7 @@ package hybrid
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -13,215 +14,127 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A naiveGuard implements the rules literally over a plain list, and computes all
-// keys in every slot. Of the policy it uses only the worth of one query.
-type naiveGuard struct{ guard }
-
-// A naiveRanking is the ranking by the literal rules.
-type naiveRanking struct {
-	policy.Ranking
+// A naive implements the rules literally over a plain list, and computes all keys in
+// every plan. Of the policy it uses only the worth of one query and the price.
+type naive struct {
+	Policy
+	price price // of the slot, also after it has turned
+	m     policy.Moment
+	all   []*policy.Candidate
 	keys  []policy.Key
-	tells map[*policy.Candidate]tell
-	turn  float64
+	worth []float64
+	due   []uint64 // 0 = no deadline
 }
 
-func (p Policy) naiveGuard(m policy.Moment, all []*policy.Candidate) *naiveGuard {
-	g := &naiveGuard{guard{slot: m.Slot, budget: m.Budget, lead: m.Lead, stretch: 1, lack: 1, share: 1}}
-	try := func(d, h uint64) float64 {
-		g.d, g.h = cmp.Or(p.d, d), cmp.Or(p.h, h)
-		return g.load(all)
+func (n *naive) limit(c *policy.Candidate) uint64 {
+	if c.MaxStaleness <= 0 || n.m.Lead <= 0 {
+		return 0
 	}
-	load := try(roomyD, roomyH)
-	if p.d == 0 {
-		g.share = guardShare
-		if load > g.share {
-			load = try(scarceD, scarceH)
-		}
-	}
-	g.stretch = max(1, load/g.share)
-	return g
+	return max(1, uint64(c.MaxStaleness/n.m.Lead))
 }
 
-func (g *naiveGuard) load(all []*policy.Candidate) float64 {
-	var sum int64
-	for _, c := range all {
-		sum += int64(g.cost(c.Estimate)) * loadUnit / int64(g.period(c.MaxStaleness, c.Estimate))
-	}
-	return margin * float64(sum) / float64(loadUnit) / float64(max(1, g.budget))
+func (n *naive) cost(c *policy.Candidate) time.Duration {
+	return min(max(c.Estimate, quick), n.m.Budget)
 }
 
-func (g *naiveGuard) choose(all []*policy.Candidate, deadlines []uint64, worth []float64) []bool {
-	need, lazy, pressed := g.need(all, deadlines)
-	limit := time.Duration(g.share * float64(g.budget))
-	g.reserve = time.Duration(margin * float64(need))
-	if g.share == 1 {
-		g.lack = max(1, float64(need)/float64(g.budget))
-	} else {
-		g.lack = max(1, float64(g.reserve)/float64(limit))
-	}
-	g.reserve = min(time.Duration(margin*float64(lazy)), limit)
-	before := func(i, j int) int {
-		a, b := all[i], all[j]
-		return cmp.Or(cmp.Compare(deadlines[i], deadlines[j]), -cmp.Compare(worth[i], worth[j]),
-			cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
-	}
-	chosen := make([]bool, len(all))
-	var bigs []int
-	for _, i := range g.prefix(all, deadlines, before) {
-		chosen[i] = !g.big(all[i].Estimate)
-		if !chosen[i] {
-			bigs = append(bigs, i)
-		}
-	}
-	if pressed && len(bigs) == 0 {
-		for i, c := range all {
-			if g.big(c.Estimate) {
-				bigs = append(bigs, i)
-			}
-		}
-	}
-	if len(bigs) > 0 {
-		chosen[slices.MinFunc(bigs, before)] = true
-	}
-	return chosen
-}
-
-func (g *naiveGuard) need(all []*policy.Candidate, deadlines []uint64) (need, lazy time.Duration, pressed bool) {
-	var far int
-	for _, d := range deadlines {
-		far = max(far, g.left(d))
-	}
-	costs, bigs := make([]time.Duration, far+1), make([]int, far+1)
+// plan returns the ids in the order of the slot.
+func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
+	n.m, n.all = m, all
+	n.keys, n.worth, n.due = make([]policy.Key, len(all)), make([]float64, len(all)), make([]uint64, len(all))
+	v := n.view(m)
+	var l levels
 	for i, c := range all {
-		l := g.left(deadlines[i])
-		costs[l] += g.cost(c.Estimate)
-		if g.big(c.Estimate) {
-			bigs[l]++
+		n.worth[i], _ = v.worth(c)
+		l.add(n.worth[i], n.worth[i]*seconds(c), n.cost(c), n.limit(c) == 0)
+		if n.due[i] = c.Overdue; c.Overdue == 0 && n.limit(c) > 0 {
+			n.due[i] = c.Stats.Last + n.limit(c)
 		}
 	}
-	var cost time.Duration
-	big := 0
-	for l := 1; l <= far; l++ {
-		cost += costs[l]
-		big += bigs[l]
-		costs[l] = cost
-		need = max(need, (cost+time.Duration(l)-1)/time.Duration(l))
-		pressed = pressed || big > 0 && margin*float64(big) >= float64(l)
+	if !m.Turned {
+		n.price = l.price(n.wait(), m.Budget)
 	}
-	credit := g.credit(need)
-	for l := 1; l <= far; l++ {
-		cost := costs[l] - credit*time.Duration(max(0, l-near))
-		lazy = max(lazy, (cost+time.Duration(l)-1)/time.Duration(l))
+	if n.form == noGuard {
+		n.price = price{}
 	}
-	return need, lazy, pressed
+	for i, c := range all {
+		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + n.price.of(float64(m.Slot-c.Stats.Last), float64(n.limit(c)), m.Turned))}
+	}
+	if n.form != noGuard {
+		n.choose()
+	}
+	n.probe(v)
+	keys := map[*policy.Candidate]policy.Key{}
+	for i, c := range all {
+		keys[c] = n.keys[i]
+	}
+	return inOrder(all, keys)
 }
 
-func (g *naiveGuard) prefix(all []*policy.Candidate, deadlines []uint64, before func(i, j int) int) []int {
-	if g.reserve <= 0 {
-		return nil
-	}
-	far := 0
-	for _, d := range deadlines {
-		far = max(far, g.left(d))
-	}
-	costs := make([]time.Duration, far+1)
-	for i, c := range all {
-		costs[g.left(deadlines[i])] += g.cost(c.Estimate)
-	}
-	var sum time.Duration
-	last := 1
-	for ; last < far && sum+costs[last] < g.reserve; last++ {
-		sum += costs[last]
-	}
-	var in, edge []int
-	for i := range all {
-		switch l := g.left(deadlines[i]); {
-		case l < last:
-			in = append(in, i)
-		case l == last:
-			edge = append(edge, i)
+// choose takes queries in the order of deadlines until their cost reaches what the
+// deadlines need of this slot.
+func (n *naive) choose() {
+	var bound []int
+	for i, d := range n.due {
+		if d > 0 {
+			bound = append(bound, i)
 		}
 	}
-	slices.SortFunc(edge, before)
-	for _, i := range edge {
-		if sum >= g.reserve {
-			break
-		}
-		sum += g.cost(all[i].Estimate)
-		in = append(in, i)
+	slices.SortFunc(bound, func(i, j int) int {
+		a, b := n.all[i], n.all[j]
+		return cmp.Or(cmp.Compare(max(n.due[i], n.m.Slot), max(n.due[j], n.m.Slot)), cmp.Compare(n.due[i], n.due[j]),
+			-cmp.Compare(n.worth[i], n.worth[j]), cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
+	})
+	var need, sum time.Duration
+	for _, i := range bound {
+		sum += n.cost(n.all[i])
+		left := time.Duration(max(n.due[i], n.m.Slot) - n.m.Slot + 1)
+		need = max(need, (sum+left-1)/left)
 	}
-	return in
+	reserve := min(time.Duration(margin*float64(need)), n.m.Budget)
+	sum = 0
+	for _, i := range bound {
+		if sum >= reserve {
+			return
+		}
+		sum += n.cost(n.all[i])
+		n.keys[i] = policy.Key{Class: classDue, Value: float64(n.due[i]), Low: -n.worth[i]}
+	}
 }
 
-func (p Policy) naivePlan(m policy.Moment, all []*policy.Candidate) naiveRanking {
-	v, g := p.view(m), p.naiveGuard(m, all)
-	g.spare = v.spare()
-	keys, worth := make([]policy.Key, len(all)), make([]float64, len(all))
-	for i, c := range all {
-		worth[i], _ = v.worth(c)
-		keys[i] = policy.Key{Class: classIndex, Value: -worth[i]}
-	}
-	r := naiveRanking{keys: keys}
-	if p.form == noGuard {
-		p.naiveProbe(v, g, all, &r)
-		return r
-	}
-	deadlines := make([]uint64, len(all))
-	for i, c := range all {
-		r := rowOf(c, &v.first)
-		deadlines[i] = g.deadline(&r)
-		if m.Turned {
-			keys[i].Value -= v.relief(m.Slot, c.Stats.Last, deadlines[i])
-		}
-	}
-	for i, chosen := range g.choose(all, deadlines, worth) {
-		if chosen {
-			keys[i] = policy.Key{Class: classGuard, Value: float64(deadlines[i]), Low: -worth[i]}
-		}
-	}
-	p.naiveProbe(v, g, all, &r)
-	r.Inputs = map[string]float64{
-		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": v.start,
-	}
-	if s := g.stretch * g.lack; s > 1 {
-		r.Stretch = s
-	}
-	return r
-}
-
-func (p Policy) naiveProbe(v *view, g *naiveGuard, all []*policy.Candidate, r *naiveRanking) {
+// probe puts the queries first that show whether the slot is empty.
+func (n *naive) probe(v *view) {
 	const enough = 4 // executions of evidence
-	if g.slot == 0 || p.form == noClock || p.form == noTurn || v.turned || !v.trusted() {
+	if n.m.Slot == 0 || n.form == noClock || n.form == noTurn || v.turned || !v.trusted() {
 		return
 	}
-	r.tells, r.turn = map[*policy.Candidate]tell{}, proof-v.odds()
 	var first []int
-	room := g.budget / 2
-	for i, c := range all {
-		if r.keys[i].Class == classGuard {
+	tells := map[int]tell{}
+	room := n.m.Budget / 2
+	for i, c := range n.all {
+		if n.keys[i].Class == classDue {
 			room -= c.Estimate
 		}
-		if len(c.Stats.State) != estimateSize || c.Stats.Last+1 != g.slot {
+		if len(c.Stats.State) != estimateSize || c.Stats.Last+1 != n.m.Slot {
 			continue
 		}
 		b := readEstimate(c.Stats.State)
-		if p, tells := v.tells(b.w[:], b.mean, b.changed); tells && !b.isPending() {
-			r.tells[c] = tellOf(p)
-			if r.keys[i].Class == classIndex {
+		if p, tell := v.tells(b.w[:], b.mean, b.changed); tell && !b.isPending() {
+			tells[i] = tellOf(p)
+			if n.keys[i].Class == classIndex {
 				first = append(first, i)
 			}
 		}
 	}
 	slices.SortFunc(first, func(i, j int) int {
-		return cmp.Or(cmp.Compare(r.keys[i].Value, r.keys[j].Value), cmp.Compare(all[i].Query.ID, all[j].Query.ID))
+		return cmp.Or(-cmp.Compare(n.worth[i], n.worth[j]), cmp.Compare(n.all[i].Query.ID, n.all[j].Query.ID))
 	})
 	evidence := 0.0
 	for _, i := range first {
-		if room -= all[i].Estimate; room < 0 || evidence > enough {
+		if room -= n.all[i].Estimate; room < 0 || evidence > enough {
 			return
 		}
-		evidence += r.tells[all[i]].same
-		r.keys[i].Class = classProbe
+		evidence += tells[i].same
+		n.keys[i] = policy.Key{Class: classProbe, Value: -n.worth[i]}
 	}
 }
 
@@ -243,18 +156,11 @@ func inOrder(all []*policy.Candidate, keys map[*policy.Candidate]policy.Key) (id
 type rig struct {
 	p      Policy
 	t      policy.Table
+	naive  naive
 	in     []*policy.Candidate
 	shared []float64
 	cost   map[*policy.Candidate]time.Duration
 	rate   map[*policy.Candidate]float64
-}
-
-func (r *rig) naive(m policy.Moment) []string {
-	keys := map[*policy.Candidate]policy.Key{}
-	for i, k := range r.p.naivePlan(m, r.in).keys {
-		keys[r.in[i]] = k
-	}
-	return inOrder(r.in, keys)
 }
 
 // next returns the queries that the table returns next, in order.
@@ -284,13 +190,13 @@ func (r *rig) execute(c *policy.Candidate, slot uint64, changed bool) {
 // removed and become overdue.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spelling := rapid.SampledFrom([]string{"hybrid", "hybrid:d=6:h=2", "hybrid:d=40", "hybrid:no-guard", "hybrid:no-turn", "hybrid:no-clock", "hybrid:no-hazard", "hybrid:myopic"}).Draw(t, "policy")
+		spelling := rapid.SampledFrom([]string{"hybrid", "hybrid:d=6", "hybrid:d=40", "hybrid:no-guard", "hybrid:no-turn", "hybrid:no-clock", "hybrid:no-hazard", "hybrid:myopic"}).Draw(t, "policy")
 		x, err := policy.Parse([]policy.Definition{Definition()}, spelling)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := x.(Policy)
-		r := &rig{p: p, t: p.NewTable(), cost: map[*policy.Candidate]time.Duration{}, rate: map[*policy.Candidate]float64{}}
+		r := &rig{p: p, t: p.NewTable(), naive: naive{Policy: p}, cost: map[*policy.Candidate]time.Duration{}, rate: map[*policy.Candidate]float64{}}
 		var all []*policy.Candidate
 		for i := range rapid.IntRange(1, 150).Draw(t, "queries") {
 			c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprintf("q%03d", i)}}
@@ -326,7 +232,7 @@ func TestTable(t *testing.T) {
 			lead := rapid.SampledFrom([]time.Duration{0, time.Second, time.Second, 3 * time.Second}).Draw(t, "lead")
 			m := policy.Moment{Slot: slot, Budget: budget, Lead: lead, Shared: r.shared}
 			r.t.Plan(m)
-			want := r.naive(m)
+			want := r.naive.plan(m, r.in)
 			var ran []*policy.Candidate
 			for left := budget; left > 0 && len(want) > 0; {
 				batch := r.next()
@@ -346,7 +252,7 @@ func TestTable(t *testing.T) {
 					if !m.Turned && r.t.Observe(c, changed) {
 						m.Turned = true
 						r.t.Plan(m)
-						want = r.naive(m)
+						want = r.naive.plan(m, r.in)
 						break
 					}
 				}
@@ -437,5 +343,34 @@ func TestRelatedAreBoosted(t *testing.T) {
 	// for the excitation.
 	if tries != 1 || hits <= 0 || hits >= 1 || x(1) != 0 {
 		t.Errorf("%g hits of %g, excitation %g", hits, tries, x(1))
+	}
+}
+
+// The price of a slot of 10 s, by hand.
+func TestPrice(t *testing.T) {
+	var l levels
+	add := func(worth float64, cost time.Duration, n int) {
+		for range n {
+			l.add(worth, worth*cost.Seconds(), cost, true)
+		}
+	}
+	add(1, time.Second, 4)       // 4 changes in 4 s
+	add(0.5, 2*time.Second, 5)   // the last second of the slot is in here
+	add(0.001, time.Second, 500) // left out
+	// 3 changes in the last 6 s; the rest costs 4 + 500 s. Executing it once takes
+	// 252 changes from the others, which is 1 % of 7 a slot in 3,600 slots.
+	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-3600) > 1e-9 || got.long != 1 {
+		t.Errorf("the price is %v, want 0.5 and a wait of 3600", got)
+	}
+	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: 320}); got != want {
+		t.Errorf("the price is %v, want %v", got, want)
+	}
+	// 514 s in 100 slots are more than a third of 10 s: it takes 154.2 slots.
+	if got := l.price(100, 10*time.Second); math.Abs(got.wait-154.2) > 1e-9 || math.Abs(got.long-1.542) > 1e-9 {
+		t.Errorf("the price is %v, want a wait of 154.2", got)
+	}
+	// A budget for everything: seconds beyond it are worth nothing, and no query waits.
+	if got := l.price(256, 2000*time.Second); got.wait != 1 || got.second > 1e-20 {
+		t.Errorf("the price is %v, want none", got)
 	}
 }

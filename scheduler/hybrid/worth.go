@@ -72,7 +72,7 @@ const quick = 100 * time.Microsecond
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
 	p := v.prospect(c)
 	same, stay := p.sums()
-	return v.gain(&p, same, stay) / price(c), 1 - float64((1-p.x)*same)
+	return v.gain(&p, same, stay) / seconds(c), 1 - float64((1-p.x)*same)
 }
 
 // A prospect holds the numbers that an execution's worth is computed from.
@@ -118,7 +118,7 @@ func (v *view) gain(p *prospect, same, stay float64) float64 {
 	return 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
 }
 
-func price(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
+func seconds(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
 
 // gains computes many gains, four at a time. Each square depends on the one before,
 // so four independent chains take hardly longer than one.

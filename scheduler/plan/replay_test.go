@@ -189,7 +189,7 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 func TestReplayBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
-		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4"}).Draw(t, "policy")
 		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
 		for i, list := range w.replay(t, policy, plan.RuleStrict, budget, true) {
 			used := time.Duration(0)
@@ -243,7 +243,7 @@ func TestReplayRefuses(t *testing.T) {
 func TestReplayDebt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
-		policy := rapid.SampledFrom([]string{"rr", "rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{"rr", "rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4"}).Draw(t, "policy")
 		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
 		timeout := time.Duration(rapid.IntRange(0, 12).Draw(t, "timeout")) * time.Millisecond
 		p, err := scheduler.ParsePolicy(policy)
@@ -305,7 +305,7 @@ func TestReplayDebtLikeStrict(t *testing.T) {
 		for i := range w.times {
 			w.times[i] = w.times[0]
 		}
-		policy := rapid.SampledFrom([]string{"rr", "sjf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "cr", "dj", "ttl", "hybrid:d=4"}).Draw(t, "policy")
 		strict, lent := w.replay(t, policy, plan.RuleStrict, budget, true), w.replay(t, policy, plan.RuleDebt, budget, true)
 		if fmt.Sprint(strict) != fmt.Sprint(lent) {
 			t.Fatalf("%s:\nstrict %v\ndebt   %v", policy, strict, lent)

@@ -1,0 +1,209 @@
+package hybrid
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/internal/selection"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+const (
+	// longestWait is the default of d, in slots.
+	longestWait = 256
+	// tightCost is the largest fraction of the expected changes that a shorter wait
+	// may cost.
+	tightCost = 0.01
+	// waitShare is the fraction of the budget that the wait may need. If it needs
+	// more, it is longer than d.
+	waitShare = 1.0 / 3
+	// late is the multiple of d, or of the wait if that is longer, after which a query
+	// is late.
+	late = 1.25
+	// margin is a factor on what deadlines need, so that they are met before the
+	// last moment.
+	margin   = 1.15
+	farthest = 1 << 16
+)
+
+// A price is what decides between worth and waiting in a slot. A query that has
+// waited for a fraction x of the wait in force is worth price·x² more, per second.
+type price struct {
+	second float64 // worth of the last second of the budget, by worth alone
+	mean   float64 // worth of a mean second of the budget, likewise
+	wait   float64 // in slots
+	long   float64 // wait as a multiple of d, at least 1
+	late   float64 // a query that has waited for longer is late
+}
+
+// levels counts the queries' costs and gains by their worth, in steps of a twelfth
+// to an eighth. It sums integers, so the order of the queries does not matter.
+type levels struct {
+	cost [levelCount]time.Duration
+	gain [levelCount]int64
+	free time.Duration // cost of the queries without a max_staleness
+}
+
+const (
+	levelCount  = 1 << 10
+	levelShift  = 52 - 3            // eight levels for each power of two
+	lowestLevel = (1023 - 100) << 3 // worth of 2^−100
+	gainUnit    = float64(1 << 32)
+)
+
+func (l *levels) add(worth, gain float64, cost time.Duration, free bool) {
+	k := int(math.Float64bits(max(worth, 0))>>levelShift) - lowestLevel
+	k = min(max(k, 0), levelCount-1)
+	l.cost[k] += cost
+	l.gain[k] += int64(max(gain, 0) * gainUnit)
+	if free {
+		l.free += cost
+	}
+}
+
+// price finds the worth of the last second that the budget holds, and the wait. The
+// wait is d, or less if that costs at most tightCost of what the slot is expected
+// to find: executing the queries that worth alone leaves out takes their cost from
+// the others once in each wait. It is more than d if the queries need more than
+// waitShare of the budget.
+func (l *levels) price(d uint64, budget time.Duration) price {
+	var used, below time.Duration
+	var gain int64
+	k := levelCount - 1
+	for ; k > 0 && used+l.cost[k] < budget; k-- {
+		used += l.cost[k]
+		gain += l.gain[k]
+	}
+	for _, c := range l.cost[:k] {
+		below += c
+	}
+	below += used + l.cost[k] - min(used+l.cost[k], budget)
+	p := price{second: math.Float64frombits(uint64(k+lowestLevel) << levelShift), long: 1}
+	expected := float64(gain)/gainUnit + p.second*(budget-min(used, budget)).Seconds()
+	p.mean = expected / budget.Seconds()
+	p.wait = max(1, min(float64(d), p.second*below.Seconds()/(tightCost*expected)))
+	if need := l.free.Seconds() / (waitShare * budget.Seconds()); need > p.wait {
+		p.wait, p.long = need, max(1, need/float64(d))
+	}
+	p.late = late * p.long * float64(d)
+	return p
+}
+
+// of is what waiting for some slots adds to a query's worth. limit is its own longest
+// wait, 0 if it has none. A query that is late may cost the others a mean second
+// rather than the last one, and so may any query in the rest of an empty slot.
+func (p *price) of(slots, limit float64, turned bool) float64 {
+	x := slots / max(1, cmp.Or(limit, p.wait))
+	if turned || slots > p.late {
+		return p.mean * x * x
+	}
+	return p.second * x * x
+}
+
+// cost is what a query takes of a slot. It is never 0: once the budget is used up
+// nothing else starts.
+func (t *table) cost(estimate time.Duration) time.Duration {
+	return min(max(estimate, quick), t.moment.Budget)
+}
+
+// limit is the number of slots that a query may wait because of its max_staleness,
+// 0 if it has none.
+func (t *table) limit(r *row) uint64 {
+	if r.staleness <= 0 || t.moment.Lead <= 0 {
+		return 0
+	}
+	return max(1, uint64(r.staleness/t.moment.Lead))
+}
+
+// deadline is the last slot in which a query should run because of its
+// max_staleness, 0 if there is none.
+func (t *table) deadline(r *row) uint64 {
+	if r.overdue > 0 {
+		return r.overdue
+	}
+	if n := t.limit(r); n > 0 {
+		return r.last + n
+	}
+	return 0
+}
+
+// left is the number of slots until a deadline, including the current one.
+func (t *table) left(deadline uint64) int {
+	return int(min(deadline-min(deadline, t.moment.Slot)+1, farthest))
+}
+
+// choose finds the queries that have to run now so that every max_staleness holds.
+// It takes them in the order of deadlines, up to the cost that the deadlines need
+// from this slot: the largest quotient of a prefix's cost and the slots left for
+// it, times a margin. lack is what the deadlines need as a multiple of the budget.
+func (t *table) choose() (reserve time.Duration, lack float64) {
+	if len(t.bound) == 0 {
+		return 0, 0
+	}
+	costs := t.costs[:0] // by the slots left
+	for _, i := range t.bound {
+		r := &t.rows[i]
+		l := t.left(r.due)
+		if l >= len(costs) {
+			n := len(costs)
+			costs = slices.Grow(costs, l+1-n)[:l+1]
+			clear(costs[n:])
+		}
+		costs[l] += t.cost(r.cost)
+	}
+	t.costs = costs
+	var need, sum time.Duration
+	for l := 1; l < len(costs); l++ {
+		sum += costs[l]
+		need = max(need, (sum+time.Duration(l)-1)/time.Duration(l))
+	}
+	reserve = min(time.Duration(margin*float64(need)), t.moment.Budget)
+	for _, i := range t.nearest(reserve) {
+		t.prefer(i, classDue)
+	}
+	return reserve, float64(need) / float64(max(1, t.moment.Budget))
+}
+
+// nearest lists the first queries by deadline whose cost reaches the reserve.
+func (t *table) nearest(reserve time.Duration) (in []int32) {
+	var sum time.Duration
+	edge := 1 // slots left of those of which only some are taken
+	for ; edge < len(t.costs)-1 && sum+t.costs[edge] < reserve; edge++ {
+		sum += t.costs[edge]
+	}
+	room := t.room[:0]
+	for _, i := range t.bound {
+		r := &t.rows[i]
+		switch l := t.left(r.due); {
+		case l < edge:
+			in = append(in, i)
+		case l == edge:
+			room = append(room, choice{value: float64(r.due), low: -r.worth, last: r.last, id: r.id, cost: t.cost(r.cost), row: i})
+		}
+	}
+	t.room = room
+	for n := firstBatch; len(room) > 0 && sum < reserve; n *= 2 {
+		n = min(n, len(room))
+		selection.MoveFirst(room, n, t.before)
+		slices.SortFunc(room[:n], t.compare)
+		for k := 0; k < n && sum < reserve; k++ {
+			sum += room[k].cost
+			in = append(in, room[k].row)
+		}
+		room = room[n:]
+	}
+	return in
+}
+
+// ranking describes a plan.
+func (t *table) ranking(reserve time.Duration, lack float64) policy.Ranking {
+	r := policy.Ranking{Inputs: map[string]float64{
+		"wait": t.price.wait, "price": t.price.second, "reserve_seconds": reserve.Seconds(), "clock": t.view.start,
+	}}
+	if s := max(t.price.long, lack); s > 1 {
+		r.Stretch = s
+	}
+	return r
+}
