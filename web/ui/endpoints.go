@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"html/template"
 	"net/http"
 	"slices"
 	"time"
@@ -31,7 +30,6 @@ type endpointRow struct {
 	Hot           bool // the budget is the bottleneck
 	Budget        string
 	Found, Passed string
-	Behind        int // sort key: lag relative to other endpoints
 }
 
 func (v endpointHandler) list() (content, error) {
@@ -50,9 +48,7 @@ func (v endpointHandler) list() (content, error) {
 		if err != nil {
 			return content{}, err
 		}
-		if st, err := v.Daemon.State(e.Name); err == nil {
-			queries += st.Queries
-		}
+		queries += o.Loop.Queries
 		p.Rows = append(p.Rows, rowOf(o, e, slots))
 	}
 	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -64,7 +60,7 @@ func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endp
 	r := endpointRow{overviewEndpoint: o, URL: e.URL, Every: spoken(e.Slot), Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
 	t := total(slots)
 	if t.slots > 0 {
-		r.Found = count(t.changed)
+		r.Found = count(t.Changed)
 		r.Passed = count(slots[0].Skipped)
 	}
 	if t.budget > 0 {
@@ -77,10 +73,10 @@ func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endp
 func ledeOf(rows []endpointRow, queries int) endpointsLede {
 	l := endpointsLede{All: len(rows), Queries: queries}
 	for _, r := range rows {
-		if r.State.Class == "off" || r.State.Class == "new" {
+		if r.Class == "off" || r.Class == "new" {
 			l.Unasked++
 		}
-		l.Troubles.add(r.overviewEndpoint, r.Link, r.Fails)
+		l.Troubles.add(r.overviewEndpoint, r.Link, r.Fails())
 	}
 	l.Answer = l.All - l.Troubles.N - l.Unasked
 	return l
@@ -92,10 +88,11 @@ type endpointPage struct {
 	overviewEndpoint
 	URL     string
 	Toc     []tocEntry
-	Lede    lede
+	Never   bool    // it runs by hand only
+	Used    measure // of its budget in the last slots, "" if nothing is known
+	Passed  int     // queries that the last slot passed over
 	Health  health
-	Numbers []pair
-	Covers  string // the time span of the numbers
+	Numbers *numbersView
 	policyView
 	Settings settingsForm
 	Paused   bool
@@ -106,7 +103,8 @@ type endpointPage struct {
 type tocEntry struct {
 	Name, Link string
 	Word       string
-	Bad, Here  bool
+	Class      string // of an endpoint's state, "" if it runs normally
+	Here       bool
 }
 
 type pair struct{ Label, Value string }
@@ -133,10 +131,15 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 		return content{}, err
 	}
 	recent := total(slots[:min(len(slots), hydroSlots)])
-	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin), Path: endpointPath(e.Name)}
-	p.Lede = p.lede(e, recent, slots)
+	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin), Path: endpointPath(e.Name), Never: e.Slot == scheduler.Never}
+	if recent.budget > 0 {
+		p.Used = share(recent.used / recent.budget)
+	}
+	if len(slots) > 0 {
+		p.Passed = slots[0].Skipped
+	}
 	p.Health = healthOf(slots, e.Blackout, v.now)
-	p.Numbers, p.Covers = numbers(slots, v.now)
+	p.Numbers = numbers(slots, v.now)
 	if p.Toc, err = v.toc(e.Name); err != nil {
 		return content{}, err
 	}
@@ -156,104 +159,40 @@ func (v endpointHandler) toc(here string) ([]tocEntry, error) {
 	var out []tocEntry
 	for _, e := range all {
 		t := tocEntry{Name: e.Name, Link: endpointPath(e.Name), Here: e.Name == here}
-		if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFailing {
-			t.Word, t.Bad = "failing", true
-		}
-		if e.Pause != nil {
-			t.Word, t.Bad = "paused", false
+		if st, err := v.Daemon.State(e.Name); e.Pause != nil {
+			t.Class = "paused"
+		} else if err == nil && st.Health.State == registry.HealthFailing {
+			t.Class = "failing"
 		}
 		out = append(out, t)
 	}
 	return out, err
 }
 
-func (p *endpointPage) lede(e registry.Endpoint, t sum, slots []scheduler.Slot) lede {
-	var l lede
-	used := ""
-	if t.budget > 0 {
-		used = share(t.used/t.budget).String() + " of its budget is used"
-	}
-	switch p.State.Class {
-	case "failing":
-		l.Strong = "It " + p.Fails + "."
-	case "paused":
-		l.Strong = "It is paused."
-	case "stale":
-		l.Strong = "It asked us to wait."
-	case "new":
-		return lede{Strong: "No slot has run yet.", Rest: []phrase{{Text: plainNext(e, p.Next)}}}
-	case "off":
-		l.Strong = "It was asked nothing."
-	default:
-		if used == "" {
-			l.Strong = "Healthy."
-		} else {
-			l.Strong = "Healthy, and " + used + "."
-		}
-	}
-	if p.Words != "" {
-		l.Rest = append(l.Rest, phrase{Text: p.Words})
-	}
-	if len(slots) > 0 && p.State.Class == "live" {
-		l.Rest = append(l.Rest, phrase{Text: passedOver(slots[0].Skipped)})
-	}
-	return l
+// A numbersView sums up the recorded slots of the last day.
+type numbersView struct {
+	Covers                                   time.Duration
+	Slots, Lost, Run, Changed, Failures, Cut int
+	Worth                                    measure // the share of the runs that found a change
+	Time                                     time.Duration
 }
 
-func plainNext(e registry.Endpoint, next template.HTML) string {
-	if e.Slot == scheduler.Never {
-		return "It runs by hand only."
-	}
-	if next == "" {
-		return ""
-	}
-	return "The first is about to begin."
-}
-
-func passedOver(n int) string {
-	switch n {
-	case 0:
-		return "The last slot had time for every query that was due."
-	case 1:
-		return "The last slot passed over one query for want of time."
-	}
-	return "The last slot passed over " + count(n) + " queries for want of time."
-}
-
-// numbers sums up the recorded slots of the last day.
-func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
-	for i, s := range slots {
-		if now.Sub(s.Started) > 24*time.Hour {
-			slots = slots[:i]
-			break
-		}
+func numbers(slots []scheduler.Slot, now time.Time) *numbersView {
+	if i := slices.IndexFunc(slots, func(s scheduler.Slot) bool { return now.Sub(s.Started) > 24*time.Hour }); i >= 0 {
+		slots = slots[:i]
 	}
 	if len(slots) == 0 {
-		return nil, ""
+		return nil
 	}
 	t := total(slots)
-	lost := 0
-	for _, s := range slots {
-		if judgeSlot(s) == failed {
-			lost++
-		}
+	n := &numbersView{Covers: now.Sub(t.first).Round(time.Minute), Slots: t.slots, Lost: t.failed, Run: t.run, Changed: t.Changed, Failures: t.failures, Cut: t.cut, Time: time.Duration(t.used * 1e9)}
+	if n.Covers < time.Minute {
+		n.Covers = now.Sub(t.first).Truncate(time.Second)
 	}
-	covers := "Last " + span(now.Sub(t.first).Round(time.Minute))
-	if now.Sub(t.first) < time.Minute {
-		covers = "Last " + span(now.Sub(t.first).Truncate(time.Second))
-	}
-	seconds := time.Duration(t.used * 1e9)
-	worth := none
 	if t.run > 0 {
-		worth = count(t.changed) + ", " + share(float64(t.changed)/float64(t.run)).String() + " of the runs"
+		n.Worth = share(float64(t.Changed) / float64(t.run))
 	}
-	return []pair{
-		{"Slots run, failed", count(t.slots) + " · " + count(lost)},
-		{"Executions", count(t.run)},
-		{"Found a change", worth},
-		{"Failed, cut by the budget", count(t.failures) + " · " + count(t.cut)},
-		{"Endpoint time", span(seconds)},
-	}, covers
+	return n
 }
 
 // tick runs a slot now and reports its outcome.
@@ -297,10 +236,8 @@ func (v endpointHandler) askToRemove() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	c := confirmation{What: "endpoint", Name: e.Name, Back: endpointPath(e.Name)}
-	if st, err := v.Daemon.State(e.Name); err == nil {
-		c.Queries = plural(st.Queries, "query", "queries")
-	}
+	st, err := v.Daemon.State(e.Name)
+	c := confirmation{What: "endpoint", Name: e.Name, Back: endpointPath(e.Name), Queries: st.Queries, Known: err == nil}
 	return c.content(v.r), nil
 }
 

@@ -1,9 +1,9 @@
 package ui
 
 import (
-	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,103 +11,94 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An overviewEndpoint is the section of one endpoint.
+// An overviewEndpoint is the section of one endpoint. The templates have the words for
+// its state.
 type overviewEndpoint struct {
-	Name, Link    string
-	ID            string
-	State         state
-	Slot          string
-	Next          template.HTML
-	Policy        string
-	Queries       string
-	Hydro         *hydrograph
-	Strong, Words string
-	Fails         string // how it fails, in words
-	Since         string // since when it fails, in words
-	Action, Do    string // label and path of the form beside the words
-	Rank          int
+	clock
+	Name, Link string
+	ID         string
+	Class      string // of its state: failing, stale, paused, new, off or live
+	Known      bool   // its loop runs; else it is starting
+	Next       template.HTML
+	Policy     string
+	Hydro      *hydrograph
+	Loop       scheduler.LoopState
+	Pause      *registry.Pause
+	Bad        int     // consecutive slots without an answer
+	Full, Of   int     // slots that used up the budget, if it is the bottleneck, and the slots looked at
+	Repay      float64 // seconds that a slot repays
+	Do         string  // path of the form beside the words, "" for none
+	Rank       int
+}
+
+// Strong returns what the endpoint says in its own words.
+func (o overviewEndpoint) Strong() string {
+	if o.Class != "failing" && o.Class != "stale" {
+		return ""
+	}
+	return clip(o.Loop.Health.Error, 300)
+}
+
+// Says reports whether there is more to say than the state.
+func (o overviewEndpoint) Says() bool {
+	return o.Class != "new" && (o.Class != "live" || o.Loop.Debt > 0 || o.Full > 0)
+}
+
+// Fails returns how it fails.
+func (o overviewEndpoint) Fails() failure { return failureOf(o.Loop.Health) }
+
+// FailsSince returns how it fails, and since when.
+func (o overviewEndpoint) FailsSince() failure {
+	f := o.Fails()
+	f.Since = since(o.Loop.Health.Since, o.now)
+	return f
 }
 
 func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
-	o := overviewEndpoint{Name: e.Name, ID: "ep-" + e.Name, Policy: e.Policy, State: state{"new", "starting"}, Rank: 2}
+	o := overviewEndpoint{clock: v.clock, Name: e.Name, ID: "ep-" + e.Name, Policy: e.Policy, Class: "new", Rank: 2, Pause: e.Pause, Repay: time.Duration(e.Budget).Seconds() / 2}
 	if v.sections["endpoints"] {
 		o.Link = endpointPath(e.Name)
 	}
 	o.Hydro = v.hydro(e.Name, slots)
-	st, err := v.Daemon.State(e.Name)
-	if isMissing(err) {
+	var err error
+	if o.Loop, err = v.Daemon.State(e.Name); isMissing(err) {
 		return o, nil
 	} else if err != nil {
 		return o, err
 	}
-	o.Queries = plural(st.Queries, "query", "queries")
-	if st.Last.Number > 0 {
-		o.Slot = "#" + count(st.Last.Number)
+	o.Known = true
+	if e.Pause == nil && !o.Loop.Next.IsZero() {
+		o.Next = v.Next(later(o.Loop.Next, o.Loop.NextTry))
 	}
-	if e.Pause == nil && !st.Next.IsZero() {
-		o.Next = v.Next(later(st.Next, st.NextTry))
+	o.judge(slots)
+	if verb := map[string]string{"paused": "resume", "failing": "tick", "new": "tick"}[o.Class]; verb != "" && v.May(registry.RoleAdmin) {
+		o.Do = endpointPath(e.Name) + "/" + verb
 	}
-	v.judge(&o, e, st, slots)
 	return o, nil
 }
 
-// judge determines an endpoint's state and the suggested action.
-func (v endpointHandler) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
-	act := func(label, verb string) {
-		if v.May(registry.RoleAdmin) {
-			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
-		}
+// judge determines an endpoint's state.
+func (o *overviewEndpoint) judge(slots []scheduler.Slot) {
+	for o.Bad < len(slots) && slices.Contains([]verdict{failed, unfinished}, judgeSlot(slots[o.Bad])) {
+		o.Bad++
 	}
-	without := func(s scheduler.Slot) bool { x := judgeSlot(s); return x == failed || x == unfinished }
-	bad := 0
-	for bad < len(slots) && without(slots[bad]) {
-		bad++
-	}
-	switch h := st.Health; {
-	case e.Pause != nil:
-		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
-		o.Words = "No slot runs until someone resumes it. The last results are still served."
-		act("Resume", "resume")
-	case h.State == registry.HealthFailing:
-		o.State, o.Rank, o.Fails, o.Since = state{"failing", "failing"}, 0, fails(h), since(h.Since, v.now)
-		if bad > 1 {
-			o.State.Word = "failing for " + count(bad) + " slots"
-		}
-		o.Strong, o.Words = clip(h.Error, 300), "There is no result yet."
-		if st.Results > 0 {
-			o.Words = "The last results are served as stale."
-		}
-		switch {
-		case !st.NextTry.IsZero():
-			o.Words += " The next try is " + ago(st.NextTry, v.now) + "."
-		case h.Until.IsZero():
-			o.Words += " None of the last " + count(h.Incomplete) + " executions was complete; each query is tried again ever more rarely."
-		default:
-			o.Words += " It is tried again in the next slot in which a query is due."
-		}
-		act("Run a slot now", "tick")
-	case h.State == registry.HealthThrottled:
-		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
-		o.Strong, o.Words = clip(h.Error, 300), "It answered that it wants fewer requests."
-		if !st.NextTry.IsZero() {
-			o.Words += " Slots go on " + ago(st.NextTry, v.now) + "."
-		}
-	case st.Last.Number == 0:
-		o.State = state{"new", "no slot yet"}
-		act("Run a slot now", "tick")
+	switch health := o.Loop.Health.State; {
+	case o.Pause != nil:
+		o.Class, o.Rank = "paused", 3
+	case health == registry.HealthFailing:
+		o.Class, o.Rank = "failing", 0
+	case health == registry.HealthThrottled:
+		o.Class, o.Rank = "stale", 1
+	case o.Loop.Last.Number == 0:
 	case total(slots).run == 0:
-		o.State = state{"off", "not asked"}
-		o.Words = "No slot had anything to ask, so nothing is known of its health."
+		o.Class = "off"
 	default:
-		o.State = state{"live", "live"}
+		o.Class = "live"
 		o.full(slots)
-		if st.Debt > 0 {
-			o.Words = "In debt: " + took(st.Debt) + ", repaid " + took(time.Duration(e.Budget).Seconds()/2) + " a slot."
-		}
 	}
 }
 
-// full reports in words when the budget is the bottleneck of an endpoint.
+// full counts the slots that used up the budget if it is the bottleneck of an endpoint.
 func (o *overviewEndpoint) full(slots []scheduler.Slot) {
 	slots = slots[:min(len(slots), hydroSlots)]
 	used, skipped := 0, 0
@@ -118,7 +109,7 @@ func (o *overviewEndpoint) full(slots []scheduler.Slot) {
 		skipped += s.Skipped
 	}
 	if len(slots) >= 8 && used*2 > len(slots) && skipped > 0 {
-		o.Words = fmt.Sprintf("The budget is used up in %d of %d slots.", used, len(slots))
+		o.Full, o.Of = used, len(slots)
 	}
 }
 
@@ -132,14 +123,17 @@ type troubles struct {
 }
 
 // A troubled endpoint has a state that needs a look.
-type troubled struct{ Name, Link, Class, Fails string }
+type troubled struct {
+	Name, Link, Class string
+	Fails             failure
+}
 
 // add records an endpoint unless it runs normally. Problems come first.
-func (t *troubles) add(o overviewEndpoint, link, fails string) {
-	switch o.State.Class {
+func (t *troubles) add(o overviewEndpoint, link string, fails failure) {
+	switch o.Class {
 	case "failing", "stale", "paused":
 		if t.N++; t.N <= troublesNamed {
-			t.Named = append(t.Named, troubled{o.Name, link, o.State.Class, fails})
+			t.Named = append(t.Named, troubled{o.Name, link, o.Class, fails})
 		}
 	}
 }
@@ -150,23 +144,18 @@ func (t troubles) More() int { return t.N - len(t.Named) }
 // leadingStatus matches the status code at the start of an endpoint's error.
 var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
 
-// failsSince converts the words of fails to the tense used with a start time.
-func failsSince(fails, since string) string {
-	if since == "" {
-		return fails
-	}
-	return strings.NewReplacer("does not answer", "has not answered", "answers", "has answered").Replace(fails) + since
+// A failure is how an endpoint fails.
+type failure struct {
+	Nothing bool   // it answers nothing complete
+	Status  string // the status that it answers with, "" if it does not answer
+	Since   string // in words, "" to leave it out
 }
 
-// fails describes how an endpoint fails.
-func fails(h registry.Health) string {
+func failureOf(h registry.Health) failure {
 	if h.Until.IsZero() && h.Failures == 0 {
-		return "answers nothing complete"
+		return failure{Nothing: true}
 	}
-	if status := leadingStatus.FindString(h.Error); status != "" {
-		return "answers with status " + status
-	}
-	return "does not answer"
+	return failure{Status: leadingStatus.FindString(h.Error)}
 }
 
 func since(t, now time.Time) string {
@@ -181,23 +170,31 @@ func since(t, now time.Time) string {
 
 // A sum adds up slots.
 type sum struct {
-	slots, failed, run, changed, skipped, cut, failures int
-	used, budget                                        float64
-	first, last                                         time.Time
+	slots, failed, run, cut, failures int
+	Changed, Skipped                  int
+	Failed, Waits                     int // slots with an error, and those in which the endpoint had asked to wait
+	Least, Most                       float64
+	used, budget                      float64
+	first                             time.Time
 }
 
+// total adds up slots, given newest first.
 func total(slots []scheduler.Slot) sum {
 	var t sum
 	for i, s := range slots {
-		if i == 0 {
-			t.last = s.Started
+		if t.first, t.Most = s.Started, max(t.Most, s.Used); i == 0 || s.Used < t.Least {
+			t.Least = s.Used
 		}
-		t.first = s.Started
 		t.slots++
-		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run+s.OffGrid.Run, t.changed+s.Found(), t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
+		t.run, t.Changed, t.Skipped, t.cut, t.failures = t.run+s.Run, t.Changed+s.Changed, t.Skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
 		t.used += s.Used
 		if judgeSlot(s) == failed {
 			t.failed++
+		}
+		if s.Throttled {
+			t.Waits++
+		} else if s.Error != "" {
+			t.Failed++
 		}
 		if s.Error == "" || s.Run > 0 {
 			t.budget += s.Budget

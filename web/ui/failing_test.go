@@ -103,11 +103,10 @@ func TestSlotsThatFailedAreCountedOnce(t *testing.T) {
 	for i := range slots {
 		slots[i].Started = now.Add(-time.Duration(i) * time.Minute)
 	}
-	table, _ := numbers(slots, now)
-	if got, want := table[0], (pair{"Slots run, failed", "5 · 2"}); got != want {
-		t.Errorf("%v, want %v", got, want)
+	if n := numbers(slots, now); n.Slots != 5 || n.Lost != 2 {
+		t.Errorf("%+v, want 5 slots, 2 of them lost", n)
 	}
-	if about := healthOf(slots, nil, now).About; !strings.Contains(about, ": 1 answered in part, 2 failed, 1 in which it had asked us to wait") {
+	if about := rendered(t, "endpoint", "health-about", healthOf(slots, nil, now)); !strings.Contains(about, ": 1 answered in part, 2 failed, 1 in which it had asked us to wait") {
 		t.Error(about)
 	}
 	if s := total(slots); s.used != 7 || s.budget != 40 {
@@ -131,10 +130,10 @@ func TestJudgeSlot(t *testing.T) {
 		{scheduler.Slot{Run: 1}, asleep}, // dropped
 	} {
 		if got := judgeSlot(c.slot); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.slot, got, c.want)
+			t.Errorf("%+v: %s, want %s", c.slot, got, c.want)
 		}
 	}
-	if fails(registry.Health{State: registry.HealthFailing, Failures: 5, Until: time.Now()}) == fails(registry.Health{State: registry.HealthFailing, Incomplete: 5}) {
+	if failureOf(registry.Health{State: registry.HealthFailing, Failures: 5, Until: time.Now()}) == failureOf(registry.Health{State: registry.HealthFailing, Incomplete: 5}) {
 		t.Error("what does not answer and what answers nonsense are called the same")
 	}
 }
@@ -152,10 +151,10 @@ func TestStripOfCutRun(t *testing.T) {
 
 // A state that began in the past is described in the right tense.
 func TestFailsSince(t *testing.T) {
-	for _, c := range [][3]string{{"does not answer", "", "does not answer"}, {"does not answer", " since 05:02", "has not answered since 05:02"},
-		{"answers with status 502", " since 05:02", "has answered with status 502 since 05:02"}, {"answers nothing complete", " since 05:02", "has answered nothing complete since 05:02"}} {
-		if got := failsSince(c[0], c[1]); got != c[2] {
-			t.Errorf("%q, want %q", got, c[2])
+	for want, f := range map[string]failure{"does not answer": {}, "has not answered since 05:02": {Since: " since 05:02"}, "answers with status 502": {Status: "502"},
+		"has answered with status 502 since 05:02": {Status: "502", Since: " since 05:02"}, "has answered nothing complete since 05:02": {Nothing: true, Since: " since 05:02"}} {
+		if got := rendered(t, "endpoint", "fails", f); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

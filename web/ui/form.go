@@ -177,7 +177,8 @@ type confirmation struct {
 	Action string
 	Back   string
 	// What is lost with it, if applicable.
-	Queries  string // of an endpoint
+	Queries  int    // of an endpoint
+	Known    bool   // Queries is known
 	Callback string // of a subscription
 	GivenUp  int    // messages of a webhook
 	Held     int    // queries held by a token, a lower bound

@@ -235,6 +235,9 @@ func (c clock) plain(t time.Time) string {
 	return t.Format("2 Jan 2006, 15:04:05")
 }
 
+// Ago formats the distance of a time from now.
+func (c clock) Ago(t time.Time) string { return ago(t, c.now) }
+
 // clip truncates a text after about n bytes, at a character boundary.
 func clip(s string, n int) string {
 	if len(s) <= n {

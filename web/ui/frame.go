@@ -31,27 +31,27 @@ type frame struct {
 
 // A place is an entry of the navigation.
 type place struct {
-	Key, Label, Path string
-	Icon             template.HTML
-	Current          bool
-	Count            string
-	Bad              string // what the count refers to when it is a problem
+	Key, Path string
+	Icon      template.HTML
+	Current   bool
+	Count     string
+	Bad       bool // the count is that of problems
 }
 
 // The navigation has a fixed order. It contains only sections that exist on this
 // server.
 var rail = []place{
-	{Key: "overview", Label: "Overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
-	{Key: "queries", Label: "Queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
-	{Key: "endpoints", Label: "Endpoints", Path: "/endpoints", Icon: `<path d="M3 2.5h10v4H3zM3 9.5h10v4H3zM5.5 4.5h1M5.5 11.5h1"/>`},
-	{Key: "profiles", Label: "Profiles", Path: "/profiles", Icon: `<path d="M2 4h6M6 8h7M4 12h8"/><path d="M10 2v12" stroke-dasharray="1.5 1.5"/>`},
-	{Key: "deliveries", Label: "Deliveries", Path: "/deliveries", Icon: `<path d="M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10"/>`},
+	{Key: "overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
+	{Key: "queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
+	{Key: "endpoints", Path: "/endpoints", Icon: `<path d="M3 2.5h10v4H3zM3 9.5h10v4H3zM5.5 4.5h1M5.5 11.5h1"/>`},
+	{Key: "profiles", Path: "/profiles", Icon: `<path d="M2 4h6M6 8h7M4 12h8"/><path d="M10 2v12" stroke-dasharray="1.5 1.5"/>`},
+	{Key: "deliveries", Path: "/deliveries", Icon: `<path d="M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10"/>`},
 }
 
 var administration = []place{
-	{Key: "tokens", Label: "Tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
-	{Key: "settings", Label: "Settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
-	{Key: "about", Label: "About", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
+	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
+	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
+	{Key: "about", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
 }
 
 // A pulse shows when the endpoints' next slots begin.
@@ -63,9 +63,12 @@ type pulse struct {
 type beat struct {
 	Name, Link string
 	Level      levelGauge
+	State      string // starting, paused, read-only, failing, manual, or "" for a time
 	When       template.HTML
-	Bad        bool
 }
+
+// Bad reports whether no slot runs although it should.
+func (b beat) Bad() bool { return b.Level.Failing }
 
 // Frame returns a page's surroundings.
 func (v *visit) frame(section string, c content) *frame {
@@ -108,11 +111,11 @@ func (v menu) places(all []place, section string, counts map[string]tally) []pla
 	return out
 }
 
-// A tally is the number beside a navigation entry; bad names the problem that it
-// counts, if any.
+// A tally is the number beside a navigation entry; bad reports whether it counts
+// problems.
 type tally struct {
 	n   int
-	bad string
+	bad bool
 }
 
 // counts fills in the numbers of the navigation. A number that cannot be read is left
@@ -136,21 +139,21 @@ func (v menu) counts() map[string]tally {
 	}
 	out["queries"], out["endpoints"] = tally{n: queries}, tally{n: len(endpoints)}
 	if refused > 0 {
-		out["queries"] = tally{refused, "failing: "}
+		out["queries"] = tally{refused, true}
 	}
 	if failing > 0 {
-		out["endpoints"] = tally{failing, "failing: "}
+		out["endpoints"] = tally{failing, true}
 	}
 	if v.profiles != nil {
 		if all, err := v.profiles.look(); err == nil && all.Broken > 0 {
-			out["profiles"] = tally{all.Broken, "without one of their queries: "}
+			out["profiles"] = tally{all.Broken, true}
 		} else if err == nil {
 			out["profiles"] = tally{n: len(all.List)}
 		}
 	}
 	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {
 		if n, failing, err := v.followers(); err == nil && failing > 0 {
-			out["deliveries"] = tally{failing, "failing: "}
+			out["deliveries"] = tally{failing, true}
 		} else if err == nil {
 			out["deliveries"] = tally{n: n}
 		}
@@ -170,15 +173,15 @@ func (v menu) pulse() pulse {
 		st, err := v.Daemon.State(e.Name)
 		switch {
 		case err != nil:
-			b.When = "starting"
+			b.State = "starting"
 		case e.Pause != nil:
-			b.When, b.Level.Paused = "paused", true
+			b.State, b.Level.Paused = "paused", true
 		case st.Halted != "":
-			b.When, b.Level.Failing, b.Bad = "read-only", true, true
+			b.State, b.Level.Failing = "read-only", true
 		case st.Health.State == registry.HealthFailing:
-			b.When, b.Level.Failing, b.Bad = "failing", true, true
+			b.State, b.Level.Failing = "failing", true
 		case st.Next.IsZero():
-			b.When = "by hand"
+			b.State = "manual"
 		default:
 			b.When = v.Next(later(st.Next, st.NextTry))
 		}

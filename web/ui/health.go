@@ -2,7 +2,7 @@ package ui
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -16,17 +16,16 @@ type health struct {
 	Bars   []healthBar
 	Dark   []healthBar // blackout times
 	Labels []label
-	Title  string
-	About  string
-	Waits  bool
-	// Unfinished reports whether there were slots in which no execution finished.
-	Unfinished bool
+	Covers time.Duration
+	All    int // number of slots
+	Counts map[verdict]int
+	Darks  int // number of blackout times
 }
 
 type healthBar struct {
 	Class, X, Width string
 	Y, Height       int
-	Title           string
+	From, To        string // time of day
 }
 
 const (
@@ -35,19 +34,28 @@ const (
 	apart      = 0.5 // minimum distance of two frames, in per cent of the width
 )
 
-type verdict int
+// A verdict is the class of a bar; the templates have the words.
+type verdict string
 
 const (
-	asleep     verdict = iota // no slot, or no request in it
-	waiting                   // no request because the endpoint asked to wait
-	answered                  // every request that had time
-	unfinished                // no request, because the budget ran out first
-	partly                    // some requests
-	failed                    // no request
+	asleep     verdict = "asleep" // no slot, or no request in it
+	waiting    verdict = "wait"   // no request because the endpoint asked to wait
+	answered   verdict = "ok"     // every request that had time
+	unfinished verdict = "cut"    // no request, because the budget ran out first
+	partly     verdict = "part"   // some requests
+	failed     verdict = "err"    // no request
 )
 
-// verdictWords describe the worst slot of a bar.
-var verdictWords = map[verdict]string{waiting: "it had asked us to wait", answered: "answered", unfinished: "nothing was finished within the budget", partly: "answered in part", failed: "failed"}
+// bars are the shapes of the verdicts, the best first.
+var bars = []healthBar{{Class: string(asleep)}, {Class: string(waiting), Y: 28, Height: 4}, {Class: string(answered), Y: 20, Height: 12}, {Class: string(unfinished), Y: 24, Height: 8},
+	{Class: string(partly), Y: 12, Height: 20}, {Class: string(failed), Y: 2, Height: 30}}
+
+func (v verdict) rank() int {
+	return slices.IndexFunc(bars, func(b healthBar) bool { return b.Class == string(v) })
+}
+
+// Of returns the number of slots with a verdict.
+func (h health) Of(v verdict) int { return h.Counts[v] }
 
 // judgeSlot counts an execution cut by the budget neither as an answer nor as a
 // failure.
@@ -84,35 +92,23 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 	bins := min(healthBins, max(len(slots)/2, fewestBins))
 	width := max(now.Sub(begin)/time.Duration(bins), time.Second)
 	begin = now.Add(-width * time.Duration(bins))
-	worst := make([]verdict, bins)
-	n := map[verdict]int{}
+	worst := make([]int, bins)
+	h := health{All: len(slots), Covers: now.Sub(slots[len(slots)-1].Started).Truncate(time.Second), Counts: map[verdict]int{}}
 	for _, s := range slots {
 		w := judgeSlot(s)
-		n[w]++
+		h.Counts[w]++
 		i := min(max(int(s.Started.Sub(begin)/width), 0), bins-1)
-		worst[i] = max(worst[i], w)
+		worst[i] = max(worst[i], w.rank())
 	}
-	h := health{Title: "How it answered, the last " + span(now.Sub(slots[len(slots)-1].Started).Truncate(time.Second))}
 	for i, w := range worst {
-		bar := healthBar{X: fmt.Sprintf("%.2f%%", float64(i)/float64(bins)*100), Width: fmt.Sprintf("%.2f%%", 0.8/float64(bins)*100)}
-		switch w {
-		case asleep:
+		if w == 0 {
 			continue
-		case waiting:
-			bar.Class, bar.Y, bar.Height, h.Waits = "wait", 28, 4, true
-		case answered:
-			bar.Class, bar.Y, bar.Height = "ok", 20, 12
-		case unfinished:
-			bar.Class, bar.Y, bar.Height, h.Unfinished = "cut", 24, 8, true
-		case partly:
-			bar.Class, bar.Y, bar.Height = "part", 12, 20
-		case failed:
-			bar.Class, bar.Y, bar.Height = "err", 2, 30
 		}
-		bar.Title = begin.Add(width*time.Duration(i)).UTC().Format("15:04:05") + " to " + begin.Add(width*time.Duration(i+1)).UTC().Format("15:04:05") + ": " + verdictWords[w]
+		bar := bars[w]
+		bar.X, bar.Width = fmt.Sprintf("%.2f%%", float64(i)/float64(bins)*100), fmt.Sprintf("%.2f%%", 0.8/float64(bins)*100)
+		bar.From, bar.To = begin.Add(width*time.Duration(i)).UTC().Format("15:04:05"), begin.Add(width*time.Duration(i+1)).UTC().Format("15:04:05")
 		h.Bars = append(h.Bars, bar)
 	}
-	h.About = healthWords(len(slots), n)
 	h.darken(dark, begin, now)
 	h.label(begin, now)
 	return h
@@ -121,7 +117,7 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 // darken draws the frames of blackouts. Blackouts that are too close to be
 // distinguished share a frame.
 func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
-	all, n := now.Sub(begin).Seconds(), 0
+	all := now.Sub(begin).Seconds()
 	for _, b := range dark {
 		s, err := scheduler.ParseSlot(b.Start)
 		if err != nil { // settings in force always parse
@@ -130,11 +126,11 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		from, to := 0.0, -1.0 // the current frame, in per cent
 		frame := func() {
 			if to >= from {
-				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30, Title: "blackout"})
+				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30})
 			}
 		}
 		for t := s.Next(begin.Add(-time.Duration(b.For))); !t.IsZero() && t.Before(now); t = s.Next(t) {
-			n++
+			h.Darks++
 			start, end := max(t.Sub(begin).Seconds()/all*100, 0), min(t.Add(time.Duration(b.For)).Sub(begin).Seconds()/all*100, 100)
 			if to < 0 || start-to > apart {
 				frame()
@@ -144,30 +140,6 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		}
 		frame()
 	}
-	if n > 0 {
-		h.About += " In " + plural(n, "blackout time", "blackout times") + " no slot began."
-	}
-}
-
-func healthWords(all int, n map[verdict]int) string {
-	switch {
-	case n[asleep] == all:
-		return "Nothing was due in " + plural(all, "slot", "slots") + "."
-	case n[answered] == all && all == 1:
-		return "The one slot was answered."
-	case n[answered] == all:
-		return "All " + plural(all, "slot was answered.", "slots were answered.")
-	}
-	var words []string
-	for _, x := range []struct {
-		verdict verdict
-		words   string
-	}{{answered, "answered"}, {unfinished, "in which nothing was finished within the budget"}, {partly, "answered in part"}, {failed, "failed"}, {waiting, "in which it had asked us to wait"}, {asleep, "with nothing due"}} {
-		if n[x.verdict] > 0 {
-			words = append(words, count(n[x.verdict])+" "+x.words)
-		}
-	}
-	return "Of " + plural(all, "slot", "slots") + ": " + strings.Join(words, ", ") + "."
 }
 
 func (h *health) label(begin, now time.Time) {

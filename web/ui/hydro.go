@@ -2,9 +2,7 @@ package ui
 
 import (
 	"fmt"
-	"html/template"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/scheduler"
@@ -15,32 +13,27 @@ import (
 // in a paler colour behind them) against a dashed line for the budget. Skipped
 // executions are drawn below the ground line.
 type hydrograph struct {
+	clock
 	ID, Name               string
 	Width                  int // number of slots drawn
 	Plan, Used, Rain, Over string
 	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked to wait, in per cent
 	Hits                   []hit
 	Labels                 []label
-	About                  string
-	Rows                   []slotRow // the same data as a table
-	Found, Seconds, Passed string    // of the last slot
-	Failed                 bool      // the last slot failed
-	Budget                 string
+	Rows                   []scheduler.Slot // the last ones as a table, newest first
+	Last                   scheduler.Slot
+	Sum                    sum
 }
 
+// Failed reports whether the last slot failed.
+func (h *hydrograph) Failed() bool { return h.Last.Error != "" && !h.Last.Throttled }
+
 type hit struct {
-	X     int
-	Title string
+	X    int
+	Slot scheduler.Slot
 }
 
 type label struct{ X, Anchor, Text string }
-
-type slotRow struct {
-	Number                         string
-	Error                          string
-	Used, Planned, Changed, Passed string
-	When                           template.HTML
-}
 
 const (
 	hydroSlots = 48
@@ -54,7 +47,7 @@ const (
 func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph {
 	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
 	slices.Reverse(slots)
-	h := &hydrograph{ID: "hydro-" + name, Name: name, Width: hydroSlots}
+	h := &hydrograph{clock: v.clock, ID: "hydro-" + name, Name: name, Width: hydroSlots, Sum: total(slots[:min(len(slots), hydroSlots)])}
 	if len(slots) == 0 {
 		return h
 	}
@@ -66,7 +59,7 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 	first := hydroSlots - len(slots)
 	for i, s := range slots {
 		x := float64(first + i)
-		h.Hits = append(h.Hits, hit{first + i, slotTitle(s)})
+		h.Hits = append(h.Hits, hit{first + i, s})
 		if s.Error != "" {
 			at := fmt.Sprintf("%.2f%%", (x+0.5)/hydroSlots*100)
 			if s.Throttled {
@@ -96,22 +89,9 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 	}
 	h.Plan, h.Used, h.Rain, h.Over = plan.String(), used.String(), rain.String(), over.String()
 	h.label(slots, first)
-	h.describe(v, slots)
+	h.Last, h.Rows = slots[len(slots)-1], slices.Clone(slots[max(0, len(slots)-8):])
+	slices.Reverse(h.Rows)
 	return h
-}
-
-func slotTitle(s scheduler.Slot) string {
-	if s.Error != "" {
-		return fmt.Sprintf("slot %s: %s", count(s.Number), clip(s.Error, 200))
-	}
-	title := fmt.Sprintf("slot %s: %s of %s, %s, %s passed over", count(s.Number), seconds(s.Used), seconds(s.Budget), plural(s.Found(), "change", "changes"), count(s.Skipped))
-	if s.Repaid > 0 {
-		title += ", " + seconds(s.Repaid) + " repaid"
-	}
-	if s.Debt > 0 {
-		title += ", " + seconds(s.Debt) + " owed"
-	}
-	return title
 }
 
 // label writes the times of the first, the middle and the last slot.
@@ -141,44 +121,5 @@ func (h *hydrograph) label(slots []scheduler.Slot, first int) {
 	}
 	if len(slots) < 24 {
 		h.Labels = slices.Delete(h.Labels, 1, 2)
-	}
-}
-
-func (h *hydrograph) describe(v endpointHandler, slots []scheduler.Slot) {
-	least, most := slots[0].Used, slots[0].Used
-	changes, passed, failed, waits := 0, 0, 0, 0
-	for _, s := range slots {
-		least, most = min(least, s.Used), max(most, s.Used)
-		changes, passed = changes+s.Found(), passed+s.Skipped
-		switch {
-		case s.Throttled:
-			waits++
-		case s.Error != "":
-			failed++
-		}
-	}
-	last := slots[len(slots)-1]
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s found. Between %s and %s of %s used in a slot. ", plural(changes, "change", "changes"), seconds(least), seconds(most), seconds(last.Budget))
-	fmt.Fprintf(&b, "%s passed over.", plural(passed, "query was", "queries were"))
-	if failed > 0 {
-		fmt.Fprintf(&b, " %s failed.", plural(failed, "slot", "slots"))
-	}
-	if waits > 0 {
-		fmt.Fprintf(&b, " In %s nothing more was asked because it wanted that.", plural(waits, "slot", "slots"))
-	}
-	h.About = b.String()
-	h.Budget = seconds(last.Budget)
-	if h.Failed = last.Error != "" && !last.Throttled; last.Throttled {
-		h.Found, h.Seconds, h.Passed = none, seconds(last.Used), count(last.Skipped)
-	} else if h.Failed {
-		h.Found, h.Seconds, h.Passed = none, "failed", count(last.Skipped)
-	} else {
-		h.Found, h.Seconds, h.Passed = count(last.Found()), seconds(last.Used), count(last.Skipped)
-	}
-	for i := len(slots) - 1; i >= max(0, len(slots)-8); i-- {
-		s := slots[i]
-		h.Rows = append(h.Rows, slotRow{Number: count(s.Number), Error: clip(s.Error, 200), Used: seconds(s.Used), Planned: seconds(s.PlannedSeconds),
-			Changed: count(s.Found()), Passed: count(s.Skipped), When: v.Fixed(s.Started)})
 	}
 }

@@ -243,11 +243,9 @@ func (l *live) tell(out *bytes.Buffer) {
 		if l.health[e.Name] = st.Health.State; !known || was == st.Health.State {
 			continue
 		}
-		switch st.Health.State {
-		case registry.HealthFailing:
-			put(out, event{Type: "say", Text: e.Name + " " + fails(st.Health)})
-		case registry.Healthy:
-			put(out, event{Type: "say", Text: e.Name + " answers again"})
+		var b bytes.Buffer
+		if l.templates[l.page.look].part(&b, "health-news", overviewEndpoint{Name: e.Name, Loop: st}) == nil && b.Len() > 0 {
+			put(out, event{Type: "say", Text: b.String()})
 		}
 	}
 }

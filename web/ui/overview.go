@@ -102,7 +102,7 @@ type overviewLede struct {
 func (v overviewHandler) troubles(endpoints []overviewEndpoint) troubles {
 	var t troubles
 	for _, o := range endpoints {
-		t.add(o, "#"+o.ID, failsSince(o.Fails, o.Since))
+		t.add(o, "#"+o.ID, o.FailsSince())
 	}
 	if v.sections["endpoints"] {
 		t.List = "/endpoints"

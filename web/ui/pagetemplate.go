@@ -37,6 +37,7 @@ func functions(a assets) template.FuncMap {
 		"plural":   func(n any, one, many string) string { return plural(whole(n), one, many) },
 		"agree":    func(n any, one, many string) string { return agree(whole(n), one, many) },
 		"took":     took,
+		"seconds":  seconds,
 		"cost":     func(d any) measure { return cost(duration(d)) },
 		"span":     func(d any) string { return span(duration(d)) },
 		"share":    func(part, all any) measure { return share(float64(whole(part)) / float64(whole(all))) },

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -394,6 +395,20 @@ func (a *response) wellBuilt() {
 	if strings.Contains(a.body, "ZgotmplZ") || strings.Contains(a.body, "%!") || strings.Contains(a.body, "<no value>") {
 		a.t.Errorf("%s: a template went wrong: %s", a.Request.URL, a.main())
 	}
+}
+
+// rendered returns a part of a page as text.
+func rendered(t *testing.T, look, part string, data any) string {
+	t.Helper()
+	l, err := newPageTemplate(look, assets{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := l.part(&b, part, data); err != nil {
+		t.Fatal(err)
+	}
+	return html.UnescapeString(b.String())
 }
 
 func iri(s string) diff.Term { return diff.Term{Kind: diff.IRI, Value: "http://example.org/" + s} }

@@ -300,7 +300,7 @@ func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigure
 		if t.used > 0 {
 			f.Used = took(t.used / float64(max(1, t.slots-t.failed)))
 		}
-		if n := t.skipped / t.slots; n > 0 {
+		if n := t.Skipped / t.slots; n > 0 {
 			f.Passed = plural(n, "query", "queries")
 		}
 	}
