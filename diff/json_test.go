@@ -361,7 +361,8 @@ func FuzzDeltaBinary(f *testing.F) {
 	})
 }
 
-// The cost of a part that a hostile endpoint makes long must not be quadratic.
+// The cost of a document grows linearly with each part that a hostile endpoint can
+// make long.
 func TestLongHeadsAreCheap(t *testing.T) {
 	const n = 50_000
 	var vars, row, rows []string

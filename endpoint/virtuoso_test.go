@@ -183,8 +183,7 @@ func TestVirtuosoResults(t *testing.T) {
 	})
 }
 
-// A text that is accepted as a query must not change anything, however it is
-// written.
+// A text that is accepted as a query changes nothing, in any spelling.
 func TestVirtuosoWritesNothing(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	const update = "INSERT DATA { GRAPH <" + graph + "> { <http://x/a> <http://x/b> <http://x/c> } }"

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// completeness is what policies capture in the mean of some seeds.
+// completeness returns the share that each policy captures, as the mean of the seeds.
 func completeness(t *testing.T, seeds int, set func(p *CEIParams), policies ...string) map[string]float64 {
 	t.Helper()
 	sums := map[string]float64{}
@@ -166,15 +166,15 @@ func run(t *rapid.T, l *CEIWorkload, policy string) *CEIResult {
 	return r.(*CEIResult)
 }
 
-// schedulable says whether all EIs can have a probe each: earliest deadline first
-// finds out.
+// schedulable reports whether every EI can have a probe of its own, by earliest
+// deadline first.
 func schedulable(l *CEIWorkload) bool {
 	r, err := l.Run(singlePolicy)
 	return err == nil && r.(*CEIResult).Captured == l.EIs()
 }
 
 // Every policy stays within the budget, probes no resource twice in a chronon, and
-// captures what its probes say.
+// captures exactly what its probes capture.
 func TestLawCEIProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := CEIParams{
@@ -224,7 +224,7 @@ func TestLawCEIProbes(t *testing.T) {
 	})
 }
 
-// The policy wic counts as its definition says, chronon by chronon.
+// The policy wic counts pending updates as its definition does, chronon by chronon.
 func TestLawPendingUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := CEIParams{N: 6, M: 3, K: 30, C: Capacity{rapid.IntRange(1, 3).Draw(t, "C")}, Lambda: 8, Rank: 2, Life: rapid.SampledFrom([]string{"window", "overwrite"}).Draw(t, "life"), W: rapid.IntRange(0, 6).Draw(t, "W"), Seed: rapid.Uint64().Draw(t, "seed")}
@@ -272,9 +272,9 @@ func TestLawPendingUpdates(t *testing.T) {
 	})
 }
 
-// The runtime per EI stays level: of 16 times as many profiles an EI costs far
-// less than 16 times as much, best of several runs. (A chronon has more active EIs to keep in order, and
-// the machine's caches are finite.)
+// The runtime per EI hardly grows: with 16 times as many profiles, an EI costs far
+// less than 16 times as much. The time is the minimum of several runs. It grows a
+// little because a chronon has more active EIs and the processor's caches are finite.
 func TestLongCEIRuntime(t *testing.T) {
 	runs := &runs{seeds: 1}
 	e := runs.ceiRuntime([]float64{250, 4000})

@@ -12,10 +12,9 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// The findings of section 4: SUP is right where its model is; less where there is
-// more noise, and where more updates have to be counted; more in wider windows.
-// Poisson has the largest variance of models. fbSUP is above SUP for X > 1, for
-// moderately more probes, and like it for X = 1.
+// The findings of section 4: SUP is exact if its model is. Its utility falls with more
+// noise and with more updates to count, and rises with wider windows. fbSUP gains more
+// than SUP for X > 1, with moderately more probes, and equals it for X = 1.
 func TestSUPFindings(t *testing.T) {
 	const seeds = 2
 	type gained struct {
@@ -67,11 +66,9 @@ func TestSUPFindings(t *testing.T) {
 	}
 }
 
-// With an exact model WIC needs at least as many probes as SUP for the same,
-// and three times as many where every third update is to be reported: it does
-// not know the rule. With a Poisson model the two are level for X = 1 and as
-// many probes (SUP waits for the end of an interval, WIC probes at its start),
-// and WIC needs more for X = 3.
+// With an exact model, WIC needs at least as many probes as SUP for the same utility,
+// and more than twice as many if every third update is to be reported, because it does
+// not know the rule. With a Poisson model, too, it needs more for X = 3.
 func TestSUPAgainstWIC(t *testing.T) {
 	for _, c := range []struct {
 		model string
@@ -118,8 +115,9 @@ func TestWICTradeoff(t *testing.T) {
 	}
 }
 
-// The ordering of the paper's table, by about what an independent simulation had:
-// even 720, retrieval only 618, allocation only 383, combined 350 minutes.
+// The strategies have the order of the paper's table, with about the delays of an
+// independent simulation: even 720, retrieval only 618, allocation only 383, combined
+// 350 minutes.
 func TestAllocationStrategies(t *testing.T) {
 	runs := &runs{seeds: 3}
 	outcomes := runs.strategies(1)
@@ -147,7 +145,7 @@ func TestAllocationStrategies(t *testing.T) {
 	}
 }
 
-// A report has all it shows, and nothing from elsewhere.
+// A report contains everything that it shows and loads nothing from elsewhere.
 func TestWriteExperiments(t *testing.T) {
 	dir := t.TempDir()
 	e := figure.Experiment{Name: "one", Title: "One & only", X: "x", Y: "y", Source: "a paper", Note: "Noted."}

@@ -7,8 +7,8 @@ import (
 	"github.com/freshet/freshet/bench/trace/tracetest"
 )
 
-// Half-way some queries stop changing and others start; how much changes when,
-// and what everything takes, stays.
+// Half-way, some queries stop changing and others start. The changes and the total
+// time of each revision stay the same.
 func TestDrift(t *testing.T) {
 	l := tracetest.Small(200, 120)
 	plain, err := trace.Generate(t.Context(), l, 5)

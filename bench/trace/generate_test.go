@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The generated trace has the published statistics: counts exactly, measures as
-// far as they were published.
+// The generated trace has the published statistics: counts exactly, measures to the
+// published precision.
 func TestGenerateLikeKnuth2016(t *testing.T) {
 	l := Knuth2016()
 	for _, seed := range []uint64{1} {
@@ -30,7 +30,7 @@ func TestGenerateLikeKnuth2016(t *testing.T) {
 	}
 }
 
-// small is a likeness that tests can afford to play with the race detector.
+// small is a target small enough for the race detector.
 func small() Target {
 	return Target{
 		Name: "small", Source: "these tests", Queries: 300, Forms: map[string]int{"ASK": 20, "SELECT": 280},

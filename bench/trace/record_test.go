@@ -20,8 +20,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest"
 )
 
-// A dataset of three counters, one of which is asked in an order of its own.
-// Applying a step sets values, so that applying it twice is as good as once.
+// A dataset of three counters, one of which has an ordered result. A step sets values,
+// so that applying it twice has the same effect as once.
 type counters struct {
 	t       testing.TB
 	values  [3]int
@@ -98,8 +98,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Answers that fail or are partial are gaps: a never becomes a version, nor is
-// what follows a change against it. Execution 1 is a at t0, 5 is b in "one".
+// Failed and partial answers are gaps: they never become a version, and later answers
+// are not compared with them. Execution 1 is a at t0, 5 is b in "one".
 func TestRecordGaps(t *testing.T) {
 	c := &counters{t: t, fail: map[int]registry.Outcome{1: registry.Failed, 5: registry.Partial}}
 	path := filepath.Join(t.TempDir(), "t.trace")
@@ -120,9 +120,9 @@ func TestRecordGaps(t *testing.T) {
 	}
 }
 
-// Killed after any byte that reached the disk, the recording goes on and ends
-// with the same trace; a lasting dataset sees no revision twice but the one
-// that was under way, a volatile one all of them again.
+// A recording that was killed after any byte on disk continues and ends with the same
+// trace. A lasting dataset sees again only the revision that was interrupted, a
+// volatile one all revisions.
 func TestRecordResumesAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.trace")
@@ -163,8 +163,8 @@ func TestRecordResumesAnywhere(t *testing.T) {
 	}
 }
 
-// An unfinished recording of something else is not continued, and a damaged one
-// whose dataset has gone further is not guessed at.
+// An unfinished recording of something else is not continued, and neither is a damaged
+// one whose dataset is ahead of it.
 func TestRecordRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "t.trace")

@@ -122,9 +122,8 @@ func writeHistory(t *testing.T, hours int) (args []string) {
 	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
 }
 
-// A recording that is killed again and again has the versions of one that is not:
-// none is lost and none comes twice. A busy machine may finish a short history
-// before it is killed often enough; a longer one follows then.
+// A recording that is killed repeatedly has the same versions as one that is not. If a
+// short history ends before enough kills, a longer one follows.
 func TestBenchRecordKilled(t *testing.T) {
 	clitest.NeedEngine(t)
 	const enough, longest = 3, 640
@@ -139,8 +138,8 @@ func TestBenchRecordKilled(t *testing.T) {
 	}
 }
 
-// recordKilled compares two recordings of a history, one of them killed, and
-// returns how often that was.
+// recordKilled compares two recordings of a history, one of which is killed. It
+// returns the number of kills.
 func recordKilled(t *testing.T, hours int) (kills int) {
 	t.Helper()
 	args := writeHistory(t, hours)
@@ -161,7 +160,7 @@ func recordKilled(t *testing.T, hours int) (kills int) {
 }
 
 // killUntilDone starts a recording and kills it when its file has grown, until it
-// is finished. It returns the number of kills and calls after with it behind each.
+// is finished. It returns the number of kills, and calls after behind each of them.
 func killUntilDone(t *testing.T, path string, args []string, after func(kills int)) (kills int) {
 	t.Helper()
 	bin, size := binary(t), int64(0)
@@ -231,7 +230,8 @@ func TestBenchReplay(t *testing.T) {
 	hearsAll(t)
 }
 
-// hearsAll replays a history with an ample budget.
+// hearsAll checks that subscribers receive every change of a history under an ample
+// budget.
 func hearsAll(t *testing.T, more ...string) {
 	t.Helper()
 	args := append(append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...), more...)

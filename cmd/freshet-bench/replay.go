@@ -61,7 +61,7 @@ budget.`,
 				return err
 			}
 			if report.Wrong > 0 {
-				return fmt.Errorf("subscribers heard %d results that were never true", report.Wrong)
+				return fmt.Errorf("subscribers received %d results that were never true", report.Wrong)
 			}
 			return nil
 		},
@@ -224,7 +224,7 @@ func (r *endToEnd) tick(ctx context.Context) error {
 				return err
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("query %s: its subscriber has not heard of step %d within a minute", r.list[i].ID, q.Seq)
+				return fmt.Errorf("query %s: its subscriber has not received change %d within a minute", r.list[i].ID, q.Seq)
 			}
 		}
 	}

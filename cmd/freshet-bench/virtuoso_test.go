@@ -22,7 +22,7 @@ import (
 // graph holds the data on Virtuoso.
 const graph = "http://example.org/g"
 
-// Recorded on Virtuoso, a history has the changes that it has on the embedded
+// A history that is recorded on Virtuoso has the same changes as on the embedded
 // engine, in the same revisions.
 func TestBenchRecordVirtuoso(t *testing.T) {
 	clitest.NeedEngine(t)
@@ -55,10 +55,10 @@ func TestBenchRecordVirtuoso(t *testing.T) {
 	}
 }
 
-// Recorded on Virtuoso by a process that is killed again and again, a history is
-// the one that is recorded in one go, also where applying a changeset twice
-// would show: each adds a blank node. Every other time the last revision is lost
-// from the file besides, as when the process ends between applying and asking.
+// A recording on Virtuoso that is killed repeatedly equals one that is not. Each
+// changeset adds a blank node, which would show that it was applied twice. After every
+// second kill the file also loses its last revision, as if the process had ended
+// between applying and asking.
 func TestBenchRecordVirtuosoKilled(t *testing.T) {
 	clitest.NeedEngine(t)
 	const hours = 12
@@ -91,8 +91,8 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 	}
 }
 
-// slowed is an endpoint in front of another that takes its time, so that also a
-// busy machine kills a recording before it ends.
+// slowed is an endpoint that delays the answers of another, so that even a busy
+// machine kills a recording before it ends.
 func slowed(t *testing.T, endpoint string) string {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -111,7 +111,7 @@ func slowed(t *testing.T, endpoint string) string {
 	return s.URL + u.Path
 }
 
-// Virtuoso refuses literals that are not of their datatype, with all that comes
+// Virtuoso refuses literals that do not fit their datatype, and with them everything
 // in the same request.
 func TestBenchRecordVirtuosoRefuses(t *testing.T) {
 	clitest.NeedEngine(t)
@@ -127,7 +127,7 @@ func TestBenchRecordVirtuosoRefuses(t *testing.T) {
 	recordsWithout(t, args, plain, 3, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)
 }
 
-// Over Virtuoso, too, subscribers hear of every change.
+// Subscribers receive every change over Virtuoso too.
 func TestBenchReplayVirtuoso(t *testing.T) {
 	v := virtuosotest.Start(t, virtuosotest.Options{})
 	hearsAll(t, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)

@@ -49,7 +49,7 @@ var mediaTypes = map[string]Format{
 	"application/rdf+xml":             RDFXML,
 }
 
-// Detect detects the format of a body. The media type must be one that
+// Detect returns the format of a body. The media type must be one that
 // results have. Among those, the first bytes decide rather than the type, which
 // proxies and old servers get wrong.
 func Detect(form diff.Form, contentType string, body []byte) (Format, error) {

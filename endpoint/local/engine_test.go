@@ -168,7 +168,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errTorn }
 
-// Whatever is cut, the dataset is what was accepted before.
+// A call that is cut leaves the dataset as it was.
 func TestCutLosesNothing(t *testing.T) {
 	e := loaded(t, numbers(300))
 	ctx := context.Background()

@@ -34,7 +34,7 @@ func testData(t testing.TB, name string) string {
 	return filepath.Join(root, name)
 }
 
-// The tests' engines share one cache, as the engines of one process should.
+// The engines of the tests share one cache, as those of one process should.
 var testCache = sync.OnceValue(func() *Cache {
 	cache, _ := NewCache("")
 	return cache

@@ -153,10 +153,10 @@ func volatile(query string) bool {
 	return blank
 }
 
-// repeatable reports whether an update, run again on the same data, does the
-// same, up to the labels of blank nodes. Whatever draws on the clock, on
-// chance, on another service or, through a subquery, on the order of solutions
-// is not; in doubt it is not.
+// repeatable reports whether an update has the same effect when it is run again on the
+// same data, up to the labels of blank nodes. An update that depends on the clock, on
+// randomness, on another service or, through a subquery, on the order of solutions is
+// not repeatable. In doubt the answer is false.
 func repeatable(update string) bool {
 	return !mentions(update, "NOW", "RAND", "UUID", "STRUUID", "BNODE", "SERVICE", "SELECT", "LOAD")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A wavering context is cancelled after so many calls of Err.
+// A wavering context is cancelled after a number of calls of Err.
 type wavering struct {
 	context.Context
 	looks atomic.Int64
@@ -57,7 +57,8 @@ func shadowed(policy string, shadows ...string) registry.Endpoint {
 	}
 }
 
-// A service answers the n-th execution of a query after a time. It counts them.
+// A service answers the n-th execution of a query after a given time, and counts the
+// executions.
 type service struct {
 	reply func(query string, n int) (time.Duration, *diff.Result)
 	mu    sync.Mutex
@@ -136,8 +137,8 @@ func compare(t *testing.T, c *shadow.Comparer) shadow.Comparison {
 	return got
 }
 
-// A comparison costs nothing while nothing new is recorded or chosen, ends with
-// its caller, and asks the endpoint nothing.
+// A comparison is reused until something new is recorded or chosen. It ends when its
+// caller does, and sends nothing to the endpoint.
 func TestCompare(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, b := schedulertest.Rows(t, "a"), schedulertest.Rows(t, "b")
@@ -239,7 +240,7 @@ func spelled(s shadow.Comparison) (list []string) {
 	return list
 }
 
-// A comparison goes by the rule that is in force.
+// A comparison uses the budget rule of the endpoint.
 func TestCompareUnderDebt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
@@ -253,7 +254,7 @@ func TestCompareUnderDebt(t *testing.T) {
 		e.Rule, e.Timeout = plan.RuleDebt, registry.Duration(10*time.Second)
 		m, c := start(t, e, s)
 		tick(t, m, 40)
-		// Times are known exactly, so rr does what it did.
+		// Times are known exactly, so rr makes the same choices again.
 		lent := compare(t, c).Policies[0].Estimate
 		if d := lent.Total.Mean - float64(lent.Same.Total); math.Abs(d) > 2 || lent.Used.High > 3*float64(lent.To-lent.From+1)+10 {
 			t.Errorf("under debt: %+v", lent)

@@ -16,8 +16,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A steady world has the same costs in every slot, and changes that follow from a
-// number.
+// A steady world has the same costs in every slot. A seed determines its changes.
 type steady struct {
 	costs []time.Duration
 	rates []float64 // changes per slot
@@ -60,7 +59,7 @@ func replay(t *testing.T, spelling string, budget time.Duration, w steady) *plan
 	return r
 }
 
-// recordedBy plays a policy in a world and returns the record that it leaves.
+// recordedBy runs a policy in a world and returns what it records.
 func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, slots int) []policy.Entry {
 	t.Helper()
 	r := replay(t, spelling, budget, w)
@@ -88,8 +87,8 @@ func world8() steady {
 	return w
 }
 
-// Where everything was executed in every slot the history leaves nothing open:
-// the estimate of any policy is what it would have done, exactly.
+// If every query was executed in every slot, the history is complete: the estimate of
+// a policy is exactly what it would have done.
 func TestShadowKnowsAll(t *testing.T) {
 	w := world8()
 	entries := recordedBy(t, "rr", time.Minute, w, 60)
@@ -119,8 +118,8 @@ func TestShadowKnowsAll(t *testing.T) {
 	}
 }
 
-// Where the history is sparse the delay is uncertain, and the deviation covers
-// how far the estimate is from what really happened.
+// If the history is sparse, the delay is uncertain. The deviation covers the distance
+// between the estimate and what really happened.
 func TestShadowIsUncertain(t *testing.T) {
 	w := world8()
 	entries := recordedBy(t, "rr", 2*time.Second, w, 200) // each query every fourth slot
@@ -128,7 +127,7 @@ func TestShadowIsUncertain(t *testing.T) {
 	if got.Total.Dev != 0 || got.Delay.Dev == 0 || got.Delay.Mean == 0 {
 		t.Errorf("playing what was recorded: %+v", got)
 	}
-	// It finds what it found, as it asks when it asked.
+	// The same executions find the same changes.
 	if got.Relevant.Mean != float64(got.Same.Relevant) || got.Total.Mean != float64(got.Same.Total) || math.Abs(got.Delay.Mean-got.Same.Delay.Mean) > 1e-9 {
 		t.Errorf("playing what was recorded differs from it: %+v", got)
 	}
@@ -141,7 +140,7 @@ func TestShadowIsUncertain(t *testing.T) {
 	}
 }
 
-// scored is what a policy really does in a world.
+// scored returns what a policy really does in a world.
 func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots uint64) (s tally) {
 	t.Helper()
 	changed := func(q int, slot uint64) bool { return w.Execute(q, slot, slot-1).Outcome == registry.Changed }
@@ -168,9 +167,9 @@ func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots
 	return s
 }
 
-// Estimates from a sparse history, which sees half of the changes, hold what
-// really happens: in two deviations about the mean nearly always, neither by
-// being right on average alone nor by leaving everything open.
+// Estimates from a sparse history, which contains half of the changes, cover what
+// really happens: it nearly always lies within two deviations of the mean, the mean is
+// right on average, and the deviation is not trivially wide.
 func TestLongShadowCovers(t *testing.T) {
 	const slots, worlds = 150, 12
 	const sparse, dense = 4 * time.Second, 12 * time.Second

@@ -19,7 +19,8 @@ import (
 
 const liveSlots = 40
 
-// A setting of a query is edited before its endpoint starts, or half-way.
+// A setting is a setting of a query that is edited before its endpoint starts, or
+// half-way.
 type setting struct {
 	policies []string // that are played; none: neither a policy nor the plan reads it
 	edit     func(n int, q *registry.Query)
@@ -92,8 +93,8 @@ func after(slot int) time.Time {
 	return time.Date(2000, 1, 1, 0, slot-1, 30, 0, time.UTC)
 }
 
-// The shadow of the policy that runs chooses what was chosen, in every slot,
-// whatever settings the queries have.
+// The shadow of the active policy chooses in every slot what the policy chose, for
+// all settings of the queries.
 func TestShadowFollowsSettings(t *testing.T) {
 	for of, known := range settings() {
 		for f := range of.Fields() {
@@ -141,8 +142,8 @@ func choices(t *testing.T, c Config) map[uint64][]string {
 }
 
 // runLive runs the slots of an endpoint with eight queries, all of which get their
-// baseline in the first one. It returns what was executed in the slots after that,
-// and how the endpoint's own policy is to be played in the shadow.
+// baseline in the first slot. It returns what later slots executed, and the policy
+// that the shadow has to run.
 func runLive(t *testing.T, spelling string, s setting) (chosen map[uint64][]string, c Config) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := &schedulertest.Memory{}
@@ -208,7 +209,7 @@ func runLive(t *testing.T, spelling string, s setting) (chosen map[uint64][]stri
 	return chosen, c
 }
 
-// A tide is an endpoint whose results change with time, each at its own pace.
+// A tide is an endpoint whose results change with time, each at its own rate.
 type tide struct{ t testing.TB }
 
 func (x tide) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
