@@ -15,15 +15,16 @@ import (
 
 // Digests caches what was read of each query, so that the cost of a further read
 // depends on what has changed: it compares a registration's revision and a hash of its
-// statistics. It needs a few hundred bytes per query.
+// statistics. It needs about 300 bytes per query.
 type digests struct {
-	mu   sync.Mutex
-	list []digested // in id order
+	mu    sync.Mutex
+	list  []digested          // in id order
+	names map[string][]string // lists of one holder or tag, which many queries share
 }
 
 type digested struct {
 	registry.QueryDigest
-	wish             registry.Query // the fields on which the state depends
+	wish             *registry.Query // the fields on which the state depends
 	serial, revision uint64
 	sum              uint64 // hash of the statistics when they were read
 }
@@ -36,9 +37,17 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	d.digests.mu.Lock()
 	defer d.digests.mu.Unlock()
 	old := d.digests.list
-	list := make([]digested, 0, len(old)+16)
-	out := make([]registry.QueryDigest, 0, len(old)+16)
+	var list []digested
+	var out []registry.QueryDigest
+	if d.digests.names == nil {
+		d.digests.names = map[string][]string{}
+	}
 	err := d.view(func(tx *bbolt.Tx) error {
+		n := loadCounters(tx).queries
+		list = make([]digested, 0, n)
+		if text == "" {
+			out = make([]registry.QueryDigest, 0, n)
+		}
 		owners := map[uint64]string{}
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
 		qk, qv := queries.First()
@@ -105,11 +114,12 @@ func (d *DB) digest(was *digested, id []byte, endpoint string, query, stats []by
 		if err != nil {
 			return x, err
 		}
-		x.ID, x.Name, x.Tags, x.wish = s.ID, s.NameFor(""), s.Tags(), wishOf(&s.Query)
-		x.Holders = make([]string, len(s.Holders))
+		callers := make([]string, len(s.Holders))
 		for i, h := range s.Holders {
-			x.Holders[i] = h.Caller
+			callers[i] = h.Caller
 		}
+		x.ID, x.Name, x.wish = s.ID, s.NameFor(""), wishOf(&s.Query)
+		x.Tags, x.Holders = d.digests.share(s.Tags()), d.digests.share(callers)
 	}
 	r, err := d.parseRecord(stats)
 	if err != nil {
@@ -117,24 +127,47 @@ func (d *DB) digest(was *digested, id []byte, endpoint string, query, stats []by
 	}
 	st := &r.stats
 	x.serial, x.revision, x.sum = serial, revision, sum
-	x.State = policy.StateOf(&x.wish, st, now)
+	x.State = policy.StateOf(x.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
 	x.Lately = registry.RecentRuns{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
 	return x, nil
 }
 
+// mostShared is the number of lists that queries share.
+const mostShared = 1000
+
+// share returns a list that others hold already, if it has one element.
+func (d *digests) share(list []string) []string {
+	if len(list) != 1 {
+		return list
+	}
+	if shared := d.names[list[0]]; shared != nil {
+		return shared
+	}
+	if len(d.names) < mostShared {
+		d.names[list[0]] = list
+	}
+	return list
+}
+
+// plainWish is the wish of a query with an active holder that sets no limit.
+var plainWish = &registry.Query{Holders: []registry.Holder{{}}}
+
 // wishOf returns the fields of a query on which its state depends.
-func wishOf(q *registry.Query) registry.Query {
+func wishOf(q *registry.Query) *registry.Query {
 	w := registry.Query{Pause: q.Paused()}
 	limit := registry.Duration(q.MaxStaleness())
 	for _, h := range q.Holders {
 		if h.Pause == nil && h.From == nil && h.Until == nil { // one active holder is enough
+			if limit == 0 && w.Pause == nil {
+				return plainWish
+			}
 			w.Holders = []registry.Holder{{MaxStaleness: limit}}
-			return w
+			return &w
 		}
 		w.Holders = append(w.Holders, registry.Holder{From: h.From, Until: h.Until, MaxStaleness: limit, Pause: h.Pause})
 	}
-	return w
+	return &w
 }
 
 // turns reports whether a holder's time window has opened or closed since the state

@@ -3,6 +3,7 @@ package store
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,4 +101,31 @@ func (s *subject) restore(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.DB = open(t, dir, Options{})
+}
+
+// Since lists queries in the order of their last edit, whatever their ids.
+func TestSinceKeepsTheOrderOfEdits(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	for _, id := range []string{"q_c", "q_a", "q_d", "q_b", "q_c"} {
+		put(t, d, id, "city", registry.Holder{Caller: "a", Since: start}, registry.Holder{Caller: "b", Since: start.Add(time.Duration(len(id)))})
+	}
+	if _, err := d.EditQuery("q_c", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	first, err := d.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, "q_0", "city")
+	later, err := d.Since("city", first.Revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range append(first.Entries, later.Entries...) {
+		ids = append(ids, e.Query.ID)
+	}
+	if want := []string{"q_a", "q_d", "q_b", "q_c", "q_0"}; !slices.Equal(ids, want) {
+		t.Errorf("%v, want %v", ids, want)
+	}
 }
