@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -285,6 +286,7 @@ func (s *Server) becomeReady(ctx context.Context, limit time.Duration) {
 		s.log.Warn("ready, although endpoints still read their queries", "endpoints", n, "waited", limit)
 	}
 	if ctx.Err() == nil && s.phase.CompareAndSwap(phaseStarting, phaseReady) {
+		debug.FreeOSMemory() // reading the queries has left as much garbage as there are queries
 		s.WhenReady(ctx)
 	}
 }

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+)
+
+// A running is a server on loopback with one endpoint that is never asked.
+type running struct {
+	*Server
+	stop context.CancelFunc
+	over chan error
+}
+
+func start(b *testing.B, dir string) *running {
+	b.Helper()
+	conf := config.Default()
+	conf.Listen, conf.Data = "127.0.0.1:0", dir
+	conf.Endpoints = []registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:1/sparql", Slot: "never"}}
+	if err := conf.Check(); err != nil {
+		b.Fatal(err)
+	}
+	s, err := New(&conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{Server: s, stop: stop, over: make(chan error, 1)}
+	go func() { r.over <- s.Run(ctx) }()
+	return r
+}
+
+func (r *running) end(b *testing.B) {
+	b.Helper()
+	r.stop()
+	if err := <-r.over; err != nil {
+		b.Fatal(err)
+	}
+	r.Close()
+}
+
+// post registers a query of usual length.
+func (r *running) post(b *testing.B, client *http.Client, i int) {
+	body, err := json.Marshal(map[string]any{"query": queryText(i), "name": fmt.Sprint("items-", i), "endpoint": "city"})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	answer, err := client.Post(r.URL()+"/v1/queries", "application/json", bytes.NewReader(body))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusCreated {
+		b.Error(answer.Status, string(text), err)
+	}
+}
+
+// register registers the queries from first to last from several clients at a time.
+func (r *running) register(b *testing.B, clients, first, last int) {
+	b.Helper()
+	var all sync.WaitGroup
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	for c := range clients {
+		all.Go(func() {
+			for i := first + c; i < last; i += clients {
+				r.post(b, &http.Client{Transport: transport}, i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkRegister registers queries over HTTP, each durable when it is answered.
+// cpu-us/registration includes the client.
+func BenchmarkRegister(b *testing.B) {
+	for _, clients := range []int{1, 16} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			r := start(b, b.TempDir())
+			const n = 5000
+			at := 0
+			began := processorTime(b)
+			for b.Loop() {
+				r.register(b, clients, at, at+n)
+				at += n
+			}
+			b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(at), "cpu-us/registration")
+			b.ReportMetric(float64(at)/b.Elapsed().Seconds(), "registrations/s")
+			b.StopTimer()
+			r.end(b)
+		})
+	}
+}
+
+// BenchmarkRestart starts a server until it is ready and has answered about its endpoint.
+// resident-MB is the memory of the process then, heap-MB the part of it that is in use.
+func BenchmarkRestart(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			fillStore(b, dir, n)
+			var used time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				debug.FreeOSMemory()
+				b.StartTimer()
+				began := processorTime(b)
+				r := start(b, dir)
+				r.ask(b, "/v1/endpoints/city")
+				used += processorTime(b) - began
+				b.StopTimer()
+				debug.FreeOSMemory() // as the server does when it is ready
+				resident, heap := memory(b)
+				b.ReportMetric(resident, "resident-MB")
+				b.ReportMetric(heap, "heap-MB")
+				r.end(b)
+				b.StartTimer()
+			}
+			b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/restart")
+		})
+	}
+}
+
+// fillStore registers queries, many in a commit.
+func fillStore(b *testing.B, dir string, n int) {
+	b.Helper()
+	r := start(b, dir)
+	defer r.end(b)
+	const callers = 64
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for i := c; i < n; i += callers {
+				reg := registry.Registration{Endpoint: "city", Name: fmt.Sprint("items-", i), Text: queryText(i)}
+				if _, _, err := r.Registry.Register(registry.Caller{Name: "app", Role: registry.RoleAdmin}, reg); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// ask waits until the server is ready and reads one of its resources.
+func (r *running) ask(b *testing.B, path string) {
+	b.Helper()
+	for r.phase.Load() == phaseStarting {
+		time.Sleep(time.Millisecond)
+	}
+	answer, err := http.Get(r.URL() + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		b.Fatal(answer.Status, string(text), err)
+	}
+}
+
+func queryText(i int) string {
+	return fmt.Sprintf("PREFIX wd: <http://www.wikidata.org/entity/>\nPREFIX wdt: <http://www.wikidata.org/prop/direct/>\n"+
+		"SELECT ?item ?label ?place WHERE {\n  ?item wdt:P31 wd:Q%d ;\n    wdt:P276 ?place .\n  ?item <http://www.w3.org/2000/01/rdf-schema#label> ?label\n"+
+		"  FILTER (LANG(?label) = \"en\")\n}", i)
+}
+
+// memory returns the resident memory of the process and its heap in use, both in MB.
+func memory(b *testing.B) (resident, heap float64) {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var size, pages float64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return pages * float64(os.Getpagesize()) / 1e6, float64(m.HeapInuse) / 1e6
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
