@@ -84,7 +84,7 @@ func (t *allStream) run() (err error) {
 		err = t.step()
 	}
 	if context.Cause(t.ctx) == ErrDropped {
-		return t.e.dropped()
+		return t.e.complete("dropped")
 	}
 	return err
 }

@@ -18,6 +18,9 @@ type Format struct {
 	MaxChange int64
 	// PublicURL is what links begin with, without a slash at the end.
 	PublicURL string
+	// Filtered marks a change as what a filter left of it: it says "filtered":true
+	// and carries no hash.
+	Filtered bool
 }
 
 // ResultsURL is where the last complete result of a query is found.
@@ -46,21 +49,11 @@ func MarshalChange(c registry.Change, f Format) ([]byte, error) {
 	if c.Delta == nil {
 		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
 	}
-	b := appendChange([]byte("{"), &c, f, false)
-	return append(b, '}'), nil
-}
-
-// MarshalFiltered is MarshalChange for what a filter left of a change: it says
-// "filtered":true and carries no hash.
-func MarshalFiltered(c registry.Change, f Format) ([]byte, error) {
-	if c.Delta == nil {
-		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
-	}
-	return append(appendChange([]byte("{"), &c, f, true), '}'), nil
+	return append(appendChange([]byte("{"), &c, f), '}'), nil
 }
 
 // appendChange writes the members of a change, the first without a comma.
-func appendChange(b []byte, c *registry.Change, f Format, filtered bool) []byte {
+func appendChange(b []byte, c *registry.Change, f Format) []byte {
 	d := c.Delta
 	b = append(b, `"query":`...)
 	b = appendJSON(b, c.Query)
@@ -77,7 +70,7 @@ func appendChange(b []byte, c *registry.Change, f Format, filtered bool) []byte 
 	} else {
 		b = appendMember(b, "jaccard", d.Jaccard)
 	}
-	if filtered {
+	if f.Filtered {
 		b = append(b, `,"filtered":true`...)
 	} else {
 		b = appendMember(b, "hash", d.NewHash)

@@ -13,7 +13,7 @@ import (
 // without the braces.
 func (s *Server) changeContent(c *registry.Change, filter *cursor.Filter) (*content, error) {
 	return s.documents.content(keyOfChange(c, filter), func() ([]byte, error) {
-		return appendChange(nil, c, s.format(), !filter.All()), nil
+		return appendChange(nil, c, s.format(filter)), nil
 	})
 }
 
@@ -35,7 +35,7 @@ func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body 
 			if err != nil {
 				return nil, err
 			}
-			return appendChange(nil, &again, s.format(), !filter.All()), nil
+			return appendChange(nil, &again, s.format(filter)), nil
 		})
 	})
 }
@@ -110,6 +110,7 @@ func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Documen
 	return s.changeDocument(c, filter, body), nil
 }
 
-func (s *Server) format() Format {
-	return Format{MaxChange: s.opts.Limits.Change, PublicURL: s.opts.PublicURL}
+// format says how changes are written that a filter has left.
+func (s *Server) format(filter *cursor.Filter) Format {
+	return Format{MaxChange: s.opts.Limits.Change, PublicURL: s.opts.PublicURL, Filtered: !filter.All()}
 }

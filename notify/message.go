@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -156,17 +157,14 @@ func (r *request) snapshotMode() (bool, error) {
 	return false, badParams("mode must be \"delta\" or \"snapshot\"")
 }
 
-// maxRate is the longest pause between two messages that a client may ask for.
-const maxRate = 24 * time.Hour
-
 func (r *request) rate() (time.Duration, error) {
 	if r.Rate == nil {
 		return 0, nil
 	}
-	if d := time.Duration(*r.Rate); d <= maxRate {
+	if d := time.Duration(*r.Rate); d <= cursor.MaxRate {
 		return d, nil
 	}
-	return 0, badParams("rate must be at most %s", maxRate)
+	return 0, badParams("rate must be at most %s", cursor.MaxRate)
 }
 
 // ambiguous is the refusal of a name that several have, nil for other errors.

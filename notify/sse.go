@@ -144,9 +144,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 // errEnded says that a stream is over and its reader knows.
 var errEnded = errors.New("stream ended")
 
-// dropped ends a stream that an operator ended at the server.
-func (e *events) dropped() error {
-	e.event("complete", "", frameless(field{"reason", ErrDropped.Error()}))
+// complete writes the last event of a stream, with the reason why it ends.
+func (e *events) complete(reason string) error {
+	e.event("complete", "", frameless(field{"reason", reason}))
 	return errEnded
 }
 
@@ -154,11 +154,10 @@ func (e *events) dropped() error {
 func (s *Server) writeChanges(ctx context.Context, e *events, query string, o StreamOptions) error {
 	for ev, err := range s.Stream(ctx, query, o) {
 		if errors.Is(err, registry.ErrNotFound) {
-			e.event("complete", "", frameless(field{"reason", "released"}))
-			return errEnded
+			return e.complete("released")
 		}
 		if errors.Is(err, ErrDropped) {
-			return e.dropped()
+			return e.complete("dropped")
 		}
 		if err == nil {
 			err = s.writeEvent(e, query, o.Filter, &ev)
@@ -217,7 +216,7 @@ func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEv
 		fields = append(fields, field{"hash", st.Hash})
 	}
 	if limit := s.opts.Limits.Change; limit > 0 && int64(rows.size(0, rows.len())) > limit {
-		fields = append(fields, field{"truncated", true}, field{"count", rows.len()}, field{"results", s.format().ResultsURL(query)})
+		fields = append(fields, field{"truncated", true}, field{"count", rows.len()}, field{"results", s.format(nil).ResultsURL(query)})
 		head = frameless(fields...)
 		return head[:len(head)-1], nil, nil
 	}

@@ -49,8 +49,7 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 		}
 		err := s.writeCaptures(ctx, e, &c, awake)
 		if errors.Is(context.Cause(ctx), ErrDropped) {
-			e.event("complete", "", frameless(field{"reason", "dropped"}))
-			return errEnded
+			return e.complete("dropped")
 		}
 		return err
 	})
@@ -67,8 +66,7 @@ func (s *Server) writeCapturesGap(e *events, c *capturesCursor, gap *registry.Ga
 // endOfProfile writes the end of a stream whose profile is gone.
 func (s *Server) endOfProfile(e *events, err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		e.event("complete", "", frameless(field{"reason", "released"}))
-		return errEnded
+		return e.complete("released")
 	}
 	return err
 }

@@ -173,7 +173,7 @@ func (sub *subscription) restart(reason string) error {
 func (sub *subscription) subscribed(resumed bool, reason string) error {
 	p := sub.at()
 	return sub.session.out.write(frame("subscribed",
-		field{"id", sub.id}, field{"query", sub.follows}, field{"topic", sub.session.srv.format().ResultsURL(sub.follows)},
+		field{"id", sub.id}, field{"query", sub.follows}, field{"topic", sub.session.srv.format(nil).ResultsURL(sub.follows)},
 		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
 		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }

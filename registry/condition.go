@@ -106,18 +106,20 @@ func Added(d *diff.Delta, where []Condition) bool {
 	}
 	if d.Form == diff.Ask {
 		answer := diff.Term{Kind: diff.Literal, Value: strconv.FormatBool(d.Boolean)}
-		return meetAll(where, []string{AskVar}, []diff.Term{answer})
+		return MeetAll(where, []string{AskVar}, []diff.Term{answer})
 	}
 	vars := d.Vars
 	if d.Form.Graph() {
 		vars = TripleVars
 	}
 	return slices.ContainsFunc(d.Added, func(row []byte) bool {
-		return meetAll(where, vars, diff.RowTerms(d.Form, d.Vars, row))
+		return MeetAll(where, vars, diff.RowTerms(d.Form, d.Vars, row))
 	})
 }
 
-func meetAll(where []Condition, vars []string, terms []diff.Term) bool {
+// MeetAll reports whether a row, given by its terms and their variables, meets all
+// conditions.
+func MeetAll(where []Condition, vars []string, terms []diff.Term) bool {
 	for _, c := range where {
 		at := slices.Index(vars, c.Var)
 		if at < 0 || at >= len(terms) || !c.Meets(terms[at]) {

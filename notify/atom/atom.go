@@ -323,11 +323,8 @@ func (f *feed) link(archive uint64) string {
 
 // entry writes one change.
 func (f *feed) entry(c *registry.Change) (entry, error) {
-	s, e, write := f.s, entry{updated: c.Time}, notify.MarshalChange
-	if f.only.ByRow() {
-		write = notify.MarshalFiltered
-	}
-	content, err := write(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL})
+	s, e := f.s, entry{updated: c.Time}
+	content, err := notify.MarshalChange(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL, Filtered: f.only.ByRow()})
 	if err != nil {
 		return e, err
 	}

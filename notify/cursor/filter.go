@@ -252,17 +252,7 @@ func (f *Filter) keep(vars []string, rows diff.Rows) diff.Rows {
 }
 
 func (f *Filter) meets(vars []string, row []byte) bool {
-	if len(f.Where) == 0 {
-		return true
-	}
-	terms := diff.RowTerms(diff.Select, vars, row)
-	for i := range f.Where {
-		at := slices.Index(vars, f.Where[i].Var)
-		if at < 0 || !f.Where[i].Meets(terms[at]) {
-			return false
-		}
-	}
-	return true
+	return len(f.Where) == 0 || registry.MeetAll(f.Where, vars, diff.RowTerms(diff.Select, vars, row))
 }
 
 // project returns a row with only the selected bindings. Their bytes do not change.

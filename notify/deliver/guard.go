@@ -103,28 +103,28 @@ func (g *Guard) control(_ context.Context, network, address string, _ syscall.Ra
 // maxURL is the largest length of a callback in bytes.
 const maxURL = 2048
 
-// Check checks the text of a callback. It does not resolve names: their addresses are
-// checked at each call. Its errors are for the author of the callback and do not
-// contain it.
-func (g *Guard) Check(callback string) (*url.URL, error) {
+// Check checks the text of a callback and returns the name under which its host is
+// counted. It does not resolve names: their addresses are checked at each call. Its
+// errors are for the author of the callback and do not contain it.
+func (g *Guard) Check(callback string) (host string, err error) {
 	if len(callback) > maxURL {
-		return nil, fmt.Errorf("it is longer than %d bytes", maxURL)
+		return "", fmt.Errorf("it is longer than %d bytes", maxURL)
 	}
 	if strings.ContainsFunc(callback, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd || r == '\\' }) {
-		return nil, errors.New("it has blanks, control characters or backslashes")
+		return "", errors.New("it has blanks, control characters or backslashes")
 	}
 	u, err := url.Parse(callback)
 	switch {
 	case err != nil:
-		return nil, errors.New("it is not a URL")
+		return "", errors.New("it is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("only http and https are called")
+		return "", errors.New("only http and https are called")
 	case u.Host == "" || u.Opaque != "" || u.Hostname() == "":
-		return nil, errors.New("it has no host")
+		return "", errors.New("it has no host")
 	case u.User != nil:
-		return nil, errors.New("it must not carry a user name or password")
+		return "", errors.New("it must not carry a user name or password")
 	case u.Fragment != "" || strings.Contains(callback, "#"):
-		return nil, errors.New("it must not have a fragment")
+		return "", errors.New("it must not have a fragment")
 	}
 	port := uint64(80)
 	if u.Scheme == "https" {
@@ -132,13 +132,13 @@ func (g *Guard) Check(callback string) (*url.URL, error) {
 	}
 	if p := u.Port(); p != "" {
 		if port, err = strconv.ParseUint(p, 10, 16); err != nil || port == 0 {
-			return nil, errors.New("its port is not a number from 1 to 65535")
+			return "", errors.New("its port is not a number from 1 to 65535")
 		}
 	}
 	if !g.text(u.Hostname(), uint16(port)) {
-		return nil, g.refusal(u.Hostname(), uint16(port))
+		return "", g.refusal(u.Hostname(), uint16(port))
 	}
-	return u, nil
+	return hostKey(u.Hostname()), nil
 }
 
 // refusal explains why a host and port may not be called, and names the setting of
@@ -153,7 +153,7 @@ func (g *Guard) refusal(host string, port uint16) error {
 
 // text checks a host by its text.
 func (g *Guard) text(host string, port uint16) bool {
-	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	name := hostKey(host)
 	if a, err := netip.ParseAddr(name); err == nil {
 		return g.Admits(netip.AddrPortFrom(a, port))
 	}

@@ -86,12 +86,11 @@ func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registr
 	return data, nil, err
 }
 
-// marshal writes a change, or what a filter left of it.
+// marshal writes what a filter left of a change.
 func (w *Sender) marshal(c registry.Change, filter *cursor.Filter) ([]byte, error) {
-	if filter.All() {
-		return notify.MarshalChange(c, w.opts.Format)
-	}
-	return notify.MarshalFiltered(c, w.opts.Format)
+	format := w.opts.Format
+	format.Filtered = !filter.All()
+	return notify.MarshalChange(c, format)
 }
 
 // withheldData writes a message about a query whose changes were withheld.

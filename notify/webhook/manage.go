@@ -18,12 +18,12 @@ import (
 // SecretPrefix is what a secret begins with; base64 follows.
 const SecretPrefix = "whsec_"
 
-// Grace is how long the old secret goes on signing beside a new one, unless
-// the caller says otherwise; MostGrace is the most that it may say.
-const (
-	Grace    = 24 * time.Hour
-	MaxGrace = 30 * 24 * time.Hour
-)
+// MaxGrace is the longest time for which an old secret signs beside a new one.
+const MaxGrace = 30 * 24 * time.Hour
+
+// maxPerHost is the maximum number of subscriptions to callbacks of one host that is
+// not in a listed network.
+const maxPerHost = 1000
 
 // A Manager registers webhooks and edits them. Its errors are *registry.Problem
 // where the caller can mend them.
@@ -34,7 +34,6 @@ type Manager struct {
 	// Resolve finds a query by id or by a name.
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Most    int // webhooks and other subscriptions in all; 0: 1,000,000
-	PerHost int // towards one host that is not in a listed network; 0: 1,000
 }
 
 func refuse(pointer, format string, a ...any) error {
@@ -54,12 +53,11 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	if err != nil {
 		return s, err
 	}
-	u, err := m.Guard.Check(r.URL)
+	host, err := m.Guard.Check(r.URL)
 	if err != nil {
 		return s, refuse("/url", "url cannot be called: %v", err)
 	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= cmp.Or(m.PerHost, 1000) && !m.Engine.Trusted(host) {
+	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= maxPerHost && !m.Engine.Trusted(host) {
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
@@ -101,7 +99,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 }
 
 func rate(r registry.Duration) (registry.Duration, error) {
-	if r > registry.Duration(24*time.Hour) {
+	if r > registry.Duration(cursor.MaxRate) {
 		return 0, refuse("/rate", "rate is at most 24h")
 	}
 	return r, nil

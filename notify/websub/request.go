@@ -192,11 +192,10 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	case q.intent.Topic == "" || q.callback == "":
 		return q, bad("hub.topic and hub.callback are needed")
 	}
-	u, err := h.guard.Check(q.callback)
-	if err != nil {
+	var err error
+	if q.host, err = h.guard.Check(q.callback); err != nil {
 		return q, bad("hub.callback cannot be called: " + err.Error())
 	}
-	q.host = strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	var ours bool
 	if q.path, ours = h.hub.path(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
 		return q, &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub"}
