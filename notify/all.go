@@ -9,31 +9,31 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// All answers a caller's request for the changes of all queries that allow lets
-// through, with server-sent events.
+// All answers a request with server-sent events: the changes of all queries that
+// allow admits.
 //
 //	event: change   id: epoch:offset   a change of any query; prev and seq are
 //	                                   the query's
-//	event: alive    id: epoch:offset   {"query","epoch","seq"}: what waited of the
-//	                                   query up to there cancelled out, or the
-//	                                   filter shows nothing of it
+//	event: alive    id: epoch:offset   {"query","epoch","seq"}: the waiting changes
+//	                                   of the query cancelled out, or the filter
+//	                                   selects none of them
 //	event: gap      id: epoch:offset   {"reason","query"?}: changes of the query, or
-//	                                   without it of any, cannot be shown; the
-//	                                   stream goes on after them
+//	                                   of any query without it, cannot be shown;
+//	                                   the stream continues after them
 //	event: complete                    {"reason":"dropped"}
 //
-// Without Last-Event-ID and after the stream begins with the next change. A
-// request may ask for a filter and a rate, see cursor.ParseParams: they hold for
-// every query on its own. What is held back of a query waits in the log, and goes
-// out as one exact net change whose prev is what the reader was last sent of the
-// query. The id then names, after the offset, the queries of which something is
-// held back and from where: epoch:offset~query:seq~…, so that a reader that comes
-// back with it loses nothing and gets nothing twice. A filter of rows (vars, where)
-// leaves out queries that it cannot be applied to.
+// Without Last-Event-ID and after, the stream begins with the next change. A request
+// may set a filter and a rate (see cursor.ParseParams), which apply to each query
+// separately. Withheld changes of a query stay in the log. They are sent as one exact
+// net change whose prev is the last position of the query that the reader received.
+// The id then lists, after the offset, each query with withheld changes and the
+// position from which they are withheld: epoch:offset~query:seq~… A reader that
+// resumes with it misses nothing and receives nothing twice. A filter of rows (vars,
+// where) skips queries that it cannot be applied to.
 //
-// At most cursor.MaxWithheld queries are held back at a time: of more, the one that has
-// waited longest is sent although its filter would have it wait, and what changed
-// within one rate comes in several rounds.
+// Changes of at most cursor.MaxWithheld queries are withheld at a time. Beyond that,
+// the query that has waited longest is sent regardless of its filter, and the changes
+// of one rate period are sent in several rounds.
 func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {
 	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
@@ -76,7 +76,7 @@ type allStream struct {
 	awake  *Follower
 	listed *listed
 	cursor cursor.MultiCursor
-	id     string // that the reader was sent last
+	id     string // the last event id that was sent
 }
 
 func (t *allStream) run() (err error) {
@@ -113,7 +113,7 @@ func (t *allStream) step() error {
 	return t.wait(ev.Until)
 }
 
-// change writes a change. While its reader keeps it waiting it holds none.
+// change writes a change. It holds none while it waits for the reader.
 func (t *allStream) change(ev *cursor.Event) error {
 	doc, err := t.s.openChange(ev.Change, t.cursor.Filter)
 	if ev.Change = nil; err != nil {
@@ -133,14 +133,14 @@ func (t *allStream) change(ev *cursor.Event) error {
 	return nil
 }
 
-// write writes an event that is small.
+// write writes a small event.
 func (t *allStream) write(kind string, fields ...field) error {
 	t.id = t.cursor.EventID()
 	return t.e.event(kind, t.id, frameless(fields...))
 }
 
-// wait waits until there may be an event. After a quiet heartbeat interval it moves
-// the reader past changes that it may not see, by an id without data.
+// wait waits until there may be an event. After a quiet heartbeat interval it sends
+// an id without data, which moves the reader past changes that it may not see.
 func (t *allStream) wait(until time.Time) error {
 	if !waitFor(t.ctx, t.awake.C(), t.s.opts.Timing.Ping, until) {
 		return nil

@@ -17,7 +17,7 @@ type capturesCursor struct {
 	listed  *listed // as others see it, nil before they do
 }
 
-// from places a cursor behind a capture.
+// from places the cursor after a capture.
 func (c *capturesCursor) from(log Captures, p registry.Position) error {
 	end, err := log.EndOf(c.profile, p)
 	if err == nil {
@@ -26,7 +26,7 @@ func (c *capturesCursor) from(log Captures, p registry.Position) error {
 	return err
 }
 
-// newest places a cursor behind all there is.
+// newest places the cursor after the newest end.
 func (c *capturesCursor) newest(log Captures) error {
 	s, err := log.ProfileStatus(c.profile)
 	if err != nil {
@@ -53,12 +53,12 @@ func (c *capturesCursor) newest(log Captures) error {
 	}
 }
 
-// next reads what follows.
+// next reads the ends that follow.
 func (c *capturesCursor) next(log Captures) ([]registry.RoundEnd, error) {
 	return log.Ends(c.profile, c.pos.Epoch, c.end, cursor.PageSize)
 }
 
-// passed moves a cursor behind an end.
+// passed moves the cursor past an end.
 func (c *capturesCursor) passed(e *registry.RoundEnd) {
 	c.end = e.End
 	if e.State == registry.RoundCaptured {
@@ -78,7 +78,7 @@ type captureResult struct {
 	Why  string `json:"tier"`
 }
 
-// captured are the members of a message about a captured round, after its id.
+// captured returns the members of a message about a captured round.
 func captured(e *registry.RoundEnd) []field {
 	results := make([]captureResult, len(e.Intervals))
 	for i := range e.Intervals {
@@ -100,7 +100,8 @@ func causeOrNil(c registry.Cause) any {
 	return c
 }
 
-// expired are those of one that has expired. It moves no position.
+// expired returns the members of a message about an expired round, which moves no
+// position.
 func expired(e *registry.RoundEnd) []field {
 	type missed struct {
 		Query  string `json:"query"`

@@ -13,29 +13,29 @@ import (
 
 // A Format says how changes are written.
 type Format struct {
-	// MaxChange is the size in bytes of added and removed rows from which on a
-	// change is truncated to counts and a link; 0 means never.
+	// MaxChange is the size in bytes of added and removed rows above which a change is
+	// truncated to counts and a link; 0 means never.
 	MaxChange int64
-	// PublicURL is what links begin with, without a slash at the end.
+	// PublicURL is the prefix of links, without a slash at the end.
 	PublicURL string
 	// Filtered marks a change as what a filter left of it: it says "filtered":true
 	// and carries no hash.
 	Filtered bool
 }
 
-// ResultsURL is where the last complete result of a query is found.
+// ResultsURL returns the URL of a query's last complete result.
 func (f Format) ResultsURL(query string) string {
 	return strings.TrimSuffix(f.PublicURL, "/") + "/v1/queries/" + query + "/results"
 }
 
-// TooLarge says whether a change is sent as counts and a link only.
+// TooLarge reports whether a change is sent as counts and a link only.
 func (f Format) TooLarge(d *diff.Delta) bool {
 	return f.MaxChange > 0 && d != nil && cursor.DeltaSize(d) > f.MaxChange
 }
 
 var errNoDelta = errors.New("a change without a delta")
 
-// MarshalChange writes a change as the JSON object that every way out shows:
+// MarshalChange writes a change as the JSON object that all protocols send:
 //
 //	{"query","epoch","prev","seq","offset","time","checked_at","slot","form",
 //	 "baseline"?,"jaccard","hash","previous_hash", …}
@@ -103,7 +103,7 @@ func appendAsk(b []byte, c *registry.Change) []byte {
 	return appendMember(b, "previous", c.Delta.Previous)
 }
 
-// indices are never null: an ordered change says so by having them.
+// indices returns at, or an empty list for nil: an ordered change always has indices.
 func indices(at []int) []int {
 	if at == nil {
 		return []int{}

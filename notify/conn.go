@@ -17,8 +17,8 @@ import (
 )
 
 // A Conn is a WebSocket connection with another protocol than freshet.v1. The same
-// rules apply: limits on what a client sends, on slow reading and on connections, and
-// the close code when the server goes down.
+// limits apply to what a client sends, to slow reading and to connections, and it
+// closes with the same code when the server shuts down.
 type Conn struct {
 	srv  *Server
 	conn *websocket.Conn
@@ -30,13 +30,13 @@ type Conn struct {
 	read    chan struct{} // closed when the reader ended
 }
 
-// Accept upgrades a request and serves the connection in the background. Every
-// frame is handed to take, in order and one at a time; while take has not
-// returned nothing more is read. serve runs beside it until the connection is to
-// end: its context ends when the client is gone, too slow or breaks a rule, when
-// take returns an error and when the server goes down; serve has to return then,
-// with the cause. An error of Close ends the connection with that code, any
-// other without a word. way is what the connection is counted as.
+// Accept upgrades a request and serves the connection in the background. take
+// receives every frame, in order and one at a time; until it returns, nothing more is
+// read. serve runs concurrently until its context ends: when the client is gone, is
+// too slow or breaks a rule, when take returns an error, or when the server shuts
+// down. serve must then return the cause. An error made by Close ends the connection
+// with that code; any other error closes it without a close frame. way is the
+// protocol that the connection is counted under.
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
 	up := s.up
 	up.Subprotocols = nil
@@ -88,7 +88,7 @@ func (c *Conn) run(rejection error, serve func(context.Context, *Conn) error, ta
 	c.srv.opts.Logger.Debug("connection closed", "reason", end)
 }
 
-// receive hands frames to take until something ends that.
+// receive passes frames to take until reading or take fails.
 func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 	lim := c.srv.opts.Limits
 	watchReads(c.conn, c.wire, lim)
@@ -112,12 +112,12 @@ func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 	}
 }
 
-// Write sends one frame; it may be called concurrently. An error means that the
-// connection ends, and that serve learns of it.
+// Write sends one frame. It may be called concurrently. After an error the connection
+// ends, and the context of serve with it.
 func (c *Conn) Write(frame []byte) error { return c.WriteDocument(frame, nil, nil) }
 
-// WriteDocument sends one frame with a large middle, unless doc is nil. Its caller
-// holds nothing large: it may wait for the client.
+// WriteDocument sends one frame with a large middle, unless doc is nil. The caller
+// must not hold large values, because it may wait for the client.
 func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
 	n := len(before) + len(after)
 	if doc != nil {
@@ -146,7 +146,7 @@ func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
 	return err
 }
 
-// Ping asks the client for a sign of life.
+// Ping sends a ping frame.
 func (c *Conn) Ping() error {
 	if c.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.srv.opts.Timing.Write)) != nil {
 		return errGone
@@ -154,13 +154,13 @@ func (c *Conn) Ping() error {
 	return nil
 }
 
-// Lags counts the writes so far that took long: a caller that sees it grow has
-// fallen behind.
+// Lags returns the number of slow writes so far. If it grows, the client has fallen
+// behind.
 func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
 
-// closeGracefully ends a connection: with a close frame, if there is one to send,
-// and then with the time it takes a client to read it. Closing at once could
-// reset the connection and throw away what it has not read yet.
+// closeGracefully sends a close frame, if there is one, and gives the client time to
+// read it before it closes the connection. Closing at once could reset the connection
+// and discard what the client has not read yet.
 func closeGracefully(conn *websocket.Conn, read <-chan struct{}, end error, t Timing) {
 	var c *closing
 	if errors.As(end, &c) {
@@ -178,7 +178,8 @@ func closeGracefully(conn *websocket.Conn, read <-chan struct{}, end error, t Ti
 	<-read
 }
 
-// watchReads bounds frames and silence; alive is to be called before each read.
+// watchReads limits the size of frames and the time without input. Call alive before
+// each read.
 func watchReads(conn *websocket.Conn, w *wire, lim Limits) {
 	conn.SetReadLimit(lim.Message)
 	conn.SetPongHandler(func(string) error {

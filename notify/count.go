@@ -6,14 +6,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A count is what has been done by one way out since the start.
+// A count holds the counters of one protocol since the start.
 type count struct {
 	open            atomic.Int64
 	delivered, slow atomic.Uint64
 }
 
-// counts are those of the ways out that hold connections; the last one is for
-// what is not listed.
+// counts holds the counters of the protocols with connections. The last element is
+// for streams that are not listed.
 type counts [4]count
 
 var live = [...]registry.Way{registry.WebSocket, registry.SSE, registry.SEPA}

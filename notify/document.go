@@ -39,8 +39,8 @@ type documentKey struct {
 	as string
 }
 
-// A content is what a document says, in pieces that each are memory of their own:
-// holding a piece does not hold the rest.
+// A content holds the bytes of a document in separately allocated pieces: holding one
+// does not keep the others in memory.
 type content struct {
 	pieces [][]byte // of chunk bytes, but the last
 	size   int
@@ -48,7 +48,7 @@ type content struct {
 	about  any
 }
 
-// newContent keeps b when it is one piece, else copies of its pieces.
+// newContent keeps b if it is one piece, else copies it in pieces.
 func newContent(b []byte) *content {
 	if len(b) <= chunk {
 		return &content{pieces: [][]byte{b}, size: len(b)}
@@ -58,7 +58,7 @@ func newContent(b []byte) *content {
 	return w.content(nil)
 }
 
-// Pieces collect what is written, in pieces.
+// pieces is a writer that splits what is written into pieces.
 type pieces struct {
 	list [][]byte
 	size int
@@ -91,7 +91,7 @@ func (p *pieces) content(about any) *content {
 
 func weighContent(c *content) int { return c.size }
 
-var errMoved = errors.New("what was being sent is not kept any more")
+var errMoved = errors.New("the content that was being sent is no longer kept")
 
 // content returns what belongs to a key.
 func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
@@ -104,10 +104,10 @@ func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*cont
 	}, weighContent)
 }
 
-// Open returns the document of a key. write writes it and says something about it.
-// It does so again when the document has been let go: the same bytes then, or an
-// error, which ends the transfer. It must not hold on to large things. Few of a
-// class are written at a time.
+// Open returns the document of a key. write writes it and returns a note about it. It
+// is called again if the document was dropped meanwhile; it must then write the same
+// bytes or return an error, which ends the transfer. It must not keep large values.
+// Only a few documents of a class are written at a time.
 func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (*Document, error) {
 	k := documentKey{as: class + " " + shortKey(key)}
 	places := d.class(class)
@@ -127,7 +127,8 @@ func (d *Documents) Open(class, key string, write func(io.Writer) (about any, er
 	return newDocument(c, get), nil
 }
 
-// shortKey keeps keys short: they are not weighed.
+// shortKey returns a key of bounded length, because the cache does not count the size
+// of keys.
 func shortKey(key string) string {
 	if len(key) <= 128 {
 		return key
@@ -155,14 +156,15 @@ func (d *Documents) open(key documentKey, now, again func() ([]byte, error)) (*D
 	return newDocument(c, func() (*content, error) { return d.content(key, again) }), nil
 }
 
-// newDocument makes a document of its content. again gets it once more.
+// newDocument returns a document with its content. again gets the content again after
+// it was dropped.
 func newDocument(c *content, again func() (*content, error)) *Document {
 	doc := &Document{again: again, size: c.size, sum: c.sum, about: c.about}
 	doc.held.Put(c)
 	return doc
 }
 
-// A Document is one sender's. It is used by one goroutine at a time.
+// A Document is one sender's view of shared content. One goroutine uses it at a time.
 type Document struct {
 	again func() (*content, error)
 	size  int
@@ -171,13 +173,13 @@ type Document struct {
 	held  loan.Loan[*content]
 }
 
-// About is what was said about the document when it was written.
+// About returns the note that was returned when the document was written.
 func (d *Document) About() any { return d.about }
 
-// Size is the length in bytes.
+// Size returns the length in bytes.
 func (d *Document) Size() int { return d.size }
 
-// Close ends the use of a document.
+// Close drops the content.
 func (d *Document) Close() { d.held.Drop() }
 
 // WriteTo writes the document in pieces.
@@ -190,7 +192,7 @@ func (d *Document) WriteTo(w io.Writer) (done int64, err error) {
 	return done, err
 }
 
-// each hands the pieces to write, in order.
+// each passes the pieces to write, in order.
 func (d *Document) each(write func([]byte) error) error {
 	last := max(0, (d.size-1)/chunk)
 	for i := 0; i <= last; i++ {

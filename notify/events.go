@@ -32,9 +32,9 @@ func (e *events) open(retry time.Duration) error {
 	return e.retry(retry)
 }
 
-// retry says when to come back after the stream ended. The line belongs to the
-// block of the next event: a block of its own would be an event without data to
-// some readers.
+// retry sets how long the client waits before it reconnects. The line belongs to the
+// block of the next event: a block of its own would be an event without data to some
+// readers.
 func (e *events) retry(after time.Duration) error {
 	return e.write(fmt.Appendf(nil, "retry: %d\n", after.Milliseconds()), nil, nil)
 }
@@ -53,12 +53,11 @@ func (e *events) document(kind, id string, before []byte, doc *Document, after [
 	return e.write(append([]byte(head+"data: "), before...), doc, append(after, "\n\n"...))
 }
 
-// comment keeps the stream alive. It is a line of the next event's block, as that
-// of retry is.
+// comment keeps the stream alive. Like retry, it is a line of the next block.
 func (e *events) comment() error { return e.write([]byte(":\n"), nil, nil) }
 
-// write sends head, doc and tail. Its caller holds nothing large: it may
-// wait for the reader.
+// write sends head, doc and tail. The caller must not hold large values, because
+// write may wait for the reader.
 func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	start := time.Now()
 	err := e.pieces(head)

@@ -5,12 +5,12 @@ import (
 	"errors"
 )
 
-// errFrames says that a client sends more frames than its rate allows.
+// errFrames reports that a client sends more frames than its rate allows.
 var errFrames = errors.New("too many frames")
 
-// Frames finds the frames of RFC 6455 in what a client sends. It counts those that
-// cost the client next to nothing and make no message: control frames, and
-// continuations without much in them. The library does not show either.
+// frames finds the frames of RFC 6455 in what a client sends. It counts frames that
+// cost the client almost nothing and carry no message: control frames and nearly
+// empty continuations. The library shows neither.
 type frames struct {
 	header [14]byte
 	have   int    // bytes of header
@@ -20,7 +20,7 @@ type frames struct {
 // littleContinuation is the payload in bytes below which a continuation counts.
 const littleContinuation = 126
 
-// count says how many of the frames that begin in b count.
+// count returns how many such frames begin in b.
 func (f *frames) count(b []byte) (n int) {
 	for len(b) > 0 {
 		if f.skip > 0 {
@@ -43,7 +43,7 @@ func (f *frames) count(b []byte) (n int) {
 	return n
 }
 
-// need is the length of the header, by its first two bytes.
+// need returns the length of the header according to its first two bytes.
 func (f *frames) need() int {
 	n := 2
 	switch f.header[1] & 0x7f {

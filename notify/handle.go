@@ -10,13 +10,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// handle does what one message of the client asks for.
+// handle handles one message of the client.
 func (s *session) handle(in *inbound) error {
 	var fatal *closing
 	var closed *websocket.CloseError
 	switch {
 	case errors.As(in.err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
-		return &closing{closed.Code, ""} // the client's own words back
+		return &closing{closed.Code, ""} // echo the client's code
 	case errors.As(in.err, &fatal) || errors.Is(in.err, errGone):
 		return in.err
 	}
@@ -77,7 +77,8 @@ func (s *session) init(in *inbound) error {
 		field{"ping", registry.Duration(o.Timing.Ping)}))
 }
 
-// resolve finds what a subscription wants to follow, and returns how to let go.
+// resolve finds or registers the query that a subscription follows. The returned
+// function releases it.
 func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func(), error) {
 	reg := s.opts.Registrar
 	if t.ref != "" {
@@ -107,7 +108,8 @@ func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func
 	return q, release, nil
 }
 
-// subscribe opens a subscription: first the wake-ups, then the log.
+// subscribe opens a subscription. It joins the topic before it reads the log, so that
+// no commit is missed.
 func (s *session) subscribe(r request) error {
 	if !validID.MatchString(r.ID) {
 		return badParams("id must match [A-Za-z0-9._-]{1,64}")

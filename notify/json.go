@@ -13,8 +13,8 @@ type field struct {
 	value any
 }
 
-// frame puts a message together. Fields are written in the order given, those
-// whose value is nil or the empty string are left out.
+// frame encodes a message. It writes the fields in the given order and omits those
+// whose value is nil or an empty string.
 func frame(kind string, fields ...field) []byte {
 	b := append(make([]byte, 0, 128), `{"type":`...)
 	b = appendJSON(b, kind)
@@ -55,8 +55,8 @@ func appendField(b []byte, f field) []byte {
 	return appendJSON(b, f.value)
 }
 
-// appendJSON writes v. Everything handed to it is a string, a number that is
-// finite, a time within RFC 3339, raw JSON or made of these: it cannot fail.
+// appendJSON writes v. It cannot fail: v is a string, a finite number, a time within
+// RFC 3339, raw JSON, or made of these.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case json.RawMessage:

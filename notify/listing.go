@@ -27,7 +27,7 @@ type listing struct {
 	added uint64
 }
 
-// A listed subscription is written by its way out and read by anyone.
+// A listed subscription is updated by its protocol and read by any goroutine.
 type listed struct {
 	about  registry.Subscription
 	count  *count
@@ -39,11 +39,11 @@ type listed struct {
 	sends uint64
 	last  time.Time // when it was sent something last; zero: never
 
-	// Both ask the way out and do not wait: end it, look again.
+	// Neither waits: end closes the subscription, wake makes its protocol look again.
 	end, wake func()
 }
 
-// add gives x an id, greater than all before.
+// add adds x with an id greater than all earlier ones.
 func (l *listing) add(x *listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *listing) remove(x *listed) {
 	}
 }
 
-// after returns those after an id, at most limit.
+// after returns at most limit subscriptions that follow an id.
 func (l *listing) after(id string, limit int) (list []*listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *listing) after(id string, limit int) (list []*listed) {
 	return list
 }
 
-// find returns one; it wraps registry.ErrNotFound.
+// find returns a subscription by its id. The error wraps registry.ErrNotFound.
 func (l *listing) find(id string) (*listed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *listing) find(id string) (*listed, error) {
 	return nil, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
 }
 
-// delivered counts a change or a snapshot that was written at a moment.
+// delivered records the time of a written change or snapshot.
 func (x *listed) delivered(at time.Time) {
 	x.mu.Lock()
 	x.sends++
@@ -101,7 +101,7 @@ func (x *listed) delivered(at time.Time) {
 	x.count.delivered.Add(1)
 }
 
-// moved notes where the subscription is.
+// moved records the position of the subscription.
 func (x *listed) moved(p registry.Position) {
 	x.mu.Lock()
 	x.at = p

@@ -10,17 +10,17 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A login is the client of a connection with its token.
+// A login identifies the client of a connection.
 type login struct {
 	from   string // the client's address
 	token  string // of init, else of the upgrade request
-	client string // what the client says that it is
+	client string // the program's name, as the client gives it
 	ready  bool   // init was accepted
 	caller registry.Caller
 	expiry time.Time // of the token, zero: never
 }
 
-// check asks the gate for the caller of the token. Its error closes the connection.
+// check authenticates the token. Its error closes the connection.
 func (l *login) check(s *Server) error {
 	caller, err := s.opts.Gate.Authenticate(l.from, l.token)
 	switch {
@@ -38,10 +38,10 @@ func (l *login) check(s *Server) error {
 	return nil
 }
 
-// expired reports whether the token's time is over.
+// expired reports whether the token has expired.
 func (l *login) expired(now time.Time) bool { return !l.expiry.IsZero() && !now.Before(l.expiry) }
 
-// shortened keeps what is shown of a client's own words short.
+// shortened returns at most 64 bytes of a client's description of itself.
 func shortened(text string) string {
 	const most = 64
 	if len(text) <= most {

@@ -9,8 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// list enters a subscription at position p among those that can be seen,
-// unless about names no way out.
+// list adds a subscription at position p to the listing, unless about has no Way.
 func (s *Server) list(about registry.Subscription, p registry.Position, end, wake func()) *listed {
 	about.CreatedAt = time.Now().UTC()
 	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, wake: wake}
@@ -21,8 +20,8 @@ func (s *Server) list(about registry.Subscription, p registry.Position, end, wak
 	return x
 }
 
-// Subscriptions lists what connected clients follow now, by WebSocket, SSE and
-// SEPA: those after an id, in the order of ids, at most limit.
+// Subscriptions lists what connected clients follow by WebSocket, SSE and SEPA: at
+// most limit subscriptions after an id, in id order.
 func (s *Server) Subscriptions(after string, limit int) []registry.Subscription {
 	var list []registry.Subscription
 	for _, x := range s.listing.after(after, limit) {
@@ -31,8 +30,8 @@ func (s *Server) Subscriptions(after string, limit int) []registry.Subscription 
 	return list
 }
 
-// AllSubscriptions goes through the subscriptions of connections as they are when it
-// begins. Followers that come or go meanwhile do not wait for it.
+// AllSubscriptions iterates over the subscriptions of connections that exist when it
+// begins. Clients that connect or disconnect meanwhile do not wait for it.
 func (s *Server) AllSubscriptions(yield func(registry.Subscription) bool) {
 	for _, x := range s.listing.after("", math.MaxInt) {
 		if !yield(x.show()) {
@@ -41,7 +40,8 @@ func (s *Server) AllSubscriptions(yield func(registry.Subscription) bool) {
 	}
 }
 
-// Subscription returns one of them; it wraps registry.ErrNotFound.
+// Subscription returns a subscription of a connection. The error wraps
+// registry.ErrNotFound.
 func (s *Server) Subscription(id string) (registry.Subscription, error) {
 	x, err := s.listing.find(id)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Server) Subscription(id string) (registry.Subscription, error) {
 	return x.show(), nil
 }
 
-// Drop ends one of them: its client is sent complete with the reason dropped,
-// one of SEPA an error and unsubscribed. It may come back.
+// Drop ends a subscription of a connection. Its client receives complete with the
+// reason dropped or, over SEPA, an error and unsubscribed. It may subscribe again.
 func (s *Server) Drop(id string) error {
 	x, err := s.listing.find(id)
 	if err != nil {
@@ -61,9 +61,9 @@ func (s *Server) Drop(id string) error {
 	return nil
 }
 
-// SetPaused pauses one of them, or lets it go on. Its connection stays,
-// and what changes meanwhile waits in the log; when the log is trimmed beyond
-// its position, that is a gap like any other.
+// SetPaused pauses or resumes a subscription. The connection stays open, and changes
+// wait in the log. If the log is trimmed past the position meanwhile, the client gets
+// a gap.
 func (s *Server) SetPaused(id string, on bool) (registry.Subscription, error) {
 	x, err := s.listing.find(id)
 	if err != nil {
@@ -76,10 +76,10 @@ func (s *Server) SetPaused(id string, on bool) (registry.Subscription, error) {
 	return x.show(), nil
 }
 
-// Program is what a request says that its program is, shortened.
+// Program returns the User-Agent of a request, shortened.
 func Program(r *http.Request) string { return shortened(strings.ToValidUTF8(r.UserAgent(), "")) }
 
-// A WayStats counts what one way out does.
+// A WayStats holds the counters of one protocol.
 type WayStats struct {
 	Way         registry.Way
 	Connections int64  // open now

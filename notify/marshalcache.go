@@ -8,9 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// changeContent is a change as it is put on the wire, so that a thousand followers
-// of a query marshal each of its changes once: the members of its JSON object,
-// without the braces.
+// changeContent returns the members of a change's JSON object, without the braces.
+// They are encoded once for all followers of a query.
 func (s *Server) changeContent(c *registry.Change, filter *cursor.Filter) (*content, error) {
 	return s.documents.content(keyOfChange(c, filter), func() ([]byte, error) {
 		return appendChange(nil, c, s.format(filter)), nil
@@ -25,8 +24,8 @@ func keyOfChange(c *registry.Change, filter *cursor.Filter) documentKey {
 	return key
 }
 
-// changeDocument is the content of a change as a document. It keeps no rows: when
-// they are needed again they are read from the log.
+// changeDocument returns the content of a change as a document. It keeps no rows: if
+// they are needed again, they are read from the log.
 func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body *content) *Document {
 	key := keyOfChange(c, filter)
 	return newDocument(body, func() (*content, error) {
@@ -40,7 +39,7 @@ func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body 
 	})
 }
 
-// rereadChange reads what a step says from the log.
+// rereadChange reads the net change between two positions from the log.
 func (s *Server) rereadChange(at changeKey, filter *cursor.Filter) (registry.Change, error) {
 	from := registry.Position{Epoch: at.epoch, Seq: at.prev}
 	c, _, err := cursor.Sum(context.Background(), &s.reader, at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
@@ -53,8 +52,8 @@ func (s *Server) rereadChange(at changeKey, filter *cursor.Filter) (registry.Cha
 	return c, nil
 }
 
-// OpenEvent opens the content of a change or a snapshot in words of another way out,
-// whose name is as. What write gives depends on the content alone.
+// OpenEvent opens a change or a snapshot in the encoding of another protocol, whose
+// name is as. What write returns must depend on the content only.
 func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*StreamContent) []byte) (*Document, error) {
 	filter, at := ev.filter, ev.At
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(filter)}
@@ -82,8 +81,8 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 	})
 }
 
-// table is a result at a position, or what a filter leaves of it. It is errMoved
-// when there is another one by now and that one is not kept.
+// table returns a result at a position, or what a filter leaves of it. The error is
+// errMoved if the query has another result by now and the old one is not kept.
 func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
 	return s.tables.get(key, func() (*tableRows, error) {
@@ -110,7 +109,7 @@ func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Documen
 	return s.changeDocument(c, filter, body), nil
 }
 
-// format says how changes are written that a filter has left.
+// format returns how changes are written that a filter has left.
 func (s *Server) format(filter *cursor.Filter) Format {
 	return Format{MaxChange: s.opts.Limits.Change, PublicURL: s.opts.PublicURL, Filtered: !filter.All()}
 }

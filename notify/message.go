@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Close codes of freshet.v1. After 40xx a client comes back and resumes; after
-// 44xx it has to change something first.
+// Close codes of freshet.v1. After 40xx a client should reconnect and resume; after
+// 44xx it must change something first.
 const (
 	CloseSlow         = 4001
 	CloseExpired      = 4002
@@ -40,7 +40,7 @@ const (
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// A request is any message of a client; Type says which fields count.
+// A request is any message of a client. Type says which fields apply.
 type request struct {
 	Type    string             `json:"type"`
 	ID      string             `json:"id"`
@@ -62,7 +62,7 @@ type resume struct {
 	Seq   *uint64 `json:"seq"`
 }
 
-// A target is what a subscription wants to follow, by reference or by text.
+// A target is the query that a subscription follows, by reference or by text.
 type target struct {
 	ref string
 	text
@@ -95,9 +95,9 @@ func badParams(format string, args ...any) error {
 	return &refusal{code: CodeBadParams, message: fmt.Sprintf(format, args...)}
 }
 
-// parseRequest reads one frame. What is no JSON object with a type is a
-// *closing; a known type with wrong fields is a *refusal, and the request then
-// still carries the id, if that could be read.
+// parseRequest decodes one frame. The error is a *closing if the frame is not a JSON
+// object with a type, and a *refusal if a field has the wrong type; the request then
+// has the id if it could be read.
 func parseRequest(frame []byte) (request, error) {
 	var kind struct {
 		Type *string `json:"type"`
@@ -136,7 +136,8 @@ func (r *request) target() (target, error) {
 	return t, nil
 }
 
-// position is where the client wants to resume; ok is false when it does not.
+// position returns the position to resume from. ok is false if the client does not
+// resume.
 func (r *request) position() (p registry.Position, ok bool, err error) {
 	if r.Resume == nil {
 		return p, false, nil

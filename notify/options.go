@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Options are what a Server is made of. Log, Waker, Registrar and Gate are
-// needed; Head too, for the store-wide stream.
+// Options holds the dependencies and settings of a Server. Log, Waker, Registrar and
+// Gate are required, and Head for the stream of all changes.
 type Options struct {
 	Log       Log
 	Waker     *Waker
@@ -19,8 +19,8 @@ type Options struct {
 	Gate      Gate
 	// Head is the offset of the newest change of all.
 	Head func() (registry.Offset, error)
-	// Due predicts when a query of an endpoint runs next, zero if that
-	// cannot be predicted; nil: it never can.
+	// Due predicts when a query of an endpoint runs next, zero if that cannot be
+	// predicted. nil: it never can.
 	Due func(endpoint, query string) (time.Time, error)
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
@@ -36,7 +36,7 @@ type Options struct {
 	Logger         *slog.Logger
 }
 
-// Limits bound what one client can take. Zero fields get the default.
+// Limits bounds what one client can use. Zero fields get the default.
 type Limits struct {
 	Connections   int     // of all clients together, SSE included; 0 = no limit
 	OneAddress    int     // connections of one address except loopback; 0 = no limit
@@ -50,7 +50,7 @@ type Limits struct {
 	Burst         int     // default 2000
 }
 
-// Timing says how long things may take. Zero fields get the default.
+// Timing holds intervals and time limits. Zero fields get the default.
 type Timing struct {
 	Init  time.Duration // until init, default 10 s
 	Ping  time.Duration // between pings and between signs of life, default 25 s
@@ -84,7 +84,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Bearer is the token of a request's Authorization header, "" when it has none.
+// Bearer returns the token of a request's Authorization header, "" if there is none.
 func Bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {

@@ -30,7 +30,7 @@ var endOfMessage = []byte("}")
 // flushAt is the number of collected bytes at which frames are written.
 const flushAt = 32 << 10
 
-// write adds a message, and writes when enough has been collected.
+// write adds a message, and flushes when enough is collected.
 func (o *output) write(b []byte) error {
 	if o.doc != nil {
 		if err := o.flush(); err != nil {
@@ -41,7 +41,7 @@ func (o *output) write(b []byte) error {
 	return o.flushFull()
 }
 
-// add puts a message of n bytes together from its parts.
+// add adds a message of n bytes, given in parts.
 func (o *output) add(n int, parts ...[]byte) {
 	b := appendHeader(o.bytes(), websocket.TextMessage, n)
 	for _, p := range parts {
@@ -80,7 +80,7 @@ func appendHeader(b []byte, kind byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 127), uint64(n))
 }
 
-// full reports whether what was collected is to be written before more is added.
+// full reports whether the collected output must be written before more is added.
 func (o *output) full() bool {
 	return o.frames != nil && (o.doc != nil || len(*o.frames) >= flushAt)
 }
@@ -92,8 +92,8 @@ func (o *output) flushFull() error {
 	return o.flush()
 }
 
-// flush writes what was collected. Its caller holds nothing large: it may wait for
-// the client.
+// flush writes what was collected. The caller must not hold large values, because
+// flush may wait for the client.
 func (o *output) flush() error {
 	if o.frames != nil {
 		err := o.wire.send(*o.frames, o.doc, endOfMessage, o.wait)
@@ -108,7 +108,7 @@ func (o *output) flush() error {
 	return nil
 }
 
-// drop forgets what was collected.
+// drop discards what was collected.
 func (o *output) drop() {
 	o.doc = nil
 	if o.frames == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// subscribeProfile opens a subscription to a profile's captures. It shares with
-// subscriptions to queries all that is not about results: ids, windows, wake-ups, the
-// listing and the end.
+// subscribeProfile opens a subscription to a profile's captures. Subscriptions to
+// queries and to profiles share everything that is not about results: ids, windows,
+// wake-ups, the listing and the end.
 func (s *session) subscribeProfile(r request) error {
 	var ref string
 	if json.Unmarshal(r.Profile, &ref) != nil || ref == "" {
@@ -58,7 +58,7 @@ func (sub *subscription) beginCaptures(from registry.Position, given bool) error
 	return sub.followed(true, "")
 }
 
-// restartCaptures begins after all that there is.
+// restartCaptures starts again after the newest capture.
 func (sub *subscription) restartCaptures(reason string) error {
 	sub.captures.pos, sub.captures.end = registry.Position{}, 0
 	if err := sub.captures.newest(sub.session.srv.opts.Captures); err != nil {
@@ -75,8 +75,8 @@ func (sub *subscription) followed(resumed bool, reason string) error {
 		field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }
 
-// deliverCaptures sends a page of what follows, for as long as its reader keeps
-// up. Captures are never folded: each is about its own results.
+// deliverCaptures sends a page of the following ends while the client keeps up.
+// Captures are never folded, because each is about its own results.
 func (sub *subscription) deliverCaptures() error {
 	page, err := sub.captures.next(sub.session.srv.opts.Captures)
 	if err != nil || len(page) == 0 {

@@ -24,8 +24,8 @@ type inputHandler interface {
 	close()
 }
 
-// An inbound is a request, perhaps with what is wrong with it, or why there are no
-// more.
+// An inbound is a message of the client with its error, or the error that ended
+// reading.
 type inbound struct {
 	request
 	err error

@@ -53,7 +53,7 @@ func (r *results) current(query string) (registry.Status, *diff.Result, error) {
 	return st, res, err
 }
 
-// have is a query's status, and the result of that moment if it is in use.
+// have returns a query's status, and the result at that moment if it is in use.
 func (r *results) have(query string) (registry.Status, *diff.Result, error) {
 	st, _, err := r.log.Current(query, false)
 	if err != nil {

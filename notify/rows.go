@@ -45,7 +45,7 @@ func (t *tableRows) row(i int) []byte {
 	return t.res.Row(i)
 }
 
-// size is about the length in bytes of some of the rows.
+// size returns the approximate length in bytes of a range of rows.
 func (t *tableRows) size(from, to int) (n int) {
 	for i := from; i < to; i++ {
 		n += len(t.row(i)) + 1
@@ -53,7 +53,7 @@ func (t *tableRows) size(from, to int) (n int) {
 	return n
 }
 
-// split says where the part ends that begins at from, with at least one row.
+// split returns the end of the part that begins at from. A part has at least one row.
 func (t *tableRows) split(from, size int) (to int, last bool) {
 	n := 0
 	for to = from; to < t.len(); to++ {

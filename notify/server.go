@@ -20,7 +20,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Subprotocol is the one that Server speaks.
+// Subprotocol is the WebSocket subprotocol of Server.
 const Subprotocol = "freshet.v1"
 
 // A Server pushes changes to WebSocket and SSE clients. As an http.Handler it
@@ -97,8 +97,8 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Current is Log's. Callers that ask for the same result share one copy of it while
-// any of them uses it: many slow readers of a large one take the memory of one.
+// Current implements Log. Callers that ask for the same result share one copy while
+// any of them uses it, so many slow readers of a large result need the memory of one.
 func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	if !withResult {
 		return s.opts.Log.Current(query, false)
@@ -106,8 +106,8 @@ func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.
 	return s.results.current(query)
 }
 
-// After is Log's. Callers that ask for the same share one copy, which must not be
-// written to.
+// After implements Log. Callers that ask for the same page share one copy, which must
+// not be modified.
 func (s *Server) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	st, _, err := s.opts.Log.Current(query, false)
 	if err != nil || p.Epoch != st.Position.Epoch || p.Seq >= st.Position.Seq {
@@ -118,7 +118,7 @@ func (s *Server) After(query string, p registry.Position, limit int) ([]registry
 	}, pageWeight)
 }
 
-// Documents are the bodies of what the server sends, for other ways out.
+// Documents returns the bodies of what the server sends, for other protocols.
 func (s *Server) Documents() *Documents { return s.documents }
 
 // Stats counts what a server does.
@@ -182,11 +182,11 @@ func (s *Server) closeTracked() {
 	}
 }
 
-// originRefused names the setting: every browser developer meets it first.
+// originRefused names the setting, because browser developers meet this error first.
 const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
 
-// originAllowed reports whether a page may connect: one of our own, one of the
-// list, or a client that is no page.
+// originAllowed reports whether a request's origin may connect: the server's own, one
+// of Options.Origins, or none, as of programs that are not browsers.
 func (s *Server) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -202,9 +202,9 @@ func (s *Server) originAllowed(r *http.Request) bool {
 		slices.ContainsFunc(s.opts.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) })
 }
 
-// Shutdown closes all connections with 4004, so that clients come back to
-// the next server and resume. It returns when they are gone; when ctx ends
-// before, the rest is cut and ctx's error returned. New clients get 503.
+// Shutdown closes all connections with 4004, so that clients reconnect to the next
+// server and resume. It returns when they are gone. If ctx ends before that, it cuts
+// the remaining connections and returns the error of ctx. New clients get 503.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Do(s.beginDrain)
 	gone := make(chan struct{})
@@ -223,7 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// beginDrain lets no client in any more and has all sessions end.
+// beginDrain refuses new clients and ends all sessions.
 func (s *Server) beginDrain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,8 +253,8 @@ func (s *Server) Rechecked() <-chan struct{} {
 	return s.recheck
 }
 
-// sharePage reads a page once for all cursors that go the same step. No one may
-// write to it.
+// sharePage reads a page once for all cursors that take the same step. The page must
+// not be modified.
 func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change, error)) ([]registry.Change, error) {
 	return s.pages.get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
 }
@@ -267,8 +267,8 @@ func pageWeight(page []registry.Change) int {
 	return n
 }
 
-// foldPlaces are for readers for whom more than a page of the log is added up.
-// Each keeps a processor busy for as long as that takes: one processor stays free.
+// foldPlaces limits how many readers add up more than a page of the log at a time.
+// Each keeps a processor busy; one processor stays free.
 func foldPlaces() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 // longFold waits for a place, or for the end of ctx.
@@ -281,7 +281,7 @@ func (s *Server) longFold(ctx context.Context) (leave func()) {
 	}
 }
 
-// unavailable hides an inner error from the client and keeps it in the log.
+// unavailable logs an internal error and returns a refusal without its details.
 func (s *Server) unavailable(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -290,7 +290,7 @@ func (s *Server) unavailable(doing string, err error) error {
 	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
 
-// admit counts a client in; ok is false once the server goes down.
+// admit counts a new client. ok is false once the server is shutting down.
 func (s *Server) admit(r *http.Request) (p admission, ok bool) {
 	p.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	if s.opts.Limits.OneAddress <= 0 || local(p.from) {

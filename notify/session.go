@@ -42,7 +42,7 @@ type session struct {
 	nextBeat time.Time // the next heartbeat
 }
 
-// What there may be to do for a session.
+// Work that may be due for a session.
 const (
 	dueMail  uint32 = 1 << iota // in the mailbox
 	dueQueue                    // in the queue of subscriptions
@@ -83,8 +83,8 @@ func (s *session) serve(rejection *closing, gone func()) {
 	go s.in.wait()
 }
 
-// close ends a connection that is over: once the client has closed it or had its
-// time to.
+// close releases a connection that is over, once the client has closed it or its time
+// to do so has passed.
 func (s *session) close() {
 	io.Copy(io.Discard, s.in.wire)
 	s.in.conn.Close()
@@ -107,7 +107,7 @@ func (s *session) take(in *inbound) bool {
 	return !over
 }
 
-// schedule has a session look at something, soon. It does not wait.
+// schedule marks something as due and queues the session. It does not wait.
 func (s *session) schedule(due uint32) {
 	s.due.Or(due)
 	s.reschedule()
@@ -119,21 +119,22 @@ func (s *session) drain() { s.schedule(dueDrain) }
 // recheck makes the session check its token.
 func (s *session) recheck() { s.schedule(dueToken) }
 
-// reschedule puts the session into the worker pool's queue if something is due.
-// Who had the session while something became due calls it after unlocking.
+// reschedule queues the session if something is due. Whatever held the session's lock
+// calls it after unlocking.
 func (s *session) reschedule() {
 	if s.due.Load() != 0 && s.queued.CompareAndSwap(false, true) {
 		s.srv.workers.push(s)
 	}
 }
 
-// notify has a session look at a subscription, soon.
+// notify records that a subscription may have something to send, and queues the
+// session.
 func (s *session) notify(sub *subscription) {
 	s.mail.wake(sub)
 	s.schedule(dueMail)
 }
 
-// enqueue puts a subscription in turn to be looked at.
+// enqueue gives a subscription a turn.
 func (s *session) enqueue(sub *subscription) {
 	s.subs.enqueue(sub)
 	s.due.Or(dueQueue)
@@ -158,8 +159,8 @@ func (s *session) work() (handedOff bool) {
 	return handedOff
 }
 
-// handOff says that the session is going to wait for its client. The worker pool
-// then goes on without this goroutine.
+// handOff is called before the session waits for its client. The worker pool then
+// continues without this goroutine.
 func (s *session) handOff() {
 	if s.worker {
 		s.worker = false
@@ -167,8 +168,8 @@ func (s *session) handOff() {
 	}
 }
 
-// runDue does what is due, the server's needs first, then a share of what there is
-// to deliver.
+// runDue handles what is due: the server's requests first, then a share of the
+// deliveries.
 func (s *session) runDue(due uint32) error {
 	if due&dueDrain != 0 {
 		return &closing{CloseDraining, "server is going down"}
@@ -211,7 +212,7 @@ func (s *session) deliver() error {
 	return nil
 }
 
-// endTurn writes what was said, or ends the connection.
+// endTurn writes the collected messages, or ends the connection after an error.
 func (s *session) endTurn(err error) {
 	err = s.report(err)
 	if err == nil {
@@ -226,8 +227,8 @@ func (s *session) endTurn(err error) {
 	}
 }
 
-// report makes a message to the client of a refusal; other errors end the
-// connection.
+// report sends a refusal to the client as a message. It returns any other error,
+// which ends the connection.
 func (s *session) report(err error) error {
 	var r *refusal
 	if err == nil || !errors.As(err, &r) {
@@ -240,9 +241,9 @@ func (s *session) report(err error) error {
 	return s.out.write(frame("error", fields...))
 }
 
-// finish ends the connection: with a close frame, if there is one to send, and
-// then with the time it takes a client to read it. Closing at once could reset
-// the connection and throw away what it has not read yet.
+// finish ends the connection with a close frame, if there is one to send. The client
+// then has time to read it: closing at once could reset the connection and discard
+// what the client has not read yet.
 func (s *session) finish(end error) {
 	s.over = true
 	s.cancel()
@@ -319,7 +320,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// rejection is why a connection is closed as soon as it is open, if it is.
+// rejection returns why a connection is closed as soon as it is open, nil if it may
+// stay.
 func (s *Server) rejection(r *http.Request, conn *websocket.Conn, at admission) *closing {
 	switch {
 	case !s.originAllowed(r):

@@ -10,28 +10,26 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Changes answers a caller's request for one query's changes with server-sent
-// events.
-// Whether the caller may read the query is for the caller of Changes to check;
-// a deadline of the request's context (a token's end, say) ends the stream.
+// Changes answers a caller's request for one query's changes with server-sent events.
+// The caller of Changes must check that the client may read the query. A deadline of
+// the request's context, such as the expiry of a token, ends the stream.
 //
-//	event: snapshot   id: epoch:seq   the present result; first, unless the
-//	                                  request says where to go on
-//	event: change     id: epoch:seq   a change (see MarshalChange), folded for a
-//	                                  reader that lags: prev is then less than
-//	                                  seq-1
+//	event: snapshot   id: epoch:seq   the current result; first, unless the
+//	                                  request resumes
+//	event: change     id: epoch:seq   a change (see MarshalChange); several are
+//	                                  folded for a reader that lags, and prev is
+//	                                  then less than seq-1
 //	event: alive      id: epoch:seq   the changes up to here cancelled out
 //	event: gap                        {"reason"}: the log does not continue from
 //	                                  there; a snapshot follows
 //	event: complete                   {"reason"}: the query ended (released), or
 //	                                  an operator ended the stream (dropped)
 //
-// A request says where to go on by Last-Event-ID or, failing that, by after, both
-// in the form epoch:seq. It may wish for a filter and a rate, see cursor.ParseParams: what
-// comes then is what the filter leaves, says "filtered":true and has no hash; a
-// net change above Limits.Change gives way to a snapshot. Without, results and
-// changes above Limits.Change come truncated, with a link. Comments keep the
-// stream alive.
+// A request names the position to resume from in Last-Event-ID or else in the
+// parameter after, in the form epoch:seq. It may set a filter and a rate, see
+// cursor.ParseParams. Filtered events have "filtered":true and no hash, and a
+// snapshot replaces a net change above Limits.Change. Results and single changes
+// above Limits.Change are truncated and carry a link. Comments keep the stream alive.
 func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, query registry.Query) {
 	p, given, ok := eventPosition(w, r)
 	if !ok {
@@ -62,13 +60,13 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	})
 }
 
-// eventsOf is how an event stream is listed.
+// eventsOf returns the listing entry of an event stream.
 func eventsOf(r *http.Request, caller string) registry.Subscription {
 	return registry.Subscription{Way: registry.SSE, Caller: caller, Client: Program(r),
 		Remote: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])}
 }
 
-// lastEventID is where a request says to go on, "" if it does not.
+// lastEventID returns the event id to resume from, "" for none.
 func lastEventID(r *http.Request) string {
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		return text
@@ -141,7 +139,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	s.opts.Logger.Debug("event stream closed", "reason", err)
 }
 
-// errEnded says that a stream is over and its reader knows.
+// errEnded reports that a stream has ended and its reader was informed.
 var errEnded = errors.New("stream ended")
 
 // complete writes the last event of a stream, with the reason why it ends.
@@ -197,8 +195,8 @@ func (s *Server) writeEvent(e *events, query string, filter *cursor.Filter, ev *
 	return e.comment()
 }
 
-// snapshotEvent is a result as an event: its head, and its rows unless they are too
-// many.
+// snapshotEvent returns a result as an event: its head, and its rows unless there are
+// too many.
 func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEvent) (head []byte, doc *Document, err error) {
 	st, at, res := &ev.Status, ev.At, ev.Result
 	rows, err := s.table(query, at, filter)

@@ -9,18 +9,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ProfileCaptures answers a request for a profile's captures with server-sent
-// events. Whether the caller may read it is for the caller to check.
+// ProfileCaptures answers a request for a profile's captures with server-sent events.
+// The caller must check that the client may read the profile.
 //
 //	event: captured   id: epoch:seq   every item of a round was executed in time
 //	event: expired                    a round was missed, and why
-//	event: gap        id: epoch:seq   {"reason"}: the log does not continue from
-//	                                  where the request said; it goes on after here
+//	event: gap        id: epoch:seq   {"reason"}: the log does not continue from the
+//	                                  requested position; the stream continues here
 //	event: complete                   {"reason"}: the profile ended
 //
-// A request says where to go on by Last-Event-ID or, failing that, by after;
-// without them the stream begins with what comes next. After a reconnection
-// expiries since the named capture are sent again, with the same round.
+// A request names the position to resume from in Last-Event-ID or else in the
+// parameter after. Without either, the stream starts with the next event. After a
+// reconnection, expiries since the named capture are sent again with the same round.
 func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile) {
 	at, given, ok := eventPosition(w, r)
 	if !ok {

@@ -11,41 +11,42 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// StreamOptions say how a stream of one query's changes is to be.
+// StreamOptions are the settings of a stream of one query's changes.
 type StreamOptions struct {
-	After  *registry.Position // where to go on; nil: the present result comes first
+	After  *registry.Position // position to resume from; nil: begin with the current result
 	Filter *cursor.Filter
 	Rate   time.Duration // the least time between two messages; what waits is folded
-	// Lagging reports whether the consumer has fallen behind since the last call:
-	// what waits is then folded. nil: it never does.
+	// Lagging reports whether the consumer has fallen behind since the last call;
+	// waiting changes are then folded. nil: it never has.
 	Lagging func() bool
-	// Limited lets a net change above Limits.Change give way to a snapshot.
-	// Without it everything is sent as a change, whatever its size.
+	// Limited replaces a net change above Limits.Change by a snapshot. Without it every
+	// net change is sent, whatever its size.
 	Limited bool
-	// As is how the stream is listed among the subscriptions: way out, caller and
-	// name are enough. Without a way out it is not listed.
+	// As is the stream's entry in the list of subscriptions. Way, Caller and Name are
+	// enough. Without Way the stream is not listed.
 	As registry.Subscription
 }
 
-// A StreamEvent is one thing to send to a consumer. At is its position then.
+// A StreamEvent is one event for a consumer. At is the consumer's position after it.
 type StreamEvent struct {
 	Kind      StreamKind
 	At        registry.Position
 	CheckedAt time.Time // of StreamChange and StreamMoved
-	Filtered  bool      // what is shown is not all
+	Filtered  bool      // a filter applies
 	Reason    string    // of StreamGap
 	Status    registry.Status
 	*StreamContent
 }
 
-// A StreamContent is what may be large in an event.
+// A StreamContent holds the parts of an event that may be large.
 type StreamContent struct {
 	Change *registry.Change // of StreamChange; follows the At of the event before
 	Result *diff.Result     // of StreamSnapshot, nil while there is none yet
 	filter *cursor.Filter
 }
 
-// Rows are what the filter leaves of a snapshot, with their head.
+// Rows returns the part of a snapshot that the filter selects: its variables and
+// rows.
 func (c *StreamContent) Rows() (vars []string, rows diff.Rows) {
 	t := tableOf(c.filter, c.Result)
 	rows = make(diff.Rows, 0, t.len())
@@ -57,8 +58,8 @@ func (c *StreamContent) Rows() (vars []string, rows diff.Rows) {
 	return t.vars, rows
 }
 
-// Release lets go of the content. A consumer calls it before it waits: what it
-// needs for longer it opens as a document.
+// Release drops the content. A consumer calls it before it waits, and opens what it
+// still needs as a document.
 func (c *StreamContent) Release() { *c = StreamContent{} }
 
 // StreamKind is the kind of a StreamEvent.
@@ -72,11 +73,10 @@ const (
 	StreamIdle  // nothing for the length of a heartbeat
 )
 
-// Stream follows one query for one consumer: what was missed and what is yet to
-// come are one sequence. The consumer's pace is the stream's. While it keeps the
-// stream waiting, the stream holds nothing but its cursor.
-// The sequence ends with ctx, or with an error: the log's, registry.ErrNotFound
-// (wrapped) when no one holds the query any more, ErrDropped.
+// Stream follows one query for one consumer. Missed and new changes are one sequence.
+// The consumer sets the pace: while it blocks the stream, the stream holds only its
+// cursor. The sequence ends with ctx or with an error: that of the log, one that
+// wraps registry.ErrNotFound when the query has no holder any more, or ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
 		awake := s.opts.Waker.Follow(query) // before the first read, so that no commit slips between
@@ -101,10 +101,10 @@ func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter
 	}
 }
 
-// errStopped says that the consumer has enough.
+// errStopped reports that the consumer ended the iteration.
 var errStopped = errors.New("the consumer stopped")
 
-// A stream brings the events of a cursor to a consumer that blocks.
+// A stream passes the events of a cursor to a blocking consumer.
 type stream struct {
 	s      *Server
 	ctx    context.Context
@@ -128,7 +128,7 @@ func (t *stream) run() (err error) {
 	return err
 }
 
-// step brings the next event, or waits until there may be one.
+// step emits the next event, or waits until there may be one.
 func (t *stream) step() error {
 	st, _, err := t.s.opts.Log.Current(t.cursor.Query, false)
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *stream) step() error {
 	return t.wait(ev.Until)
 }
 
-// replace brings the present result, after a gap if the log has one.
+// replace emits the current result, after a gap if the log does not continue.
 func (t *stream) replace(gap string) error {
 	if gap != "" {
 		if err := t.emit(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
@@ -174,7 +174,7 @@ func (t *stream) replace(gap string) error {
 	return t.send(e)
 }
 
-// send brings a message that counts.
+// send emits an event that counts as a message.
 func (t *stream) send(e StreamEvent) error {
 	t.s.sent.Add(1)
 	if err := t.emit(e); err != nil {
@@ -202,8 +202,8 @@ func (t *stream) emit(e StreamEvent) error {
 	return nil
 }
 
-// wait waits until there may be an event. After a quiet heartbeat interval it sends
-// a sign of life.
+// wait waits until there may be an event. After a quiet heartbeat interval it emits
+// an event without content.
 func (t *stream) wait(until time.Time) error {
 	if !waitFor(t.ctx, t.awake.C(), time.Until(t.last.Add(t.s.opts.Timing.Ping)), until) {
 		return nil

@@ -36,7 +36,7 @@ type subscription struct {
 
 	acking  bool
 	unacked []uint64 // positions sent, at most the window
-	listed  *listed  // as others see it
+	listed  *listed  // its entry in the listing
 }
 
 func newSubscription(r request, rules *cursor.Rules) (*subscription, *registry.Position, error) {
@@ -60,7 +60,7 @@ func newSubscription(r request, rules *cursor.Rules) (*subscription, *registry.P
 	return sub, &p, nil
 }
 
-// list enters a subscription among those that can be seen.
+// list adds the subscription to the listing.
 func (sub *subscription) list(filter json.RawMessage) {
 	s := sub.session
 	about := registry.Subscription{Way: registry.WebSocket, Caller: s.login.caller.Name, Name: sub.id, Client: s.login.client, Remote: s.login.from,
@@ -77,13 +77,13 @@ func (sub *subscription) setAwake(on bool) (was bool) {
 	return was
 }
 
-// drop asks for the end of a subscription.
+// drop requests the end of the subscription.
 func (sub *subscription) drop() {
 	sub.session.mail.drop(sub)
 	sub.session.schedule(dueMail)
 }
 
-// at is the position that the client has.
+// at returns the position that the client has.
 func (sub *subscription) at() registry.Position {
 	if sub.captures != nil {
 		return sub.captures.pos
@@ -91,20 +91,19 @@ func (sub *subscription) at() registry.Position {
 	return sub.cursor.At()
 }
 
-// jump notes that the client has everything up to p.
+// jump records that the client has everything up to p.
 func (sub *subscription) jump(p registry.Position) {
 	sub.cursor.Jump(p)
 	sub.moved()
 }
 
-// moved shows where the client is.
+// moved updates the listed position.
 func (sub *subscription) moved() {
 	sub.listed.moved(sub.at())
 	sub.lastSent = time.Now()
 }
 
-// sent notes a message that counts: for the rate, and for a client which
-// acknowledges.
+// sent records a message that counts towards the rate and the window.
 func (sub *subscription) sent() {
 	sub.moved()
 	srv := sub.session.srv
@@ -117,7 +116,7 @@ func (sub *subscription) sent() {
 	}
 }
 
-// ack frees the window. What waited for a full one goes out as one change.
+// ack frees a part of the window. Changes that waited for it are sent as one.
 func (sub *subscription) ack(seq uint64) {
 	if sub.full() {
 		sub.cursor.Hold()
@@ -137,8 +136,8 @@ func (sub *subscription) full() bool {
 	return sub.acking && len(sub.unacked) >= sub.session.srv.opts.Limits.Window
 }
 
-// begin sends what a subscription starts with: nothing but the position where the
-// log continues from there, else the result.
+// begin sends the first messages of a subscription: only its position if the log
+// continues from there, else also the result.
 func (sub *subscription) begin(from *registry.Position) error {
 	if from == nil {
 		return sub.restart("")
@@ -156,7 +155,7 @@ func (sub *subscription) begin(from *registry.Position) error {
 	return sub.subscribed(true, "")
 }
 
-// restart begins again with the present result.
+// restart starts again with the current result.
 func (sub *subscription) restart(reason string) error {
 	st, res, err := sub.session.srv.results.current(sub.follows)
 	if err != nil {
@@ -178,8 +177,8 @@ func (sub *subscription) subscribed(resumed bool, reason string) error {
 		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }
 
-// turn gives a subscription its turn: what its cursor has, or one part of its
-// result. more says that more parts follow.
+// turn sends the waiting events of the cursor, or one part of a result. more reports
+// whether further parts follow.
 func (sub *subscription) turn() (more bool, err error) {
 	switch {
 	case sub.listed.paused.Load():
@@ -197,7 +196,7 @@ func (sub *subscription) turn() (more bool, err error) {
 	return sub.transfer != nil, sub.failed(err)
 }
 
-// failed decides what follows from the error of a delivery, nil if there is none.
+// failed handles the error of a delivery. err may be nil.
 func (sub *subscription) failed(err error) error {
 	var gap *registry.GapError
 	if errors.As(err, &gap) && sub.captures != nil {
@@ -220,7 +219,7 @@ func (sub *subscription) failed(err error) error {
 	return err
 }
 
-// begun ends a subscription that could not begin.
+// begun removes a subscription that failed to start.
 func (sub *subscription) begun(err error, ended string) error {
 	var gone *closing
 	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
@@ -233,7 +232,7 @@ func (sub *subscription) begun(err error, ended string) error {
 	return sub.session.srv.unavailable("start a subscription", err)
 }
 
-// end says that nothing more will come and ends the subscription.
+// end sends complete and removes the subscription.
 func (sub *subscription) end(reason string) error {
 	if sub.over {
 		return nil // it has ended meanwhile
@@ -242,8 +241,8 @@ func (sub *subscription) end(reason string) error {
 	return sub.session.out.write(frame("complete", field{"id", sub.id}, field{"reason", reason}))
 }
 
-// deliver sends what the cursor has, for as long as the client keeps up and until
-// enough has been said: what is written meanwhile holds no page.
+// deliver sends the waiting events while the client keeps up and until enough output
+// is collected. It releases the cursor's page before the output is written.
 func (sub *subscription) deliver() error {
 	s := sub.session
 	st, err := sub.member.topic.current()
@@ -305,8 +304,8 @@ func (sub *subscription) change(c *registry.Change) error {
 	return nil
 }
 
-// snapshot sends the current result. If the log does not continue where the client is,
-// the subscription begins again with the reason.
+// snapshot sends the current result. If the log does not continue from the client's
+// position, the subscription starts again with the reason.
 func (sub *subscription) snapshot(lost string) error {
 	if lost != "" {
 		return sub.restart(lost)
@@ -322,8 +321,8 @@ func (sub *subscription) snapshot(lost string) error {
 }
 
 // state reports a transition between live and stale, the only states that a follower
-// needs and that clients of the first version know. reason distinguishes stale,
-// failing and idle. A query that fails before its first result is stale, too.
+// needs and that older clients know. reason distinguishes stale, failing and idle. A
+// query that fails before its first result is stale as well.
 func (sub *subscription) state(st *registry.Status) error {
 	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
 	if stale == sub.stale || st.State == registry.Paused {

@@ -82,7 +82,7 @@ func (t *topicTable) leave(m *membership) {
 	}
 }
 
-// wake runs within Waker.Wake and leaves the rest to the worker pool.
+// wake is called by Waker.Wake and leaves the work to the worker pool.
 func (t *topic) wake() {
 	if t.queued.CompareAndSwap(false, true) {
 		t.table.workers.push(t)
@@ -101,8 +101,8 @@ func (t *topic) work() bool {
 	return false
 }
 
-// current is the query's status after the last wake-up or later. It is shared:
-// no one may write to it.
+// current returns the query's status at the last wake-up or later. It is shared and
+// must not be modified.
 func (t *topic) current() (*registry.Status, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +118,8 @@ func (t *topic) current() (*registry.Status, error) {
 }
 
 // due predicts when the query runs next, once for all followers that get the same
-// status; zero if that cannot be predicted. It does not hold the lock during the
-// prediction, which may take as long as a slot takes to begin.
+// status. It returns zero if that cannot be predicted. It does not hold the lock
+// during the prediction, which may take as long as the start of a slot.
 func (t *topic) due(endpoint string) time.Time {
 	if t.table.due == nil {
 		return time.Time{}

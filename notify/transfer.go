@@ -10,29 +10,28 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A transfer is a result on its way to a client: one snapshot message, or parts
-// that each are a complete document of some of the rows, in order; the last one
-// says so. Between two parts it holds a place in the result only.
+// A transfer sends a result to a client, as one snapshot message or as parts in
+// order. Each part is a complete document of some of the rows, and the last one is
+// marked. Between two parts a transfer holds only its place in the result.
 type transfer struct {
 	status registry.Status
 	part   int // the next one
 	from   int // its first row
 }
 
-// smallPart is the size in bytes up to which each session writes the rows of a part
-// for itself. Larger ones are shared, so that a client that does not read holds none.
+// smallPart is the size in bytes up to which each session encodes the rows of a part
+// itself. Larger parts are shared, so that a client that does not read holds none.
 const smallPart = 4 << 10
 
-// transferResult begins with a result. What does not fit into one message follows
-// in the turns of the subscription.
+// transferResult starts to send a result. Parts that do not fit into one message
+// follow in later turns.
 func (sub *subscription) transferResult(st *registry.Status) error {
 	sub.transfer = &transfer{status: *st, part: 1}
 	return sub.nextPart()
 }
 
-// nextPart sends the next part of a result. A result that is not kept any more
-// because another came begins again, with the present one: a client takes part 1
-// for a new beginning.
+// nextPart sends the next part of a result. If a newer result has replaced it, the
+// transfer starts again with that one: clients treat part 1 as a new start.
 func (sub *subscription) nextPart() error {
 	s, t := sub.session, sub.transfer
 	at := t.status.Position
@@ -85,7 +84,7 @@ func (sub *subscription) addPart(rows *tableRows, to int, last bool) error {
 	return nil
 }
 
-// head is what comes before the rows of a part.
+// head returns the members before the rows of a part.
 func (t *transfer) head(sub *subscription, res *diff.Result, last bool) []byte {
 	b := appendField([]byte(`{"type":"snapshot"`), field{"id", sub.id})
 	b = appendMember(b, "epoch", t.status.Position.Epoch)

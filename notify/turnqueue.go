@@ -29,7 +29,7 @@ func (q *turnQueue) leave(sub *subscription) {
 	q.release(sub)
 }
 
-// release ends a subscription's wake-ups and its registration.
+// release ends a subscription's wake-ups and its hold on the query.
 func (q *turnQueue) release(sub *subscription) {
 	q.srv.topics.leave(sub.member)
 	q.srv.subscriptions.Add(-1)
@@ -54,7 +54,7 @@ func (q *turnQueue) enqueue(sub *subscription) {
 	}
 }
 
-// next is the subscription whose turn it is.
+// next removes and returns the subscription whose turn it is.
 func (q *turnQueue) next() *subscription {
 	sub := q.queue[0]
 	q.queue = slices.Delete(q.queue, 0, 1)
@@ -70,7 +70,7 @@ func (q *turnQueue) hold(sub *subscription, until time.Time) {
 	q.holds[sub] = until
 }
 
-// earliest is the first end of a hold, limit if none is earlier.
+// earliest returns the first end of a hold, or limit if none is earlier.
 func (q *turnQueue) earliest(limit time.Time) time.Time {
 	for _, until := range q.holds {
 		if until.Before(limit) {

@@ -17,15 +17,14 @@ import (
 	"github.com/freshet/freshet/notify/loan"
 )
 
-// readBuffer is the size of the buffer that a connection keeps for reading;
-// larger frames are read past it. The library takes none of 256 bytes or less.
+// readBuffer is the size of a connection's read buffer. Larger frames are read past
+// it. The library accepts none of 256 bytes or less.
 const readBuffer = 288
 
-// A wire is a client's connection whose writes are watched. What the kernel
-// takes at once costs one system call and no timer. When nothing can be written
-// for the timeout, the reader is too slow: the wire says so and gives it as long
-// again to take the rest of the frame, so that a close code can follow and be
-// read.
+// A wire is a client's connection with bounded writes. Data that the kernel accepts
+// at once costs one system call and no timer. If nothing can be written for the
+// timeout, the reader is too slow: the wire calls onSlow and allows the same time
+// again for the rest of the frame, so that a close code can follow and be read.
 type wire struct {
 	net.Conn
 	in      *bufio.Reader // what has been read and not been used yet
@@ -34,7 +33,7 @@ type wire struct {
 	slow    atomic.Bool   // a write was blocked for the timeout
 	blocked atomic.Bool   // a write took long enough to fall behind; cleared when changes are folded
 	closeBy atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
-	lags    atomic.Uint64 // how often that was
+	lags    atomic.Uint64 // number of slow writes
 
 	frames  frames        // of the client; used by its reader
 	limiter *rate.Limiter // of them, nil: not counted
@@ -43,7 +42,7 @@ type wire struct {
 	at attempt    // guarded by mu
 }
 
-// lag is the time of one write from which its reader counts as lagging.
+// lag is the duration of a write above which its reader counts as lagging.
 const lag = loan.Lag
 
 // A waiter hands off before its goroutine waits for a client.
@@ -60,8 +59,8 @@ func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 	return w
 }
 
-// Read reads what the client sends. It is errFrames once there are too many small
-// frames; what comes after that can be read, to be thrown away.
+// Read reads from the client. The error is errFrames once there are too many small
+// frames; later input can be read to be discarded.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if small := w.frames.count(p[:n]); small > 0 && w.limiter != nil && !w.limiter.AllowN(time.Now(), small) {
@@ -78,8 +77,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes all of p, of doc and of tail, and nothing comes between their bytes.
-// Before it waits it calls first, unless that is nil.
+// send writes p, doc and tail without other data in between. Before it waits, it
+// calls first.handOff unless first is nil.
 func (w *wire) send(p []byte, doc *Document, tail []byte, first waiter) error {
 	if !w.mu.TryLock() {
 		if first != nil {
@@ -145,8 +144,8 @@ func (w *wire) await() error {
 	return err
 }
 
-// skipPongs takes the answers to pings, which are nearly all that an idle client
-// sends. It returns true when there is more.
+// skipPongs discards answers to pings, which are nearly all input of an idle client.
+// It returns true if there is other input.
 func (w *wire) skipPongs() (bool, error) {
 	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
 	for w.in.Buffered() > 0 {
@@ -165,8 +164,7 @@ func (w *wire) skipPongs() (bool, error) {
 	return false, nil
 }
 
-// alive gives the client as long again to send something, but not after a close
-// frame: whatever it sends then buys it no time.
+// alive extends the read deadline. After a close frame the deadline stays as it is.
 func (w *wire) alive() {
 	w.SetReadDeadline(time.Now().Add(w.timing.Read))
 	if end := w.closeBy.Load(); end != 0 {
@@ -174,14 +172,14 @@ func (w *wire) alive() {
 	}
 }
 
-// startClosing gives the client the time it takes to read and answer a close frame.
+// startClosing limits the time in which the client may read and answer a close frame.
 func (w *wire) startClosing() {
 	end := time.Now().Add(w.timing.Close)
 	w.closeBy.Store(end.UnixNano())
 	w.SetReadDeadline(end)
 }
 
-// SetWriteDeadline does nothing: the wire has its own idea of time.
+// SetWriteDeadline does nothing, because the wire sets its own write deadlines.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline sets the read deadline only, for the same reason.
@@ -204,8 +202,8 @@ func (a *attempt) init(raw syscall.RawConn) {
 	}
 }
 
-// write writes as much of p as there is room for. The error is the connection's
-// end, never that there is no room.
+// write writes as much of p as the kernel accepts at once. The error reports the end
+// of the connection, never a full buffer.
 func (a *attempt) write(p []byte) (int, error) {
 	if a.raw == nil || len(p) == 0 {
 		return 0, nil

@@ -20,7 +20,7 @@ type workerPool struct {
 // A task is a piece of work. It returns true when it handed its goroutine off.
 type task interface{ work() (handedOff bool) }
 
-// push has tasks run. After close it does nothing.
+// push queues tasks. After close it does nothing.
 func (p *workerPool) push(tasks ...task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *workerPool) push(tasks ...task) {
 	p.start(len(tasks))
 }
 
-// start starts goroutines for so many more tasks.
+// start starts goroutines for additional tasks, up to the limit.
 func (p *workerPool) start(tasks int) {
 	for ; p.active < p.limit && tasks > 0; tasks-- {
 		p.active++
@@ -72,7 +72,7 @@ func (p *workerPool) next() task {
 	return t
 }
 
-// handOff takes the calling goroutine out of those that work on the queue.
+// handOff removes the calling goroutine from those that work on the queue.
 func (p *workerPool) handOff() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *workerPool) handOff() {
 	}
 }
 
-// close waits until what has been pushed is done; nothing is accepted any more.
+// close refuses further tasks and waits until the queued ones are done.
 func (p *workerPool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -4,7 +4,7 @@ package notify
 
 import "syscall"
 
-// writeNow writes what there is room for to a socket that does not block.
+// writeNow writes what a non-blocking socket accepts at once.
 func writeNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(fd), p)

@@ -1,7 +1,6 @@
-// Package client follows a query of a Freshet server over its WebSocket. It is
-// the reference for what a client has to do: how to keep a result up to date
-// from deltas, when to drop one, and how to come back after a cut without
-// missing or repeating anything.
+// Package client follows a query of a Freshet server over its WebSocket. It is the
+// reference for clients: how to update a result with deltas, when to drop it, and how
+// to reconnect without missing or repeating a change.
 //
 //	err := client.Follow(ctx, client.Options{Server: "http://127.0.0.1:8080", Query: "departures"},
 //		func(e client.Event) error {
@@ -28,19 +27,19 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// Options say what to follow and where. Server and either Query or SPARQL are
-// needed.
+// Options says what to follow and where. Server and either Query or SPARQL are
+// required.
 type Options struct {
 	Server string // http(s):// or ws(s):// address, with or without /v1/live
 	Token  string
 	Query  string // id or name of a registered query
-	// Endpoint and SPARQL register a query and follow it; needs the role app. An
+	// Endpoint and SPARQL register a query and follow it, which needs the role app. An
 	// empty Endpoint is the server's default.
 	Endpoint, SPARQL string
-	// From is where an earlier Follow stopped; nil begins with the present result.
+	// From is where an earlier Follow stopped; nil begins with the current result.
 	From *State
-	// Ack acknowledges every message, so that the server never has more than a
-	// window of them under way.
+	// Ack acknowledges every message, so that at most a window of messages is
+	// unacknowledged.
 	Ack  bool
 	Rate time.Duration // at most one message in this time; 0: as they come
 	// MinBackoff and MaxBackoff bound the pause between attempts to connect;
@@ -81,7 +80,7 @@ type Event struct {
 	Raw       json.RawMessage // the message itself; the last part of a snapshot
 }
 
-// A State is all that has to be kept to go on later, even in another process.
+// A State is everything that must be kept to resume later, even in another process.
 type State struct {
 	Query    string    `json:"query"` // id
 	Epoch    string    `json:"epoch"`
@@ -91,23 +90,23 @@ type State struct {
 	Document []byte    `json:"document,omitempty"` // canonical bytes of the result
 }
 
-// Position is the state's place in the form that URLs use.
+// Position returns the position in the form that URLs use.
 func (s State) Position() string { return fmt.Sprintf("%s:%d", s.Epoch, s.Seq) }
 
-// A RefusedError is a server's answer that trying again would not change.
+// A RefusedError is a refusal of the server that is not worth retrying.
 type RefusedError struct{ Code, Message string }
 
 func (e *RefusedError) Error() string { return e.Code + ": " + e.Message }
 
-// ErrCompleted says that nothing more will come: the query has no holders
-// any more, or an operator ended the subscription at the server.
+// ErrCompleted reports that the subscription ended: the query has no holder any more,
+// or an operator ended the subscription.
 var ErrCompleted = errors.New("the subscription ended")
 
-// Follow calls fn for everything that happens until ctx ends, fn returns an
-// error, the query ends (ErrCompleted), or the server refuses for good: a
-// *RefusedError, or a *websocket.CloseError with a code of 44xx. Lost connections
-// are made again and resumed. fn is called by one goroutine at a time; while it
-// runs nothing is read, which the server takes for a slow reader.
+// Follow calls fn for every event until ctx ends, fn returns an error, the query ends
+// (ErrCompleted), or the server refuses permanently: a *RefusedError, or a
+// *websocket.CloseError with a code of 44xx. It reconnects and resumes after lost
+// connections. fn is called by one goroutine at a time. While it runs, nothing is
+// read, so the server treats a slow fn as a slow reader.
 func Follow(ctx context.Context, o Options, fn func(Event) error) error {
 	f, err := newFollower(o, fn)
 	if err != nil {
@@ -139,13 +138,13 @@ func Follow(ctx context.Context, o Options, fn func(Event) error) error {
 	}
 }
 
-// A handlerError is what fn returned.
+// A handlerError is an error that fn returned.
 type handlerError struct{ err error }
 
 func (e *handlerError) Error() string { return e.err.Error() }
 func (e *handlerError) Unwrap() error { return e.err }
 
-// final says whether trying again is of no use.
+// final reports whether a retry cannot succeed.
 func final(err error) bool {
 	var mine *handlerError
 	var refused *RefusedError
@@ -180,7 +179,7 @@ func newFollower(o Options, fn func(Event) error) (*follower, error) {
 	return f, err
 }
 
-// liveURL is the WebSocket address of a server.
+// liveURL returns the WebSocket address of a server.
 func liveURL(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {

@@ -19,12 +19,12 @@ type follower struct {
 	address string
 	fn      func(Event) error
 
-	// What is kept between connections.
+	// State that is kept between connections.
 	state  State // without Document, which Result holds
 	result *diff.Result
 	known  bool // state is a position to resume from
 
-	// What belongs to one connection.
+	// State of one connection.
 	conn       *websocket.Conn
 	progressed bool   // the server answered a subscribe
 	id         string // of the present subscription; messages to others are stale
@@ -120,7 +120,8 @@ func (f *follower) connect(ctx context.Context) error {
 	}
 }
 
-// lost prefers the close code that came in to the write error it caused.
+// lost returns the close code that was received, if there is one, in place of the
+// write error that it caused.
 func (f *follower) lost(err error) error {
 	f.conn.SetReadDeadline(time.Now().Add(time.Second))
 	for {
@@ -169,19 +170,19 @@ func (f *follower) handle(m *message) error {
 	return nil // something newer than this client
 }
 
-// ending says in words why a subscription ended.
+// ending describes why a subscription ended.
 func ending(reason string) string {
 	switch reason {
 	case "released":
 		return "no holder has the query any more"
 	case "dropped":
-		return "somebody dropped it at the server"
+		return "an operator ended it at the server"
 	}
 	return reason
 }
 
-// subscribe begins where we are. A new id each time lets us tell the messages
-// of the old subscription from those of the new one.
+// subscribe resumes from the current position. A new id each time separates the
+// messages of the old subscription from those of the new one.
 func (f *follower) subscribe() error {
 	f.subs++
 	f.id, f.parts = "s"+strconv.Itoa(f.subs), nil
@@ -198,7 +199,7 @@ func (f *follower) subscribe() error {
 	return f.send(m)
 }
 
-// again gives up the present subscription for a new one from where we are.
+// again replaces the current subscription by a new one from the current position.
 func (f *follower) again() error {
 	if err := f.send(map[string]any{"type": "unsubscribe", "id": f.id}); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (f *follower) subscribed(m *message) error {
 	return f.emit(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
 }
 
-// snapshot puts the parts together and replaces what there was.
+// snapshot collects the parts of a result and replaces the old one.
 func (f *follower) snapshot(m *message) error {
 	if m.Part <= 1 {
 		f.parts = nil // what was cut, or replaced on its way, comes again from its beginning
@@ -235,7 +236,7 @@ func (f *follower) snapshot(m *message) error {
 	return f.moved(Event{Kind: Snapshot, Time: m.Time, CheckedAt: m.CheckedAt, Raw: m.raw}, m)
 }
 
-// assemble makes one result of the parts of a snapshot: a baseline to nothing.
+// assemble builds a result from the parts of a snapshot.
 func assemble(parts []message) (*diff.Result, error) {
 	m := parts[0]
 	d := &diff.Delta{Form: m.Form, Ordered: m.Ordered, Baseline: true, NewHash: m.Hash}
@@ -264,8 +265,8 @@ func assemble(parts []message) (*diff.Result, error) {
 	return d.Apply(nil)
 }
 
-// delta is rule 1: apply what continues from here, drop what is known, and ask
-// again from here for everything else.
+// delta implements rule 1: apply a change that continues from here, drop a known one,
+// and subscribe again from here after any other.
 func (f *follower) delta(m *message) error {
 	if f.known && m.Epoch == f.state.Epoch && m.Seq <= f.state.Seq {
 		return nil
@@ -302,7 +303,7 @@ func (f *follower) move(m *message, r *diff.Result) {
 	f.state.Form, f.state.Ordered = r.Form(), r.Ordered()
 }
 
-// moved reports a new position, and acknowledges it once it was taken.
+// moved reports a new position, and acknowledges it after fn has returned.
 func (f *follower) moved(e Event, m *message) error {
 	if err := f.emit(e); err != nil || !f.opts.Ack {
 		return err
@@ -310,7 +311,7 @@ func (f *follower) moved(e Event, m *message) error {
 	return f.send(map[string]any{"type": "ack", "id": f.id, "seq": m.Seq})
 }
 
-// alive may move on past changes that cancelled out.
+// alive may move past changes that cancelled out.
 func (f *follower) alive(m *message) error {
 	if f.known && (m.Epoch != f.state.Epoch || m.Seq < f.state.Seq) {
 		return f.again()

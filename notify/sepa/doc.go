@@ -1,7 +1,7 @@
-// Package sepa speaks the wire format of SPARQL 1.1 Subscribe over a WebSocket,
-// so that clients written for a SEPA follow queries here. A subscription is the
-// same cursor over the change log as everywhere else; the format knows no
-// positions, so a client that comes back begins with the whole result.
+// Package sepa implements the wire format of SPARQL 1.1 Subscribe over a WebSocket,
+// so that clients of a SEPA broker can follow queries. Subscriptions use the same
+// cursors as all other protocols. The format has no positions, so a client that
+// reconnects starts with the whole result.
 //
 //	→ {"subscribe":{"sparql","alias"?,"authorization"?,"default-graph-uri"?,"named-graph-uri"?}}
 //	← {"notification":{"spuid","alias"?,"sequence":0,"addedResults","removedResults"}}
@@ -9,27 +9,26 @@
 //	← {"unsubscribed":{"spuid"}}
 //	← {"error","status_code","error_description","alias"?}
 //
-// The first notification has sequence 0 and the whole result as addedResults;
-// before the first result there is none, and the baseline becomes the first.
-// Each one after it has the next number and one change, or several folded into
-// their exact sum for a client that lags.
+// The first notification has sequence 0 and the whole result as addedResults. If
+// there is no result yet, the baseline becomes the first notification. Each later one
+// has the next number and one change, or the exact sum of several for a client that
+// lags.
 //
-// Results are bags: a row that occurs twice is listed twice, a variable without
-// a value is absent, and removedResults takes away as many copies as it lists.
-// Blank node labels are canonical. A result has no order here: an ordered
-// query's mere reorder is no notification. ASK is {"head":{},"boolean":…}: the
-// old answer is removed, the new one added. A graph's triples are bindings of
-// subject, predicate and object.
+// Results are bags: a row that occurs twice is listed twice, a variable without a
+// value is absent, and removedResults removes as many copies as it lists. Labels of
+// blank nodes are canonical. Results have no order, so a change that only reorders
+// rows is not notified. An ASK result is {"head":{},"boolean":…}: the old answer is
+// removed and the new one added. The triples of a graph are bindings of subject,
+// predicate and object.
 //
-// When the log does not continue where a client is (it was trimmed, or the
-// query's history began again), what the client has can no longer be made to go
-// away row by row: it gets an error with status_code 410 and "unsubscribed", and
-// subscribes again. The same happens, with other codes, when the query ends
-// (404), when a token does (401), and with the error "dropped" (410) when
-// an operator ends the subscription at the server.
+// If the log does not continue from the client's position, because it was trimmed or
+// the query has a new epoch, the client cannot be updated row by row. It receives an
+// error with status_code 410 and "unsubscribed", and subscribes again. The same
+// happens, with other codes, when the query is deleted (404), when a token expires
+// (401), and when an operator ends the subscription ("dropped", 410).
 //
-// A connection on which nothing is subscribed to for 30 s is closed with 4408.
+// A connection without a subscription for 30 s is closed with 4408.
 //
-// The endpoint is the default one. Filter and rate are parameters of the
-// connection's URL and hold for all its subscriptions, see cursor.ParseParams.
+// Queries run at the default endpoint. Filter and rate are parameters of the
+// connection's URL and apply to all its subscriptions, see cursor.ParseParams.
 package sepa

@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A request is a client's message: one of the two.
+// A request is a client's message. Exactly one of the two fields is set.
 type request struct {
 	Subscribe   *subscribe   `json:"subscribe"`
 	Unsubscribe *unsubscribe `json:"unsubscribe"`
@@ -52,7 +52,7 @@ func (g *graphs) UnmarshalJSON(b []byte) error {
 
 var errGraphs = errors.New("default-graph-uri and named-graph-uri are an IRI or an array of IRIs")
 
-// describeJSONError says in the words of JSON what is wrong with a message.
+// describeJSONError describes what is wrong with a message in terms of JSON.
 func describeJSONError(err error) string {
 	var typ *json.UnmarshalTypeError
 	switch {
@@ -64,7 +64,7 @@ func describeJSONError(err error) string {
 	return "it is not valid JSON"
 }
 
-// withArticle is a kind of JSON values, as its decoder calls it, with its article.
+// withArticle returns the decoder's name for a kind of JSON value with its article.
 func withArticle(value string) string {
 	value, _, _ = strings.Cut(value, " ") // of a number it says which
 	switch value {
@@ -76,11 +76,11 @@ func withArticle(value string) string {
 	return "a " + value
 }
 
-// maxAlias bounds what is echoed in every message, in bytes.
+// maxAlias is the maximum length of an alias in bytes. Every message repeats it.
 const maxAlias = 1024
 
-// parse reads one message. The request carries the alias also when the rest
-// cannot be read, so that the client learns whose error it is.
+// parse decodes one message. If it is malformed, the request carries the alias where
+// it could be read, so that the client can relate the error.
 func parse(frame []byte) (request, error) {
 	var r request
 	if err := json.Unmarshal(frame, &r); err != nil {
@@ -98,7 +98,7 @@ func parse(frame []byte) (request, error) {
 	return r, nil
 }
 
-// aliasOf looks for an alias in what is otherwise not understood.
+// aliasOf returns the alias of a malformed message, "" if there is none.
 func aliasOf(frame []byte) string {
 	var loose struct{ Subscribe, Unsubscribe struct{ Alias any } }
 	_ = json.Unmarshal(frame, &loose) // what could be read is enough
@@ -110,7 +110,7 @@ func aliasOf(frame []byte) string {
 	return ""
 }
 
-// A refusal is an error as the client gets it.
+// A refusal is an error message to the client.
 type refusal struct {
 	status            int
 	code, description string
@@ -120,8 +120,8 @@ func (r *refusal) Error() string { return r.code + ": " + r.description }
 
 func refuse(status int, code, description string) error { return &refusal{status, code, description} }
 
-// asRefusal finds the words for an error; ok is false when they belong into the
-// log only.
+// asRefusal returns the error message for an error. ok is false for internal errors,
+// which belong into the log only.
 func (s *Server) asRefusal(err error) (r *refusal, ok bool) {
 	if errors.As(err, &r) {
 		return r, true
@@ -149,7 +149,7 @@ func (s *Server) asRefusal(err error) (r *refusal, ok bool) {
 	return &refusal{http.StatusServiceUnavailable, "unavailable", "not now; try again later"}, false
 }
 
-// message gives the refusal as it is sent.
+// message encodes the refusal.
 func (r *refusal) message(alias string) []byte {
 	return marshal(struct {
 		Error       string `json:"error"`
@@ -165,7 +165,7 @@ type notification struct {
 	Sequence uint64
 }
 
-// head is everything before the results.
+// head returns everything before the results.
 func (n notification) head() []byte {
 	b := []byte(`{"notification":{"spuid":`)
 	b = append(b, marshal(n.SPUID)...)
@@ -175,10 +175,10 @@ func (n notification) head() []byte {
 	return append(append(append(b, `,"sequence":`...), marshal(n.Sequence)...), ',')
 }
 
-// endOfNotification closes it after its results.
+// endOfNotification ends the object after its results.
 var endOfNotification = []byte("}}")
 
-// notificationBody are the results of a notification.
+// notificationBody encodes the results of a notification.
 func notificationBody(added, removed []byte) []byte {
 	b := append([]byte(`"addedResults":`), added...)
 	return append(append(b, `,"removedResults":`...), removed...)
@@ -243,7 +243,7 @@ func boolean(v bool) []byte {
 	return []byte(`{"head":{},"boolean":false}`)
 }
 
-// emptyResults is the removedResults of a first notification.
+// emptyResults returns the removedResults of a first notification.
 func emptyResults(form diff.Form, vars []string) []byte {
 	if form == diff.Ask {
 		return []byte(`{"head":{},"results":{"bindings":[]}}`)
@@ -251,8 +251,8 @@ func emptyResults(form diff.Form, vars []string) []byte {
 	return results(form, vars, nil)
 }
 
-// changeBody writes a change as the results of a notification, nil when it changes
-// nothing that the format can say, as a mere reorder.
+// changeBody encodes a change as the body of a notification. It returns nil if the
+// format cannot express the change, such as a mere reorder.
 func changeBody(d *diff.Delta) []byte {
 	if d.Form == diff.Ask {
 		switch {
@@ -276,7 +276,7 @@ func changeBody(d *diff.Delta) []byte {
 	return notificationBody(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
 }
 
-// withoutMoves takes out the rows that both bags have.
+// withoutMoves removes the rows that both bags have.
 func withoutMoves(added, removed diff.Rows) (diff.Rows, diff.Rows) {
 	count := make(map[string]int, len(added))
 	for _, r := range added {

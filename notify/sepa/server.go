@@ -19,8 +19,8 @@ import (
 
 // A Registrar registers what clients subscribe to.
 type Registrar interface {
-	// FollowGraphs registers a query for a live subscription, as
-	// notify.Registrar.Follow does, over a dataset of its own choice.
+	// FollowGraphs registers a query for a live subscription, as notify.Registrar.Follow
+	// does, with a dataset that the client chooses.
 	FollowGraphs(ctx context.Context, caller registry.Caller, reg registry.Registration) (registry.Query, func(), error)
 }
 
@@ -36,7 +36,7 @@ type Server struct {
 	Idle      time.Duration           // of a connection without a subscription, after which it ends; default 30 s
 }
 
-// ServeHTTP takes a client's connection over.
+// ServeHTTP upgrades a client's connection and serves it in the background.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Server) ping() time.Duration { return cmp.Or(s.Ping, 25*time.Second) }
 
 func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
 
-// A client is one connection. Every subscription has a goroutine, which holds
-// a cursor and waits with it when the client reads slowly.
+// A client is one connection. Each subscription has a goroutine, which holds a cursor
+// and blocks while the client reads slowly.
 type client struct {
 	s       *Server
 	header  string // the token of the upgrade request
@@ -117,7 +117,7 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 	}
 }
 
-// idleLeft is how long the connection may go on without a subscription.
+// idleLeft returns how long the connection may stay without a subscription.
 func (c *client) idleLeft() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *client) idleLeft() time.Duration {
 	return time.Until(c.idleSince.Add(c.s.idle()))
 }
 
-// finish ends what the end of the connection did not end by itself.
+// finish ends the subscriptions and waits for them.
 func (c *client) finish() {
 	c.mu.Lock()
 	c.over = true
@@ -138,7 +138,7 @@ func (c *client) finish() {
 	c.active.Wait()
 }
 
-// inspect ends subscriptions whose token is no longer good.
+// inspect ends subscriptions whose token is no longer valid.
 func (c *client) inspect() {
 	c.mu.Lock()
 	subs := make([]*subscription, 0, len(c.subs))
@@ -188,7 +188,7 @@ func (c *client) caller(token string) (registry.Caller, error) {
 	return who, err
 }
 
-// token is that of a message, else that of the connection.
+// token returns the token of a message, or else that of the connection.
 func (c *client) token(authorization string) (string, error) {
 	if authorization == "" {
 		return c.header, nil
@@ -274,8 +274,8 @@ func (c *client) has(sub *subscription) bool {
 	return c.subs[sub.spuid] == sub
 }
 
-// unsubscribe ends a subscription of this connection. The owner of
-// the connection may; a token that is sent has to be valid.
+// unsubscribe ends a subscription of this connection. A token in the message must be
+// valid.
 func (c *client) unsubscribe(r *unsubscribe) (alias string, err error) {
 	token, err := c.token(r.Authorization)
 	if err != nil {
@@ -295,7 +295,7 @@ func (c *client) unsubscribe(r *unsubscribe) (alias string, err error) {
 	return sub.alias, sub.end(nil)
 }
 
-// end reports the end of a subscription and its reason to the client, once.
+// end ends a subscription and reports the reason to the client, once.
 func (s *subscription) end(why error) error {
 	if !s.c.remove(s) {
 		return nil
@@ -315,7 +315,7 @@ func (s *subscription) end(why error) error {
 	return s.conn.Write(unsubscribed(s.spuid))
 }
 
-// run follows the query until something ends that.
+// run follows the query until the subscription ends.
 func (s *subscription) run(connected, ctx context.Context) {
 	defer s.release()
 	defer s.c.remove(s)
@@ -374,7 +374,7 @@ func (s *subscription) sendEvent(ev *notify.StreamEvent, write func(*notify.Stre
 	return s.notify(doc)
 }
 
-// snapshotBody writes a result as a first notification has it.
+// snapshotBody encodes a result as the body of a first notification.
 func snapshotBody(c *notify.StreamContent) []byte {
 	form := c.Result.Form()
 	if form == diff.Ask {

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// data writes the content of a message. If that is not possible, it returns the message
-// to send instead; one without a type means that there is nothing to send.
+// data writes the content of a message. If that is not possible, it returns the
+// message to send instead; one without a type means that there is nothing to send.
 func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.withheldData(ctx, s, p)

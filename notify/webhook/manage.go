@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// SecretPrefix is what a secret begins with; base64 follows.
+// SecretPrefix is the prefix of secrets; base64 follows.
 const SecretPrefix = "whsec_"
 
 // MaxGrace is the longest time for which an old secret signs beside a new one.
@@ -25,8 +25,8 @@ const MaxGrace = 30 * 24 * time.Hour
 // not in a listed network.
 const maxPerHost = 1000
 
-// A Manager registers webhooks and edits them. Its errors are *registry.Problem
-// where the caller can mend them.
+// A Manager registers and edits webhooks. Its errors are *registry.Problem if the
+// caller can act on them.
 type Manager struct {
 	Engine *deliver.Engine
 	Guard  *deliver.Guard
@@ -46,8 +46,8 @@ func conflict(detail string) error {
 	return &registry.Problem{Kind: registry.KindConflict, Detail: detail}
 }
 
-// Create registers a webhook. Its endpoint is asked at once, and on the usual
-// schedule, until it answers 2xx; nothing else is sent before.
+// Create registers a webhook. Its endpoint is asked at once, and again on the usual
+// schedule, until it answers 2xx. Nothing else is sent before that.
 func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error) {
 	s, err := m.draft(c, r)
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (
 	return raw, nil
 }
 
-// newSecret checks a secret that the caller brings, or makes one.
+// newSecret checks the caller's secret, or makes one if none is given.
 func newSecret(given string) (string, error) {
 	if given == "" {
 		b := make([]byte, 32)
@@ -144,7 +144,7 @@ func newSecret(given string) (string, error) {
 	return given, nil
 }
 
-// edit changes a webhook that is there.
+// edit changes an existing webhook.
 func (m *Manager) edit(id string, do func(s *registry.Subscription) error) (registry.Subscription, error) {
 	return m.Engine.Edit(id, func(s *registry.Subscription, found bool) error {
 		if !found || s.Way != registry.Webhook {
@@ -182,8 +182,7 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 			s.Rate = *e.Rate
 		}
 		if e.Filter != nil && string(filter) != string(s.Filter) {
-			// What was held back may now be wanted, and the other way round: the
-			// receiver needs a new beginning.
+			// The receiver has to start again, because other changes are withheld now.
 			s.Filter, s.Outbox, s.Seen = filter, nil, registry.Position{}
 			if s.Query != "" {
 				s.Cursor = registry.Position{}
@@ -196,8 +195,8 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 	})
 }
 
-// Rotate gives a webhook a new secret. The old one signs, too, for the time of
-// grace; an older one no longer.
+// Rotate gives a webhook a new secret. The previous one also signs during the grace
+// period; older ones are dropped.
 func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subscription, error) {
 	key, err := newSecret(secret)
 	if err != nil {
@@ -222,7 +221,7 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 	})
 }
 
-// Replay sends messages again.
+// Replay sends dead letters, or the changes after a position, again.
 func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, error) {
 	return m.edit(id, func(s *registry.Subscription) error {
 		switch {

@@ -49,8 +49,8 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	return deliver.Step{}, nil // too little so far
 }
 
-// cursor is where a webhook of one query is. What it has seen without a message
-// counts, too.
+// cursor returns the cursor of a webhook of one query. It includes changes that were
+// examined without a message.
 func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
@@ -68,7 +68,8 @@ func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 	return c, nil
 }
 
-// markSeen notes that there is nothing to send up to a position.
+// markSeen returns a step that records that there is nothing to send up to a
+// position.
 func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 	from := s.Cursor
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -110,7 +111,8 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 	return deliver.Step{Hold: ev.Until}, nil
 }
 
-// saveState writes down where a webhook of many queries is, and its next message.
+// saveState returns a step that stores the cursor of a webhook of many queries and
+// its next message.
 func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
@@ -120,7 +122,7 @@ func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver
 	}}
 }
 
-// message is what is sent about a query of which something was held back.
+// message returns the message about an event of a query whose changes were withheld.
 func (w *Sender) message(ev *cursor.Event) *registry.OutboxMessage {
 	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeChanged, Query: ev.Query, Until: ev.At, At: w.opts.Now().UTC(), Info: ev.Reason}
 	if ev.Change != nil {
@@ -135,7 +137,7 @@ func (w *Sender) message(ev *cursor.Event) *registry.OutboxMessage {
 	return m
 }
 
-// concerns reports whether a webhook of many queries is about a change's.
+// concerns reports whether a webhook of many queries includes the query of a change.
 func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
 	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
 		return false, nil
@@ -152,8 +154,8 @@ func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, e
 	return true, nil
 }
 
-// release drops what is held back of a query up to a position: its message has
-// been settled. Subscriptions stored by earlier versions hold it back until then.
+// release removes the withheld changes of a query up to a position, because their
+// message is settled. Subscriptions stored by earlier versions keep them until then.
 func release(s *registry.Subscription, query string, until registry.Position) {
 	s.Withheld = slices.DeleteFunc(s.Withheld, func(h registry.Withheld) bool { return h.Query == query && h.Until == until })
 }

@@ -5,34 +5,33 @@
 // A message is {"type", "timestamp", "data"}; its type is one of
 //
 //	webhook.verify  {"webhook","challenge"}: sent until the endpoint answers 2xx;
-//	                nothing else is sent before
+//	                nothing else is sent before that
 //	query.changed   a change, in the JSON form of a change in the API;
-//	                prev is the last position that this webhook was sent, so that
-//	                waiting changes that were folded, or left out by a filter, show
+//	                prev is the last position that this webhook received, so that
+//	                folded or filtered changes are visible as a difference
 //	query.snapshot  {"query","epoch","seq","time","checked_at","form","hash",
-//	                "reason","results"}: the whole result. It comes first, and again
-//	                whenever changes alone would not lead on: reason is start,
+//	                "reason","results"}: the whole result. It is the first message, and
+//	                replaces changes that cannot be sent: reason is start,
 //	                too_old, other_epoch, ahead, too_large, given_up or replay
-//	query.moved     {"query","epoch","seq"}: what waited of the query up to there
+//	query.moved     {"query","epoch","seq"}: the waiting changes of the query
 //	                cancelled out; for webhooks of many queries
-//	query.ended     {"query"}: the query has no holders any more; the last message
+//	query.ended     {"query"}: the query has no holder any more; the last message
 //	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
-//	                place of query.snapshot; {"query","epoch","seq","reason"} when it
-//	                is about one of them: its result is to be read
+//	                place of query.snapshot; {"query","epoch","seq","reason"} if one
+//	                query is concerned: the receiver should read its result
 //
-// A filter's thresholds hold for the net change since the last message. For a
-// webhook of many queries they hold for each query on its own, and so does its
-// rate: what waits of a query goes out as one net change, the queries one after
-// another, and no sooner than the rate after the last message more is looked for;
-// then everything that waits.
-// At most 64 queries are kept back at a time: of more, the one that has waited
-// longest is sent although its filter would have it wait.
+// A filter's thresholds apply to the net change since the last message. For a webhook
+// of many queries, thresholds and rate apply to each query separately: the waiting
+// changes of a query are sent as one net change, one query after another, and the log
+// is read again no sooner than the rate after the last message. Changes of at most 64
+// queries are withheld at a time. Beyond that, the query that has waited longest is
+// sent regardless of its filter.
 //
 // The content of a message is fixed in the store before its first attempt: all
-// attempts have one id and one content, also after a crash. Messages of one
-// webhook follow each other: one that fails holds up the next, and what waits
-// meanwhile goes out as one net change. A message that is given up after the last
-// attempt goes to the list of dead letters, and a snapshot takes its place.
+// attempts have the same id and content, even after a crash. Messages of one webhook
+// follow each other. A failing message delays the next, and the changes that wait
+// meanwhile are sent as one net change. A message that is given up after the last
+// attempt is added to the dead letters, and a snapshot replaces it.
 package webhook
 
 import (
@@ -68,23 +67,23 @@ const (
 	TypeMoved    = "query.moved"
 )
 
-// Schedule is that of the specification, after the first attempt.
+// Schedule holds the pauses after failed attempts, as the specification recommends.
 var Schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
 
 const (
-	// foldAbove is how many waiting changes are sent one by one.
+	// foldAbove is the largest number of waiting changes that are sent one by one.
 	foldAbove = 16
 	// disableAfter is how long an endpoint may fail before it is disabled.
 	disableAfter = 5 * 24 * time.Hour
-	// maxDeadLetters is how many dead letters of a webhook are kept.
+	// maxDeadLetters is the maximum number of dead letters of a webhook.
 	maxDeadLetters = 50
 	// maxMessage is the approximate maximum size of a message's rows in bytes. Larger
 	// ones are replaced by a link. The specification asks for small messages.
 	maxMessage = 256 << 10
 )
 
-// Options are what a Sender is made of. All but the last two are needed.
+// Options holds the dependencies of a Sender. All but the last two are required.
 type Options struct {
 	Log    notify.Log
 	Head   func() (registry.Offset, error)
@@ -96,7 +95,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// A Sender decides what webhooks are sent. It is a deliver.Sender.
+// A Sender decides what webhooks are sent. It implements deliver.Sender.
 type Sender struct {
 	opts   Options
 	reader cursor.Reader
@@ -105,7 +104,7 @@ type Sender struct {
 
 var _ deliver.Sender = (*Sender)(nil)
 
-// New makes a sender.
+// New returns a Sender.
 func New(o Options) *Sender {
 	if len(o.Schedule) == 0 {
 		o.Schedule = Schedule
@@ -120,7 +119,7 @@ func New(o Options) *Sender {
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}
 }
 
-// Next is deliver.Sender's.
+// Next implements deliver.Sender.
 func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := w.opts.Now()
 	switch {
@@ -191,7 +190,8 @@ func (w *Sender) prepare(s *registry.Subscription, typ string, until registry.Po
 	}}
 }
 
-// snapshotReason says why a result has to be sent in place of changes.
+// snapshotReason returns why a result is sent in place of changes, "" for other
+// errors.
 func snapshotReason(err error) string {
 	var gap *registry.GapError
 	switch {
@@ -203,7 +203,7 @@ func snapshotReason(err error) string {
 	return ""
 }
 
-// send makes the call of a message.
+// send returns the call that delivers a message.
 func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(ctx, s, p)
 	if err != nil {
@@ -221,7 +221,7 @@ func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.
 	})
 }
 
-// replace puts another message in the place of one that cannot be sent.
+// replace replaces a message that cannot be sent by another one.
 func replace(s *registry.Subscription, id string, other *registry.OutboxMessage) {
 	if s.Outbox != nil && s.Outbox.ID == id {
 		s.Outbox = nil
@@ -262,7 +262,7 @@ func (w *Sender) post(s *registry.Subscription, p registry.OutboxMessage, data [
 	}}, nil
 }
 
-// verify asks the endpoint whether it wants messages.
+// verify asks the endpoint to confirm that it wants messages.
 func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 	data, err := json.Marshal(map[string]string{"webhook": s.ID, "challenge": s.Intent.Secret})
 	if err != nil {
@@ -293,7 +293,7 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 	return step, err
 }
 
-// done enters the outcome of an attempt.
+// done records the outcome of an attempt.
 func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	kept := s.Outbox != nil && s.Outbox.ID == p.ID
 	switch {
@@ -325,7 +325,7 @@ func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 	}
 }
 
-// giveUp gives a message up. What comes next is a snapshot.
+// giveUp moves a message to the dead letters. A snapshot follows.
 func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	if p.Type == TypeEnded {
 		s.State = registry.Ended
@@ -346,8 +346,8 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 	}
 }
 
-// replayed enters the outcome of sending a dead letter again: it is tried once
-// for each replay.
+// replayed records the outcome of sending a dead letter again. Each replay is one
+// attempt.
 func (w *Sender) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
 	if r.OK() {
@@ -367,8 +367,8 @@ func (w *Sender) replayed(s *registry.Subscription, p registry.OutboxMessage, r 
 	}
 }
 
-// Sign is the value of webhook-signature: one v1 signature for each secret that
-// still counts.
+// Sign returns the value of webhook-signature: one v1 signature for each secret that
+// has not expired.
 func Sign(secrets []registry.Secret, id, timestamp string, body []byte, now time.Time) string {
 	var all []string
 	for _, s := range secrets {
