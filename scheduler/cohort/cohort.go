@@ -56,11 +56,12 @@ type Cohort struct {
 
 // merging is what is known about one kind of merged requests.
 type merging struct {
-	costs costs
-	per   average // seconds per confirmed member
-	limit int     // members of a request at most
-	good  int     // requests of that size since the limit was set
-	wary  bool    // a request has failed
+	costs     costs
+	sizes     average // members of a request
+	confirmed average // part of the members that are confirmed
+	limit     int     // members of a request at most
+	good      int     // requests of that size since the limit was set
+	wary      bool    // a request has failed
 }
 
 // New returns a cohort without experience.
@@ -121,16 +122,22 @@ func (c *Cohort) choose(merge string, turn uint64) Kind {
 	return best
 }
 
-// perMember is the seconds per confirmed member, infinite if they are not known.
+// perMember is the expected seconds per confirmed member, infinite if they are not
+// known. Kinds of merged requests are compared at the same size.
 func (c *Cohort) perMember(k Kind) float64 {
-	a := &c.single
-	if k != Single {
-		a = &c.merged[k].per
+	if k == Single {
+		if c.single.n == 0 {
+			return math.Inf(1)
+		}
+		return c.single.value
 	}
-	if a.n == 0 {
+	m := c.merged[k]
+	if m.costs.n == 0 {
 		return math.Inf(1)
 	}
-	return a.value
+	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Probe].sizes.value))
+	a, b, perRow := m.costs.coefficients()
+	return (a/size + b + perRow*c.rows.value) / max(m.confirmed.value, 1/size)
 }
 
 // MeanRows is the expected number of rows of a member that has no result yet.
@@ -166,7 +173,8 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	}
 	m := c.merged[k]
 	m.costs.learn(members, rows, seconds)
-	m.per.add(seconds / float64(max(1, confirmed)))
+	m.sizes.add(float64(members))
+	m.confirmed.add(float64(confirmed) / float64(members))
 	if k == Values {
 		c.rows.add(float64(rows) / float64(members))
 	}

@@ -167,7 +167,7 @@ func (c *item) rows() int {
 // most half of the time that is left for others.
 func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	c := r.c
-	if s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.offGrid() || s.alone || !s.p.rule.fits() || r.open || !c.mergeable() {
+	if s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.offGrid() || s.alone || !s.p.rule.fits() || !c.mergeable() {
 		return
 	}
 	if r.tier != TierRanked && r.tier != TierNew && r.tier != TierHinted {

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// cohorts puts the queries of a planner into cohorts of a size.
+func cohorts(p *Planner, size int) {
+	for i, q := range p.Unclassified(len(p.all)) {
+		key := fmt.Sprintf("t_%d", i/size)
+		p.Classify(q.ID, Membership{Key: key, Template: key, Probes: true, Arguments: []string{"<" + q.ID + ">"}})
+	}
+}
+
+// settleAsk records that a request was complete and nothing has changed. It returns the
+// number of its members.
+func settleAsk(s *SlotBudget, x *Execution, took time.Duration) int {
+	members := x.Members()
+	a, _ := s.Finish(x, registry.Answer{Outcome: registry.Unchanged, Elapsed: took}, false)
+	shares := []time.Duration{a.Elapsed}
+	if len(members) > 1 {
+		shares = s.Answered(x, make([]int, len(members)), len(members), a.Elapsed)
+	}
+	for i, m := range members {
+		st := m.Stats()
+		sample := policy.Sample{Slot: s.p.slot, Elapsed: shares[i]}
+		st.Complete(s.p.policy, sample)
+		st.Remember(sample)
+		st.LastRun = policy.Run{Slot: s.p.slot, Outcome: registry.Unchanged, Elapsed: shares[i]}
+		s.Record(m, Completion{Stats: st})
+	}
+	return len(members)
+}
+
+// In any slot, each query starts at most once, requests stay within the rows and the
+// time that they may take, and refresh requests are asked alone.
+func TestRidersKeepTheRules(t *testing.T) {
+	for _, name := range []string{"rr", "hybrid", "sqrt", "dj", "ttl:max=8:half"} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 0))
+			list := registered(2000)
+			for i := range list {
+				list[i].Stats.Rows = r.IntN(50)
+				if i%50 == 0 {
+					list[i].Query.Refreshes = 1
+				}
+			}
+			p := planned(t, name, list)
+			cohorts(p, 100)
+			now, merged := began.Add(time.Hour), 0
+			for range 30 {
+				s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: registry.MergeProbe, Rows: 400}})
+				ran := map[string]bool{}
+				for len(ran) < 1000 {
+					x, rows := s.Next(now), 0
+					if x == nil {
+						break
+					}
+					for _, m := range x.Members() {
+						rows += m.Stats().Rows
+						if id := m.Query().ID; ran[id] {
+							t.Fatalf("%s runs twice in a slot", id)
+						}
+						ran[m.Query().ID] = true
+					}
+					switch {
+					case len(x.Riders()) == 0:
+					case x.Tier() == TierRefresh:
+						t.Fatal("a refresh request is not alone")
+					case x.Kind() == cohort.Values && rows > 400:
+						t.Fatalf("%d rows in a request", rows)
+					default:
+						merged++
+					}
+					if len(x.Riders()) > 0 && r.IntN(10) == 0 {
+						a, _ := s.Finish(x, registry.Answer{Outcome: registry.Failed, Elapsed: time.Millisecond}, false)
+						s.Void(x, true)
+						if a.Outcome != registry.Failed {
+							t.Fatal(a)
+						}
+						delete(ran, x.Query().ID) // asked alone at once
+						continue
+					}
+					now = now.Add(time.Millisecond)
+					settleAsk(s, x, time.Duration(1+len(x.Members()))*time.Millisecond)
+				}
+				p.End(now, "")
+				for id, c := range p.all {
+					if c.ran || c.member.asked {
+						t.Fatalf("%s is still running after the slot", id)
+					}
+				}
+				now = now.Add(time.Minute)
+			}
+			if merged == 0 {
+				t.Error("nothing was merged")
+			}
+		})
+	}
+}
+
+// A removed query leaves its cohort, and the last one takes the cohort along.
+func TestRemovedQueriesLeaveTheirCohort(t *testing.T) {
+	p := planned(t, "rr", registered(100))
+	p.drop("q0000003") // before it was classified
+	cohorts(p, 10)
+	for i := range 100 {
+		p.drop(fmt.Sprintf("q%07d", i))
+	}
+	if len(p.cohorts) != 0 || len(p.checks) != 0 {
+		t.Errorf("%d cohorts and %d checks are left", len(p.cohorts), len(p.checks))
+	}
+	for i := range 1000 { // merging is off: nothing is classified
+		p.put(query(fmt.Sprint(i)), policy.Stats{})
+		p.drop(fmt.Sprint(i))
+	}
+	if len(p.strangers) > 100 {
+		t.Errorf("%d removed queries are kept", len(p.strangers))
+	}
+}
+
+// BenchmarkAsks measures the planning of a slot with a thousand executions, one by one
+// and merged, in processor time.
+func BenchmarkAsks(b *testing.B) {
+	const executed = 1000
+	for _, n := range []int{10_000, 100_000} {
+		for _, name := range []string{"rr", "hybrid"} {
+			for _, mode := range []string{registry.MergeOff, registry.MergeValues} {
+				b.Run(fmt.Sprintf("queries=%d/policy=%s/merge=%s", n, name, mode), func(b *testing.B) {
+					p := planned(b, name, registered(n))
+					cohorts(p, 200)
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+					now, asks, total := began.Add(time.Hour), 0, time.Duration(0)
+					for b.Loop() {
+						start := processor(b)
+						s := p.Begin(now, Terms{Lead: time.Minute, Width: 1, Timeout: time.Hour, Merging: Merging{Mode: mode}})
+						for ran := 0; ran < executed; asks++ {
+							ran += settleAsk(s, s.Next(now), time.Millisecond)
+						}
+						p.End(now, "")
+						total += processor(b) - start
+						now = now.Add(time.Minute)
+					}
+					b.ReportMetric(float64(total.Microseconds())/float64(b.N), "cpu-µs/slot")
+					b.ReportMetric(float64(asks)/float64(b.N), "asks/slot")
+				})
+			}
+		}
+	}
+}
