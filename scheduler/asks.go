@@ -36,7 +36,7 @@ func (l *Loop) classify() {
 		found := make([]plan.Membership, len(list))
 		l.mu.let(func() {
 			for i, q := range list {
-				found[i] = l.templates.membership(q)
+				found[i] = membership(q)
 			}
 		})
 		for i, q := range list {
@@ -57,11 +57,10 @@ func (l *Loop) merges() plan.Merging {
 	return m
 }
 
-// templates holds the templates of cohorts by their key, and digests of results.
-type templates struct {
+// digests holds the digests of results.
+type digests struct {
 	mu      sync.Mutex
-	byKey   map[string]*merge.Template
-	digests map[string]digested // by query
+	byQuery map[string]digested
 }
 
 // digested is the digest of the result with a hash.
@@ -74,7 +73,7 @@ type digested struct {
 const maxDigests = 1 << 20
 
 // membership analyses a query. Its zero value says that the query must be asked alone.
-func (t *templates) membership(q *registry.Query) plan.Membership {
+func membership(q *registry.Query) plan.Membership {
 	a, err := sparql.Analyse(q.Text)
 	if err != nil {
 		return plan.Membership{}
@@ -88,27 +87,13 @@ func (t *templates) membership(q *registry.Query) plan.Membership {
 	if q.Ordered {
 		key += "\x00ordered"
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byKey == nil {
-		t.byKey, t.digests = map[string]*merge.Template{}, map[string]digested{}
-	}
-	if t.byKey[key] == nil {
-		t.byKey[key] = x
-	}
-	return plan.Membership{Key: key, Template: x.ID, Probes: x.Probes(), Arguments: args}
+	return plan.Membership{Key: key, Template: x.ID, Probes: x.Probes(), Arguments: args, Form: x}
 }
 
-func (t *templates) of(key string) *merge.Template {
+// of computes what a probe returns if a result is still the one with the hash.
+func (t *digests) of(x *merge.Template, query, hash string, result func() (*diff.Result, error)) (merge.Digest, bool, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byKey[key]
-}
-
-// digest computes what a probe returns if a result is still the one with the hash.
-func (t *templates) digest(x *merge.Template, query, hash string, result func() (*diff.Result, error)) (merge.Digest, bool, error) {
-	t.mu.Lock()
-	d, found := t.digests[query]
+	d, found := t.byQuery[query]
 	t.mu.Unlock()
 	if found && d.hash == hash {
 		return d.digest, d.ok, nil
@@ -123,10 +108,10 @@ func (t *templates) digest(x *merge.Template, query, hash string, result func() 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.digests) >= maxDigests {
-		clear(t.digests)
+	if t.byQuery == nil || len(t.byQuery) >= maxDigests {
+		t.byQuery = map[string]digested{}
 	}
-	t.digests[query] = d
+	t.byQuery[query] = d
 	return d.digest, d.ok, nil
 }
 
@@ -155,7 +140,7 @@ type askMember struct {
 
 // newAsk returns the ask of an execution with riders. The caller holds the lock.
 func (l *Loop) newAsk(x *plan.Execution) *ask {
-	k := &ask{kind: x.Kind(), template: l.templates.of(x.Cohort()), again: x.Rechecks()}
+	k := &ask{kind: x.Kind(), template: x.Form().(*merge.Template), again: x.Rechecks()}
 	for _, m := range x.Members() {
 		k.members = append(k.members, askMember{x: m, q: m.Query(), was: m.Stats(), args: m.Arguments()})
 	}
@@ -276,7 +261,7 @@ func (k *ask) confirm(l *Loop, a Answer, stop func() error) error {
 		if err := stop(); err != nil {
 			return err
 		}
-		want, ok, err := l.templates.digest(k.template, m.q.ID, m.was.Hash, func() (*diff.Result, error) { return l.ledger.Result(m.q.ID) })
+		want, ok, err := l.digests.of(k.template, m.q.ID, m.was.Hash, func() (*diff.Result, error) { return l.ledger.Result(m.q.ID) })
 		if err != nil {
 			m.err = err
 			continue

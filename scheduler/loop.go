@@ -53,19 +53,19 @@ const DefaultGrace = 10 * time.Second
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.
 type Loop struct {
-	ledger    Ledger
-	writable  func() error
-	clock     Clock
-	wake      func([]Note)
-	log       *slog.Logger
-	limiter   limiter
-	templates templates
-	ticks     chan tick
-	hinted    chan struct{} // hints have marked queries
-	reconf    chan struct{} // settings changed: recompute the next grid time
-	finished  chan struct{} // closed when Run has returned; trial runs may continue
-	up        chan struct{} // closed when the ledger has been read for the first time
-	trials    sync.WaitGroup
+	ledger   Ledger
+	writable func() error
+	clock    Clock
+	wake     func([]Note)
+	log      *slog.Logger
+	limiter  limiter
+	digests  digests
+	ticks    chan tick
+	hinted   chan struct{} // hints have marked queries
+	reconf   chan struct{} // settings changed: recompute the next grid time
+	finished chan struct{} // closed when Run has returned; trial runs may continue
+	up       chan struct{} // closed when the ledger has been read for the first time
+	trials   sync.WaitGroup
 
 	// handover is held from when an answer is accepted until, if it changes something,
 	// it is committed, so that no answer of a replaced client is accepted. It is also

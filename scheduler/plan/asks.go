@@ -18,6 +18,7 @@ type Membership struct {
 	Template  string   // id of the template
 	Probes    bool     // a probe can confirm results of the template
 	Arguments []string // by which the query differs from others with the key
+	Form      any      // what the caller needs to write requests; that of the first member is kept
 }
 
 // A Merging says how merged requests are made in a slot.
@@ -41,6 +42,7 @@ const (
 type cohortOf struct {
 	*cohort.Cohort
 	key     string
+	form    any
 	members list.List // of *item
 }
 
@@ -111,7 +113,7 @@ func (p *Planner) Classify(query string, m Membership) {
 		if p.cohorts == nil {
 			p.cohorts = map[string]*cohortOf{}
 		}
-		k = &cohortOf{Cohort: cohort.New(m.Template, m.Probes), key: m.Key}
+		k = &cohortOf{Cohort: cohort.New(m.Template, m.Probes), key: m.Key, form: m.Form}
 		p.cohorts[m.Key] = k
 	}
 	c.member = &membership{of: k, args: m.Arguments, at: k.members.PushFront(c)}
@@ -314,8 +316,8 @@ func (r *Execution) Riders() []*Execution { return r.riders }
 // Members are the queries of a merged request.
 func (r *Execution) Members() []*Execution { return append([]*Execution{r}, r.riders...) }
 
-// Cohort is the key of the query's cohort, and Arguments are the query's in it.
-func (r *Execution) Cohort() string      { return r.c.member.of.key }
+// Form is the Membership.Form of the query's cohort, and Arguments are the query's own.
+func (r *Execution) Form() any           { return r.c.member.of.form }
 func (r *Execution) Arguments() []string { return r.c.member.args }
 
 // Rechecks reports that the request repeats a merged one whose audit found a difference.
