@@ -157,3 +157,67 @@ func BenchmarkAsks(b *testing.B) {
 		}
 	}
 }
+
+// A replay with merged requests executes far more within the same budget, finds more, and
+// keeps to the budget.
+func TestReplayMerges(t *testing.T) {
+	queries := make([]registry.Query, 600)
+	for i := range queries {
+		queries[i] = query(fmt.Sprintf("q%07d", i))
+	}
+	const budget = 2 * time.Second
+	play := func(name, mode string) (executions, found int) {
+		m := &MergedWorld{
+			Mode: mode, Template: func(q int) string { return fmt.Sprint("t", q%6) }, Rows: func(int) int { return 10 },
+			Cost: func(_ string, k cohort.Kind, members, rows int) time.Duration {
+				per := 20 * time.Millisecond
+				if k == cohort.Probe {
+					per = 5 * time.Millisecond
+				}
+				return 100*time.Millisecond + time.Duration(members)*per
+			},
+		}
+		r, err := NewReplay(ReplayConfig{Policy: named(name), Rule: RuleStrict, Budget: budget, Queries: queries, World: seldom{}, First: 1, Ring: true, Merged: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			used := time.Duration(0)
+			r.Slot(func(x Played) {
+				used += x.Elapsed
+				executions++
+				if x.Outcome == registry.Changed {
+					found++
+				}
+			})
+			if used > budget {
+				t.Fatalf("%s, merge %s: a slot used %s", name, mode, used)
+			}
+		}
+		return executions, found
+	}
+	for _, name := range []string{"rr", "hybrid"} {
+		alone, few := play(name, registry.MergeOff)
+		for _, mode := range []string{registry.MergeValues, registry.MergeProbe, registry.MergeAuto} {
+			merged, found := play(name, mode)
+			t.Logf("%s: %d executions alone find %d changes; merge %s: %d find %d", name, alone, few, mode, merged, found)
+			if merged < 3*alone || found <= few {
+				t.Errorf("%s: %d executions alone find %d changes; merge %s: %d find %d", name, alone, few, mode, merged, found)
+			}
+		}
+	}
+}
+
+// seldom is a world in which every query takes 100 ms and changes every 40 slots.
+type seldom struct{}
+
+func (seldom) Execute(query int, slot, last uint64) Known {
+	version := func(s uint64) uint64 { return (s + uint64(query)) / 40 }
+	k := Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
+	if version(slot) != version(last) {
+		k.Outcome, k.Jaccard = registry.Changed, 0.5
+	}
+	return k
+}
+
+func (seldom) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }

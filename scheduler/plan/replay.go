@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -54,6 +55,17 @@ type ReplayConfig struct {
 	// Only, if not nil, lists the queries that the policy considers in a slot. The
 	// policy would leave out the others.
 	Only func(slot uint64) []int
+	// Merged, if not nil, plays merged requests.
+	Merged *MergedWorld
+}
+
+// A MergedWorld says what merged requests cost in a World. A replay makes no audits.
+type MergedWorld struct {
+	Mode     string                 // registry.Endpoint.Merge
+	Template func(query int) string // empty: the query is asked alone
+	Rows     func(query int) int    // of its result
+	// Cost is the time of a complete request for members with rows in total.
+	Cost func(template string, kind cohort.Kind, members, rows int) time.Duration
 }
 
 // A Played is one execution of a replay.
@@ -115,6 +127,10 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		if c.Only == nil {
 			r.p.settle(k)
 		}
+		if m := c.Merged; m != nil && m.Template(i) != "" {
+			k.Stats.Rows = m.Rows(i)
+			r.p.Classify(q.ID, Membership{Key: m.Template(i), Template: m.Template(i), Probes: true})
+		}
 	}
 	return r, nil
 }
@@ -148,8 +164,15 @@ func (r *Replay) play(each func(Played)) {
 	r.narrow()
 	r.p.begin(r.slot, now, r.c.Lead)
 	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
+	if m := r.c.Merged; m != nil {
+		s.merging = Merging{Mode: m.Mode}
+	}
 	for x := s.Next(now); x != nil; x = s.Next(now) {
-		each(r.execute(s, x))
+		if len(x.riders) > 0 {
+			r.executeMerged(s, x, each)
+		} else {
+			each(r.execute(s, x))
+		}
 	}
 	r.p.debt = s.debt()
 	r.p.end(r.clock)
@@ -168,7 +191,53 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.clock = r.clock.Add(k.Elapsed)
 	r.learn(c, k, whole)
+	x.onRecorded(k.Outcome.Complete(), k.Elapsed)
 	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
+}
+
+// executeMerged plays one merged request. If one member would fail, all fail.
+func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
+	members, before := x.Members(), s.excess()
+	known, rows, sum := make([]Known, len(members)), make([]int, len(members)), 0
+	a := registry.Answer{Outcome: registry.Unchanged}
+	for i, m := range members {
+		known[i] = r.c.World.Execute(int(m.c.number), r.slot, m.c.Stats.Last)
+		if !known[i].Outcome.Complete() {
+			a.Outcome = known[i].Outcome
+		}
+		rows[i] = r.c.Merged.Rows(int(m.c.number))
+		sum += rows[i]
+	}
+	if a.Elapsed = r.c.Merged.Cost(x.c.member.of.Template, x.kind, len(members), sum); a.Elapsed > s.timeout {
+		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
+	}
+	a, _ = s.Finish(x, a, false)
+	r.clock = r.clock.Add(a.Elapsed)
+	if !a.Outcome.Complete() {
+		s.Void(x, true)
+		return
+	}
+	confirmed := 0
+	for _, k := range known {
+		if x.kind != cohort.Probe || k.Outcome == registry.Unchanged {
+			confirmed++
+		}
+	}
+	shares := s.Answered(x, rows, confirmed, a.Elapsed)
+	over := s.excess() - before
+	for i, m := range members {
+		k := known[i]
+		if x.kind == cohort.Probe && k.Outcome == registry.Changed {
+			s.AskInFull(m)
+			continue
+		}
+		k.Elapsed = shares[i]
+		m.c.Stats.Rows = rows[i]
+		r.learn(m.c, k, false)
+		m.onRecorded(true, k.Elapsed)
+		each(Played{int(m.c.number), k.Outcome, k.Elapsed, over})
+		over = 0
+	}
 }
 
 // Debt is what later slots have to repay.
@@ -214,7 +283,7 @@ func (r *Replay) complete(c *item, k Known) {
 // holdsAll reports whether a slot can execute everything in any order. It is false for
 // policies that leave queries out.
 func (r *Replay) holdsAll(slot uint64) bool {
-	if r.c.Ranked || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
+	if r.c.Ranked || r.c.Merged != nil || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
 		return false
 	}
 	_, ranks := r.c.Policy.(policy.Ranker)
