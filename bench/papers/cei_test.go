@@ -174,7 +174,7 @@ func schedulable(l *CEIWorkload) bool {
 }
 
 // Every policy stays within the budget, probes no resource twice in a chronon, and
-// captures exactly what its probes capture.
+// captures exactly the CEIs whose EIs its probes meet.
 func TestLawCEIProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := CEIParams{

@@ -26,11 +26,11 @@ everything beforehand; single, in which each interval counts for itself.`,
 			f.IntVar(&p.N, "resources", p.N, "resources (n)")
 			f.IntVar(&p.M, "profiles", p.M, "profiles (m)")
 			f.IntVar(&p.K, "chronons", p.K, "chronons (K)")
-			f.Var(capacity{&p.C}, "budget", "probes a chronon (C); a list has one number for each chronon")
+			f.Var(capacityFlag(&p.C), "budget", "probes a chronon (C); a list has one number for each chronon")
 			f.Float64Var(&p.Lambda, "lambda", p.Lambda, "average number of updates of a resource (λ)")
 			f.IntVar(&p.Rank, "rank", p.Rank, "resources a profile watches, at most (k)")
 			f.BoolVar(&p.Exact, "exact", p.Exact, "every profile watches k resources")
-			f.Var(windowed{&p.Life, &p.W}, "life", "for how long an update can be had: overwrite, or window,W chronons")
+			f.Var(lifeFlag(&p.Life, &p.W), "life", "for how long an update can be had: overwrite, or window,W chronons")
 			f.Float64Var(&p.Alpha, "alpha", p.Alpha, "how much profiles prefer popular resources: Zipf(α, n)")
 			f.Float64Var(&p.Beta, "beta", p.Beta, "how much profiles prefer to watch few resources: Zipf(β, k)")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
@@ -58,7 +58,7 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&p.Data, "data", p.Data, "data set: rss, auction or week")
 			f.IntVar(&p.X, "x", p.X, "notify of every X-th update")
-			f.Var(windowed{&p.Life, &p.Y}, "life", "for how long an update can be had: overwrite, or window,Y chronons")
+			f.Var(lifeFlag(&p.Life, &p.Y), "life", "for how long an update can be had: overwrite, or window,Y chronons")
 			f.StringVar(&p.Model, "model", p.Model, "update model: fpn, poisson or learned")
 			f.Float64Var(&p.Z, "z", p.Z, "probability with which fpn keeps an update (Z)")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
@@ -84,10 +84,10 @@ had.`,
 		flags: func(f *pflag.FlagSet) {
 			f.IntVar(&p.Pages, "pages", p.Pages, "pages (n)")
 			f.IntVar(&p.N, "instants", p.N, "instants (N)")
-			f.Var(capacity{&p.C}, "budget", "pages monitored in an instant (C); a list has one number for each")
-			f.Var(checked{func() string { return p.Urgency.String() }, func(s string) (err error) { p.Urgency, err = wic.ParseUrgency(s); return err }},
+			f.Var(capacityFlag(&p.C), "budget", "pages monitored in an instant (C); a list has one number for each")
+			f.Var(flagValue{"text", func() string { return p.Urgency.String() }, func(s string) (err error) { p.Urgency, err = wic.ParseUrgency(s); return err }},
 				"urgency", "uniform, exp,r or sliding,W")
-			f.Var(checked{func() string { return p.Life.String() }, func(s string) (err error) { p.Life, err = wic.ParseLife(s); return err }},
+			f.Var(flagValue{"text", func() string { return p.Life.String() }, func(s string) (err error) { p.Life, err = wic.ParseLife(s); return err }},
 				"life", "append, window,W, changes,Z or overwrite")
 			f.Float64Var(&p.Changes, "changes", p.Changes, "average number of changes of a page")
 			f.Float64Var(&p.FPN, "fpn", p.FPN, "false positives and negatives among the estimates")

@@ -17,6 +17,7 @@ import (
 	"github.com/freshet/freshet/bench/figure"
 	"github.com/freshet/freshet/bench/papers"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/scheduler/wic"
 )
 
 // A workloadKind is a benchmark with its own kind of workload.
@@ -167,78 +168,54 @@ func drawFigures(w *cli.Env, t workloadKind, dir string, seeds int) error {
 	return nil
 }
 
-// capacity is the value of --budget: a number, or one for each chronon.
-type capacity struct{ c *papers.Capacity }
-
-func (v capacity) String() string {
-	if v.c == nil {
-		return ""
-	}
-	words := make([]string, len(*v.c))
-	for i, n := range *v.c {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ",")
-}
-
-func (v capacity) Type() string { return "ints" }
-
-func (v capacity) Set(s string) error {
-	var c papers.Capacity
-	for _, word := range strings.Split(s, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 0 {
-			return fmt.Errorf("%q is not a number of probes", word)
-		}
-		c = append(c, n)
-	}
-	*v.c = c
-	return nil
-}
-
-// windowed is the value of a flag: "overwrite" or "window,10".
-type windowed struct {
-	life *string
-	n    *int
-}
-
-func (v windowed) String() string {
-	if v.life == nil || *v.life != "window" {
-		return "overwrite"
-	}
-	return "window," + strconv.Itoa(*v.n)
-}
-
-func (v windowed) Type() string { return "life" }
-
-func (v windowed) Set(s string) error {
-	kind, n, given := strings.Cut(s, ",")
-	if !slices.Contains([]string{"overwrite", "window"}, kind) || given != (kind == "window") {
-		return fmt.Errorf("%q is not overwrite or window,10", s)
-	}
-	*v.life, *v.n = kind, 0
-	if !given {
-		return nil
-	}
-	size, err := strconv.Atoi(n)
-	if err != nil || size < 0 {
-		return fmt.Errorf("%q is not a number of chronons", n)
-	}
-	*v.n = size
-	return nil
-}
-
-// checked is the value of a flag that a function parses.
-type checked struct {
+// A flagValue is a flag that functions show and parse.
+type flagValue struct {
+	kind string
 	show func() string
 	set  func(string) error
 }
 
-func (v checked) String() string {
+func (v flagValue) String() string {
 	if v.show == nil {
 		return ""
 	}
 	return v.show()
 }
-func (v checked) Type() string       { return "text" }
-func (v checked) Set(s string) error { return v.set(s) }
+func (v flagValue) Type() string       { return v.kind }
+func (v flagValue) Set(s string) error { return v.set(s) }
+
+// capacityFlag is a number, or one for each chronon.
+func capacityFlag(c *papers.Capacity) flagValue {
+	show := func() string { return strings.Join(strings.Fields(strings.Trim(fmt.Sprint([]int(*c)), "[]")), ",") }
+	return flagValue{"ints", show, func(s string) error {
+		*c = nil
+		for _, word := range strings.Split(s, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(word))
+			if err != nil || n < 0 {
+				return fmt.Errorf("%q is not a number of probes", word)
+			}
+			*c = append(*c, n)
+		}
+		return nil
+	}}
+}
+
+// lifeFlag is "overwrite" or "window,10".
+func lifeFlag(life *string, n *int) flagValue {
+	show := func() string { return wic.Life{Kind: *life, W: *n}.String() }
+	return flagValue{"life", show, func(s string) error {
+		size, windowed := strings.CutPrefix(s, wic.Window+",")
+		if !windowed && s != wic.Overwrite {
+			return fmt.Errorf("%q is not overwrite or window,10", s)
+		}
+		if *life, *n = wic.Overwrite, 0; !windowed {
+			return nil
+		}
+		w, err := strconv.Atoi(size)
+		if err != nil || w < 0 {
+			return fmt.Errorf("%q is not a number of chronons", size)
+		}
+		*life, *n = wic.Window, w
+		return nil
+	}}
+}
