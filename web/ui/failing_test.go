@@ -144,7 +144,7 @@ func TestStripOfCutRun(t *testing.T) {
 		s := policy.Stats{}
 		s.LastRun.Slot, s.LastRun.At, s.LastRun.Outcome = 7, time.Now(), outcome
 		if x := stripOf(s, 9); (x.Failed != "") != failed || (x.Partial == "") != failed {
-			t.Errorf("%s: failed %q, partial %q, %s", outcome, x.Failed, x.Partial, x.About)
+			t.Errorf("%s: failed %q, partial %q, %s", outcome, x.Failed, x.Partial, rendered(t, "query", "strip-about", x))
 		}
 	}
 }

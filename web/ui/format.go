@@ -235,6 +235,9 @@ func (c clock) plain(t time.Time) string {
 	return t.Format("2 Jan 2006, 15:04:05")
 }
 
+// Coming reports whether a time lies ahead.
+func (c clock) Coming(t time.Time) bool { return t.After(c.now) }
+
 // Ago formats the distance of a time from now.
 func (c clock) Ago(t time.Time) string { return ago(t, c.now) }
 
@@ -291,3 +294,12 @@ func ordinal(n int) string {
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// lengthOf formats a duration as a number in its largest unit.
+func lengthOf(d time.Duration) measure {
+	value, name, _ := strings.Cut(unit(max(0, d)), thin)
+	return measure{value, name}
+}
+
+// A state is displayed as a shape and a word.
+type state struct{ Class, Word string }

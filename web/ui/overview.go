@@ -54,7 +54,7 @@ func (v overviewHandler) page() (content, error) {
 	if d.Facts, err = v.facts(all); err != nil {
 		return content{}, err
 	}
-	d.Lede = overviewLede{len(endpoints), d.Facts.fresh, d.Facts.results, troubles, d.Facts.states}
+	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, d.Facts.Results, troubles, d.Facts.States}
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err

@@ -2,15 +2,15 @@ package ui
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Plots are SVG with x in the units of a stretched viewBox and y in pixels. They fill
 // any width while their text keeps its size. This file computes paths; the templates
 // write the elements and escape the text.
-//
-// A drawing collects SVG path commands with at most two decimals.
 
 // A drawing collects SVG path commands with two decimals at most.
 type drawing struct{ strings.Builder }
@@ -50,21 +50,19 @@ func (p *drawing) to(cmd byte, x, y float64) {
 
 // A spark is a trend line without axes; a dot marks its last value.
 type spark struct {
-	Line, Area, End string // paths in a viewBox of 100 × 22
-	About           string // the text alternative, figures included
-	Values          string // the formatted values, separated by "|"
+	Line, Area, End string   // paths in a viewBox of 100 × 22
+	Low, High       string   // the smallest and the largest value
+	Values, Times   []string // of each point; Times may be empty
+	Covers          time.Duration
 }
 
 // sparkline draws values from left to right; it needs at least two. The scale starts
 // at zero unless that would hide the variation.
-func sparkline(values []float64, about string, read func(i int, x float64) string) *spark {
+func sparkline(values []float64, write func(float64) string) *spark {
 	if len(values) < 2 {
 		return nil
 	}
-	low, high := values[0], values[0]
-	for _, v := range values {
-		low, high = min(low, v), max(high, v)
-	}
+	low, high := slices.Min(values), slices.Max(values)
 	const top, bottom = 3.0, 20.0
 	y := func(v float64) float64 {
 		if high == low {
@@ -86,11 +84,11 @@ func sparkline(values []float64, about string, read func(i int, x float64) strin
 	area.WriteString(line.String() + "L100 22L0 22z")
 	end.to('M', 100, y(values[len(values)-1]))
 	end.WriteString("h0")
-	words := make([]string, len(values))
-	for i, x := range values {
-		words[i] = read(i, x)
+	s := &spark{Line: line.String(), Area: area.String(), End: end.String(), Low: write(low), High: write(high)}
+	for _, x := range values {
+		s.Values = append(s.Values, write(x))
 	}
-	return &spark{Line: line.String(), Area: area.String(), End: end.String(), About: about, Values: strings.Join(words, "|")}
+	return s
 }
 
 // A levelGauge is the small gauge in the navigation: the budget use of the last slot.

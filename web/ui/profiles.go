@@ -135,13 +135,7 @@ func roundStrip(rounds []registry.Round) strip {
 			expired.WriteString(" 12l4 5m0-5l-4 5")
 		}
 	}
-	words := []string{"last " + plural(len(rounds), "round", "rounds")}
-	for _, s := range []registry.RoundState{registry.RoundCaptured, registry.RoundExpired, registry.RoundOpen} {
-		if n[s] > 0 {
-			words = append(words, count(n[s])+" "+string(s))
-		}
-	}
-	return strip{Changed: captured.String(), Partial: open.String(), Failed: expired.String(), About: strings.Join(words, ", ")}
+	return strip{Changed: captured.String(), Partial: open.String(), Failed: expired.String(), Rounds: n, Of: len(rounds)}
 }
 
 // A profileForm creates a profile; each line is an item.

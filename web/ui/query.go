@@ -70,15 +70,30 @@ type textView struct {
 	Size           string
 }
 
+// A whyView explains when and why a query runs. The templates have the words.
 type whyView struct {
-	Say     string
-	Detail  string
-	List    []reason
-	More    []reason // all other inputs of the policy
-	Policy  string
-	Strip   strip
-	Summary string
+	X      scheduler.Explanation
+	Chance float64 // that the result has changed by now
+	Known  bool    // Chance is known
+	Doc    string  // of the policy
+	Later  bool    // its next run is planned when the running slot is over
+	Ran    policy.Run
+	List   []reason
+	More   []reason // all other inputs of the policy
+	Strip  strip
 }
+
+// Ordered reports whether it waits for its place in the policy's order.
+func (w whyView) Ordered() bool { return w.X.Code == plan.CodeOrder }
+
+// Overdue reports whether it has waited as long as a query may.
+func (w whyView) Overdue() bool {
+	deadline := w.X.Inputs["deadline"]
+	return deadline > 0 && deadline <= float64(w.X.Slot)
+}
+
+// PassedOver reports whether the last slot passed it over.
+func (w whyView) PassedOver() bool { return w.X.PassedOver != nil && w.X.PassedOver.Slot != w.Ran.Slot }
 
 // A reason is one input of a decision.
 type reason struct {
@@ -260,18 +275,10 @@ func (v queryHandler) text(q *registry.Query) textView {
 
 // why explains when and why the query ran or did not run.
 func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
-	w := whyView{Strip: stripOf(s, loop.Last.Number)}
-	w.Strip.Values = slotWords(s, loop.Last.Number)
+	w := whyView{X: x, Doc: docOf(x.Policy), Later: x.NextDue.IsZero() && loop.Running && q.Paused() == nil, Ran: s.LastRun, Strip: stripOf(s, loop.Last.Number)}
+	w.Strip.Values = stripValues(s, loop.Last.Number)
 	chance, known := chanceOf(s, x)
-	w.Say, w.Policy = whySay(x, chance, known), x.Policy
-	if x.NextDue.IsZero() && loop.Running && q.Paused() == nil {
-		w.Say += " Its next run is planned when that slot is over."
-	}
-	if x.PassedOver != nil && x.PassedOver.Slot != s.LastRun.Slot {
-		w.Detail = "Passed over in slot " + count(x.PassedOver.Slot) + ": " + clip(x.PassedOver.Reason, 300) + "."
-	} else if s.LastRun.Why != "" {
-		w.Detail = "It ran in slot " + count(s.LastRun.Slot) + ": " + ran(s.LastRun.Why) + "."
-	}
+	w.Chance, w.Known = chance, known
 	if known {
 		w.List = append(w.List, reason{"Chance that it has changed", share(chance).String(), meter(chance), share(chance).String()})
 	}
@@ -302,9 +309,6 @@ func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats,
 		}
 		w.List = append(w.List, r)
 	}
-	if !w.Strip.Empty {
-		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, did not run in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
-	}
 	return w
 }
 
@@ -319,48 +323,6 @@ func chanceOf(s policy.Stats, x scheduler.Explanation) (float64, bool) {
 		return 0, false
 	}
 	return 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last)), true
-}
-
-// whySay states the main reason in one sentence. For a ranked query this is the input
-// that determines its rank; for others it is the scheduler's reason.
-func whySay(x scheduler.Explanation, chance float64, known bool) string {
-	if x.Code != plan.CodeOrder {
-		return sentence(x.Why)
-	}
-	place := "It is " + ordinal(x.Rank) + " of " + count(x.Of) + " in the order of " + x.Policy
-	deadline := x.Inputs["deadline"]
-	switch {
-	case deadline > 0 && deadline <= float64(x.Slot):
-		return place + ", because it has waited as long as a query may."
-	case !known && docOf(x.Policy) != "":
-		return place + " (" + docOf(x.Policy) + ")."
-	case !known:
-		return place + "."
-	case chance >= 0.5:
-		return place + ", because it has probably changed since its last run."
-	case chance >= 0.1:
-		return place + ", because it may have changed since its last run."
-	}
-	return place + ", because it has hardly changed since its last run."
-}
-
-// ran says in words why a query was executed.
-func ran(why string) string {
-	switch why {
-	case "ranked":
-		return "its turn had come in the order"
-	case "new":
-		return "it had no result yet"
-	case "refresh":
-		return "a refresh was asked for"
-	case "hinted":
-		return "a hint said that it may have changed"
-	case "off_grid":
-		return "a hint said that it may have changed, so it ran at once, between two slots"
-	case "interval":
-		return "an interval of a profile was open"
-	}
-	return clip(why, 300)
 }
 
 // inputNames are the display names of the policies' inputs.

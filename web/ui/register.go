@@ -3,10 +3,8 @@ package ui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,33 +17,45 @@ import (
 // A registerPage answers: can the query be watched, what may be surprising, and what
 // will it cost?
 type registerPage struct {
+	clock
 	Form      form
-	Endpoints []choice
-	Lines     string // the line numbers of the editor
-	Rows      int
+	Endpoints []endpointChoice
+	Lines     int // of the editor
 	Found     found
 	Trial     *trial
-	First     string // the expected time of its first run
+	Slot      uint64    // of its first run
+	First     time.Time // the expected time of its first run, zero if it is unknown
 	Admin     bool
 }
 
+// An endpointChoice is an endpoint that can be selected.
+type endpointChoice struct{ Name, Every, Class string }
+
 // Found is the analysis of the query, shown while the user types.
 type found struct {
-	Lede     lede
-	State    state
+	State    string          // empty, valid, almost (a setting is wrong), invalid or unchecked
 	Query    *registry.Query // nil if it cannot be registered
-	Limit    string          // the limit of its rows
 	Keys     string          // its sort keys
-	Known    bool
-	Holders  int // of the query, if it is already registered
+	Wrong    bool            // a setting is wrong
+	Known    bool            // it is already registered
+	Holders  int
 	Findings []finding
-	Cost     []string
-	Use      string // current use of the endpoint's budget, for the meter
-	Meter    string
+	Cost     costs
 }
 
 // A finding is an error of the query. Warnings belong to the query itself.
 type finding struct{ Where, Text string }
+
+// Costs describe the load that the query puts on its endpoint.
+type costs struct {
+	Endpoint string        // "" if it is unknown
+	Took     time.Duration // of the trial run, 0 without one
+	Part     measure       // of a slot's budget
+	OneIn    int           // slots in which it runs at the least once, 0 if there is no limit
+	Used     measure       // share of the budget that is in use, "" if it is unknown
+	Meter    string
+	Tight    bool
+}
 
 // page returns the initial page; a query may be passed in.
 func (v registerHandler) page() (content, error) {
@@ -56,96 +66,50 @@ func (v registerHandler) page() (content, error) {
 }
 
 func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
-	p := &registerPage{Form: f, Trial: t, Admin: v.May(registry.RoleAdmin)}
+	p := &registerPage{clock: v.clock, Form: f, Trial: t, Admin: v.May(registry.RoleAdmin), Lines: max(12, strings.Count(f.Get("query"), "\n")+2)}
 	all, err := v.Registry.Endpoints()
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range all {
-		p.Endpoints = append(p.Endpoints, choice{Value: e.Name, Label: e.Name + ", " + spoken(e.Slot) + v.remark(e)})
+		st, err := v.Daemon.State(e.Name)
+		c := endpointChoice{Name: e.Name, Every: spoken(e.Slot)}
+		if e.Pause != nil {
+			c.Class = "paused"
+		} else if err == nil && st.Health.State == registry.HealthFailing {
+			c.Class = "failing"
+		}
+		if chosen := f.Get("endpoint"); err == nil && (chosen == e.Name || chosen == "" && len(p.Endpoints) == 0) {
+			p.Slot, p.First = st.Last.Number+1, st.Next
+		}
+		p.Endpoints = append(p.Endpoints, c)
 	}
-	n := max(12, strings.Count(f.Get("query"), "\n")+2)
-	var b strings.Builder
-	for i := 1; i <= n; i++ {
-		b.WriteString(strconv.Itoa(i) + "\n")
-	}
-	p.Lines, p.Rows = b.String(), n
-	name := f.Get("endpoint")
-	if name == "" && len(all) > 0 {
-		name = all[0].Name
-	}
-	p.First = v.firstRun(name)
 	p.Found = v.found(&p.Form, t)
 	return p, nil
-}
-
-func (v registerHandler) remark(e registry.Endpoint) string {
-	if e.Pause != nil {
-		return " (paused)"
-	}
-	if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFailing {
-		return " (failing)"
-	}
-	return ""
-}
-
-// firstRun reports when a query registered now would first run.
-func (v registerHandler) firstRun(endpoint string) string {
-	st, err := v.Daemon.State(endpoint)
-	if err != nil || st.Next.IsZero() {
-		return ""
-	}
-	when := "now"
-	if st.Next.After(v.now) {
-		when = ago(st.Next, v.now)
-	}
-	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + when + "."
 }
 
 // found analyses the form; errors are recorded beside the fields.
 func (v registerHandler) found(f *form, t *trial) found {
 	if strings.TrimSpace(f.Get("query")) == "" {
-		return found{State: state{"off", "empty"}, Lede: lede{Strong: "Write or paste a query.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}}
+		return found{State: "empty"}
 	}
 	reg := f.registration(registry.Registration{Endpoint: f.Get("endpoint")})
 	q, err := v.Registry.Analyse(reg)
 	if err != nil {
 		return v.wrong(f, err)
 	}
-	out := found{State: state{"live", "valid"}}
-	out.Query, out.Keys = &q, clip(strings.Join(q.OrderKeys, ", ?"), 120)
-	if q.Limit >= 0 {
-		out.Limit = plural(int(q.Limit), "row", "rows")
-	}
-	out.Lede = registerLede(len(q.Warnings), f.Status != 0)
+	out := found{State: "valid", Query: &q, Keys: clip(strings.Join(q.OrderKeys, ", ?"), 120), Wrong: f.Status != 0, Cost: v.costs(reg, t)}
 	if item, err := v.Queries.Item(q.ID); err == nil {
 		out.Known, out.Holders = true, len(item.Query.Holders)
-		out.Lede.Rest = []phrase{{Text: "This very question is asked already: you will share its result."}}
 	}
-	v.costs(&out, reg, t)
 	return out
-}
-
-func registerLede(warnings int, wrong bool) lede {
-	l := lede{Strong: "It can be watched.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}
-	switch {
-	case wrong:
-		l.Strong = "The query is fine, a setting is not."
-	case warnings == 1:
-		l.Strong = "It can be watched, with one thing to know."
-	case warnings > 1:
-		l.Strong = "It can be watched, with " + count(warnings) + " things to know."
-	}
-	return l
 }
 
 // wrong explains why the query cannot be registered.
 func (v registerHandler) wrong(f *form, err error) found {
 	p, told := web.ProblemOf(err)
-	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it is."}}
 	if !told {
-		out.Findings = []finding{{Where: "It could not be checked", Text: "The server's log says why."}}
-		return out
+		return found{State: "unchecked"}
 	}
 	for _, e := range p.Errors {
 		if name, _ := fieldOf(e.Pointer); name != "" {
@@ -153,57 +117,39 @@ func (v registerHandler) wrong(f *form, err error) found {
 		}
 	}
 	if len(f.Errors) > 0 && f.Errors["query"] == "" && p.Kind == registry.KindBadSetting {
-		out.Lede.Strong, out.State = "The query is fine, a setting is not.", state{"stale", "almost"}
-		return out
+		return found{State: "almost"}
 	}
 	detail := p.Detail
 	if detail == "" && len(p.Errors) > 0 {
 		detail = p.Errors[0].Detail
 	}
-	out.Findings = []finding{{Where: p.Heading(), Text: sentence(clip(detail, 600))}}
 	f.Status = web.Status(p.Kind)
-	return out
+	return found{State: "invalid", Findings: []finding{{Where: p.Heading(), Text: sentence(clip(detail, 600))}}}
 }
 
-// costs describes the load that the query puts on the endpoint.
-func (v registerHandler) costs(out *found, reg registry.Registration, t *trial) {
-	name := reg.Endpoint
-	e, err := v.Registry.Endpoint(name)
+func (v registerHandler) costs(reg registry.Registration, t *trial) (c costs) {
+	e, err := v.Registry.Endpoint(reg.Endpoint)
 	if err != nil {
-		return
+		return c
 	}
 	slots, err := v.slots(e.Name, hydroSlots)
 	if err != nil {
-		return
+		return c
 	}
-	if t != nil && t.Bad == "" {
-		part := t.took.Seconds() / time.Duration(e.Budget).Seconds()
-		out.Cost = append(out.Cost, fmt.Sprintf("About %s a run, %s of a slot of %s.", cost(t.took), share(part), e.Name))
-	} else {
-		out.Cost = append(out.Cost, "Run it once to see what it takes.")
+	c.Endpoint = e.Name
+	if t != nil && t.Table != nil {
+		c.Took, c.Part = t.Took, share(t.Took.Seconds()/time.Duration(e.Budget).Seconds())
 	}
 	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok && reg.MaxStaleness > 0 {
 		if d, err := time.ParseDuration(every); err == nil && d > 0 {
-			n := max(1, int(time.Duration(reg.MaxStaleness)/d))
-			out.Cost = append(out.Cost, "At the least "+oneIn(n)+", ahead of the ranking.")
+			c.OneIn = max(1, int(time.Duration(reg.MaxStaleness)/d))
 		}
 	}
 	if s := total(slots); s.budget > 0 {
 		part := s.used / s.budget
-		out.Meter, out.Use = meter(part), share(part).String()+" of the budget of "+e.Name+" is used"
-		room := "There is room."
-		if part > 0.9 {
-			room = "There is little room: others will wait longer."
-		}
-		out.Cost = append(out.Cost, e.Name+" uses "+share(part).String()+" of its budget. "+room)
+		c.Used, c.Meter, c.Tight = share(part), meter(part), part > 0.9
 	}
-}
-
-func oneIn(n int) string {
-	if n == 1 {
-		return "one run in every slot"
-	}
-	return "one run in " + count(n) + " slots"
+	return c
 }
 
 // check serves the script while the user types: it answers with the part of the page
@@ -272,7 +218,7 @@ func (v registerHandler) try(reg registry.Registration) (*trial, error) {
 	case v.tries <- struct{}{}:
 		defer func() { <-v.tries }()
 	default:
-		return &trial{Bad: "Others are trying queries right now. Try again in a moment."}, nil
+		return &trial{Busy: true}, nil
 	}
 	rc := http.NewResponseController(v.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite + 2*time.Minute)) // the endpoint's own limits are shorter
@@ -285,33 +231,17 @@ func (v registerHandler) try(reg registry.Registration) (*trial, error) {
 		if !told {
 			return nil, err
 		}
-		return &trial{Bad: sentence(p.Detail)}, nil
+		return &trial{Error: p.Detail}, nil
 	}
 	return trialOf(a, q.Text), nil
 }
 
 func trialOf(a scheduler.Answer, text string) *trial {
-	t := &trial{took: a.Elapsed}
-	if !a.Outcome.Complete() || a.Result == nil {
-		t.Bad = "It ended with " + string(a.Outcome) + " after " + cost(a.Elapsed).String() + "."
-		if a.Error != "" {
-			t.Bad += " " + sentence(clip(a.Error, 400))
-		}
-		return t
+	t := &trial{Took: a.Elapsed, Outcome: a.Outcome, Error: clip(a.Error, 400)}
+	if a.Outcome.Complete() && a.Result != nil {
+		t.Table, t.Form = previewOf(newNamer(text), a.Result), a.Result.Form()
 	}
-	t.Table = previewOf(newNamer(text), a.Result)
-	t.Words = []string{resultWords(a.Result), cost(a.Elapsed).String(), "complete", "not stored"}
 	return t
-}
-
-func resultWords(r *diff.Result) string {
-	switch {
-	case r.Form() == diff.Ask:
-		return "an answer"
-	case r.Form().Graph():
-		return plural(r.Len(), "triple", "triples")
-	}
-	return plural(r.Len(), "row", "rows")
 }
 
 const previewRows = 20

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -86,18 +85,17 @@ func (s *Server) measure() error {
 }
 
 // trendLine draws one value of the points; each point drawn represents several.
-func trendLine(past []point, of func(point) float64, what string, write func(float64) string) *spark {
+func trendLine(past []point, of func(point) float64, write func(float64) string) *spark {
 	if len(past) < pointsLeast {
 		return nil
 	}
 	step := max(1, len(past)/pointsLine)
 	var values []float64
-	var times []time.Time
+	var times []string
 	for i := (len(past) - 1) % step; i < len(past); i += step {
-		values, times = append(values, of(past[i])), append(times, past[i].at)
+		values, times = append(values, of(past[i])), append(times, past[i].at.UTC().Format("15:04"))
 	}
-	covered := span(past[len(past)-1].at.Sub(past[0].at).Round(time.Second))
-	return sparkline(values, fmt.Sprintf("%s, last %s: %s to %s", what, covered, write(slices.Min(values)), write(slices.Max(values))), func(i int, x float64) string {
-		return times[i].UTC().Format("15:04") + ": " + write(x)
-	})
+	line := sparkline(values, write)
+	line.Times, line.Covers = times, past[len(past)-1].at.Sub(past[0].at).Round(time.Second)
+	return line
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -60,10 +61,12 @@ func (k *trials) kept(key [sha256.Size]byte, now time.Time) *trial {
 
 // A trial is a single execution whose result is not stored.
 type trial struct {
-	Words []string // column headings
-	Bad   string
-	Table *preview
-	took  time.Duration
+	Table   *preview // nil if it brought no result
+	Form    diff.Form
+	Took    time.Duration
+	Outcome registry.Outcome // "" if it was refused
+	Error   string
+	Busy    bool // too many trials run
 }
 
 // A preview shows the first rows of a result.
