@@ -12,9 +12,11 @@ import (
 // A changePlot shows a query's last changes over time. The height of a point is the
 // Jaccard distance between the results; the rows added and removed are drawn below it.
 type changePlot struct {
-	Title, About string
-	Marks        []changeMark
-	Labels       []label
+	Changes int
+	Covers  time.Duration
+	Largest float64 // Jaccard distance
+	Marks   []changeMark
+	Labels  []label
 }
 
 type changeMark struct {
@@ -23,7 +25,8 @@ type changeMark struct {
 	AddY    float64
 	AddH    float64
 	DelH    float64
-	Title   string
+	Change  registry.Change
+	Time    string
 	Link    string // to the result at this version
 	Newest  bool
 	First   bool // the baseline
@@ -47,12 +50,12 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 	if width <= 0 {
 		width = time.Second
 	}
-	p := &changePlot{Title: "The last " + plural(len(changes), "change", "changes") + " and their size"}
-	most, largest := 1, 0.0
+	p := &changePlot{Changes: len(changes), Covers: width.Round(time.Second)}
+	most := 1
 	for _, c := range changes {
 		if c.Delta != nil && !c.Baseline {
 			most = max(most, len(c.Delta.Added), len(c.Delta.Removed))
-			largest = max(largest, c.Delta.Jaccard)
+			p.Largest = max(p.Largest, c.Delta.Jaccard)
 		}
 	}
 	for i, c := range changes {
@@ -60,9 +63,9 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 			continue
 		}
 		x := plotLeft + (99.5-plotLeft)*float64(c.Time.Sub(first))/float64(width)
-		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline, Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
+		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline, Change: c, Time: c.Time.UTC().Format("2 Jan, 15:04:05"), Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
 		if c.Baseline {
-			m.Y, m.Title = 112, fmt.Sprintf("change %d, %s: the first result", c.Seq, c.Time.UTC().Format("2 Jan, 15:04:05"))
+			m.Y = 112
 		} else {
 			size := func(n int) float64 {
 				if n == 0 {
@@ -73,7 +76,6 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 			m.Y = float64(int((112-c.Delta.Jaccard*100)*100)) / 100
 			m.AddH, m.DelH = size(len(c.Delta.Added)), size(len(c.Delta.Removed))
 			m.AddY = 146 - m.AddH
-			m.Title = fmt.Sprintf("change %d, %s: Jaccard distance %.2f, %d added, %d removed", c.Seq, c.Time.UTC().Format("2 Jan, 15:04:05"), c.Delta.Jaccard, len(c.Delta.Added), len(c.Delta.Removed))
 		}
 		p.Marks = append(p.Marks, m)
 	}
@@ -89,7 +91,6 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 	for i, anchor := range []string{"start", "middle", "middle", "end"} {
 		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
 	}
-	p.About = fmt.Sprintf("%s in %s. The largest has a Jaccard distance of %.2f. Below: rows added and removed. The same in words follows as a list.", plural(len(changes), "change", "changes"), span(width.Round(time.Second)), largest)
 	return p
 }
 
@@ -111,10 +112,12 @@ type changeView struct {
 
 // A side holds the added or the removed rows of a change.
 type side struct {
-	Title string
-	Grid  grid
-	Left  string // link to the rows that are not shown
-	Count string
+	N       int // number of rows
+	Graph   bool
+	Removed bool
+	Only    uint64 // the version that has these rows, in a comparison
+	Grid    grid
+	Rest    int // rows that are not shown
 }
 
 // view renders a change with at most the given number of rows per side, starting at
@@ -136,17 +139,17 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 	if out.Ask {
 		return out
 	}
-	what := func(n int, how string) string {
-		if d.Form.Graph() {
-			return plural(n, "triple ", "triples ") + how
-		}
-		return plural(n, "row ", "rows ") + how
-	}
-	out.Added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", from, most, own+"/value?side=added")
-	out.Added.Title = "+ " + what(len(d.Added), "added")
-	out.Removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, from, most, own+"/value?side=removed")
-	out.Removed.Title = minus + " " + what(len(d.Removed), "removed")
+	out.Added, out.Removed = n.sides(d, from, most, own+"/value?side=")
 	return out
+}
+
+// sides renders the added and the removed rows; cells is the address of a cell's full
+// value without its side, row and column.
+func (n namer) sides(d *diff.Delta, from, most int, cells string) (added, removed side) {
+	added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", from, most, cells+"added")
+	removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, from, most, cells+"removed")
+	removed.Removed = true
+	return added, removed
 }
 
 // side renders rows starting at one. For ordered results the sign includes the
@@ -154,48 +157,41 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, sign string, from, most int, cells string) side {
 	from = min(from, len(rows))
 	some := rows[from:min(len(rows), from+most)]
-	s := side{Grid: n.grid(d.Form, vars, len(some), func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
+	s := side{N: len(rows), Graph: d.Form.Graph(), Rest: len(rows) - from - len(some), Grid: n.grid(d.Form, vars, len(some), func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
 		if from+i < len(places) {
 			return fmt.Sprintf("%s %d", sign, places[from+i]+1)
 		}
 		return sign
 	}, func(row, col int) string { return fmt.Sprintf("%s&row=%d&col=%d", cells, from+row, col) })}
-	if rest := len(rows) - from - len(some); rest > 0 {
-		s.Count = count(rest)
-	}
 	return s
 }
 
-// A delta summarises a change in a few words.
-type delta struct{ Plus, Minus, Rest string }
+// A delta summarises a change in a few words, of which the template has most.
+type delta struct {
+	Plus, Minus string
+	D           *diff.Delta // nil if there is no change to show
+	First       bool        // the first result
+}
+
+// Len returns the larger length of the two results.
+func (d delta) Len() int { return max(d.D.NewLen, d.D.OldLen) }
 
 func deltaOf(d *diff.Delta, baseline bool) delta {
-	if d == nil {
-		return delta{}
-	}
-	rows := func(n int) string {
-		if d.Form.Graph() {
-			return plural(n, "triple", "triples")
-		}
-		return plural(n, "row", "rows")
-	}
+	out := delta{D: d, First: baseline}
 	switch {
-	case d.Form == diff.Ask && baseline:
-		return delta{Plus: word(d.Boolean), Rest: "first result"}
+	case d == nil:
 	case d.Form == diff.Ask:
-		return delta{Plus: word(d.Boolean), Minus: "was " + word(d.Previous)}
-	case baseline:
-		return delta{Rest: "first result, " + rows(d.NewLen)}
-	}
-	out := delta{Rest: "of " + rows(max(d.NewLen, d.OldLen))}
-	if n := len(d.Added); n > 0 {
-		out.Plus = "+" + count(n)
-	}
-	if n := len(d.Removed); n > 0 {
-		out.Minus = minus + count(n)
-	}
-	if d.Ordered {
-		out.Rest = "ordered, " + rows(d.NewLen)
+		out.Plus = word(d.Boolean)
+		if !baseline {
+			out.Minus = word(d.Previous)
+		}
+	case !baseline:
+		if n := len(d.Added); n > 0 {
+			out.Plus = "+" + count(n)
+		}
+		if n := len(d.Removed); n > 0 {
+			out.Minus = minus + count(n)
+		}
 	}
 	return out
 }

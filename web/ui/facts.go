@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -132,4 +133,43 @@ func binLine(bins [trendBins]bin, of func(bin) (float64, bool), covered time.Dur
 		line.Covers = covered
 	}
 	return line
+}
+
+// Watch records the trends until ctx is done.
+func (s *Server) Watch(ctx context.Context) {
+	t := time.NewTicker(pointEvery)
+	defer t.Stop()
+	for {
+		if err := s.measure(); err != nil {
+			s.Logger.Warn("a point of the trends is missing", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (s *Server) measure() error {
+	snap, err := s.catalogue.look()
+	if err != nil {
+		return err
+	}
+	p := point{at: s.Now()}
+	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no results, no point
+		return nil
+	} else {
+		p.fresh = float64(snap.states[registry.Live]) / float64(n)
+	}
+	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
+		p.age = 0
+	}
+	if s.Subscriptions != nil {
+		if p.followers, _, err = s.followers(); err != nil {
+			return err
+		}
+	}
+	s.trends.add(p)
+	return nil
 }

@@ -143,21 +143,6 @@ func fieldOf(pointer string) (name, rest string) {
 	return name, rest
 }
 
-// sentence capitalises a message and adds a full stop.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return ""
-	}
-	if c := s[0]; c >= 'a' && c <= 'z' && !strings.HasPrefix(s, "max_") && !strings.HasPrefix(s, "min_") {
-		s = string(c-'a'+'A') + s[1:]
-	}
-	if !strings.ContainsAny(s[len(s)-1:], ".!?:)") {
-		s += "."
-	}
-	return s
-}
-
 // lines splits a value that is separated by line breaks or commas.
 func lines(s string) []string {
 	var out []string
@@ -189,4 +174,10 @@ type confirmation struct {
 func (c confirmation) content(r *http.Request) content {
 	c.Action = r.URL.EscapedPath()
 	return content{Data: c}
+}
+
+// A choice is an option of a select.
+type choice struct {
+	Value, Label string
+	Selected     bool
 }

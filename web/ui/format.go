@@ -303,3 +303,18 @@ func lengthOf(d time.Duration) measure {
 
 // A state is displayed as a shape and a word.
 type state struct{ Class, Word string }
+
+// sentence capitalises a message and adds a full stop.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	if c := s[0]; c >= 'a' && c <= 'z' && !strings.HasPrefix(s, "max_") && !strings.HasPrefix(s, "min_") {
+		s = string(c-'a'+'A') + s[1:]
+	}
+	if !strings.ContainsAny(s[len(s)-1:], ".!?:)") {
+		s += "."
+	}
+	return s
+}

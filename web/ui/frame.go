@@ -202,3 +202,32 @@ func theme(r *http.Request) string {
 	}
 	return "auto"
 }
+
+func (s *Server) followers() (n, failing int, err error) {
+	oldest := func(took time.Duration) time.Duration { return max(time.Second, 2*idleIndex*took) }
+	c, err := s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
+	return c.N, c.Failing, err
+}
+
+func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
+	for after := ""; c.N < mostFollowers; {
+		page, err := list(after, 500)
+		if err != nil {
+			return c, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, x := range page {
+			c.N++
+			if x.Failures > 0 || x.State == registry.Disabled {
+				c.Failing++
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+	return c, nil
+}
+
+// mostFollowers is the maximum number counted.
+const mostFollowers = 10_000

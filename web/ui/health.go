@@ -150,3 +150,38 @@ func (h *health) label(begin, now time.Time) {
 	at := func(part int) string { return begin.Add(now.Sub(begin) * time.Duration(part) / 4).UTC().Format(layout) }
 	h.Labels = []label{{"0%", "start", at(0)}, {"50%", "middle", at(2)}, {"100%", "end", "now"}}
 }
+
+// A sum adds up slots.
+type sum struct {
+	slots, failed, run, cut, failures int
+	Changed, Skipped                  int
+	Failed, Waits                     int // slots with an error, and those in which the endpoint had asked to wait
+	Least, Most                       float64
+	used, budget                      float64
+	first                             time.Time
+}
+
+// total adds up slots, given newest first.
+func total(slots []scheduler.Slot) sum {
+	var t sum
+	for i, s := range slots {
+		if t.first, t.Most = s.Started, max(t.Most, s.Used); i == 0 || s.Used < t.Least {
+			t.Least = s.Used
+		}
+		t.slots++
+		t.run, t.Changed, t.Skipped, t.cut, t.failures = t.run+s.Run, t.Changed+s.Changed, t.Skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
+		t.used += s.Used
+		if judgeSlot(s) == failed {
+			t.failed++
+		}
+		if s.Throttled {
+			t.Waits++
+		} else if s.Error != "" {
+			t.Failed++
+		}
+		if s.Error == "" || s.Run > 0 {
+			t.budget += s.Budget
+		}
+	}
+	return t
+}

@@ -33,8 +33,6 @@ type hit struct {
 	Slot scheduler.Slot
 }
 
-type label struct{ X, Anchor, Text string }
-
 const (
 	hydroSlots = 48
 	rainHeight = 36.0

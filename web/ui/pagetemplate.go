@@ -21,7 +21,7 @@ func newPageTemplate(name string, a assets) (*pageTemplate, error) {
 	return &pageTemplate{t}, nil
 }
 
-func (l *pageTemplate) page(w io.Writer, f *frame) error {
+func (l *pageTemplate) page(w io.Writer, f any) error {
 	return l.t.ExecuteTemplate(w, "layout", f)
 }
 

@@ -107,3 +107,5 @@ func (l *levelGauge) fill(part float64) {
 func meter(part float64) string {
 	return strconv.FormatFloat(math.Round(max(0, min(1, part))*1000)/10, 'f', -1, 64)
 }
+
+type label struct{ X, Anchor, Text string }

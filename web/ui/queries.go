@@ -35,12 +35,6 @@ type queriesPage struct {
 
 type queriesFilter struct{ Text, Endpoint, State, Tag, Sort string }
 
-// A choice is an option of a select.
-type choice struct {
-	Value, Label string
-	Selected     bool
-}
-
 // A sortHead is the head of a sortable column.
 type sortHead struct {
 	Link, Aria string // Aria is ascending, descending or ""

@@ -40,7 +40,7 @@ func TestQueryPage(t *testing.T) {
 	r := newRig(t)
 	q := r.history("all numbers", r.numbers(1, 2), r.numbers(1, 2, 3), r.numbers(3, 4))
 	a := r.get(queryPath(q.ID)).status(200).has("<h1>all numbers</h1>", ">live<", "Changed ", "2 rows, unordered", `aria-current="page"`,
-		"&#43; 1 row added", "− 2 rows removed", "of 3 rows", "first result, 2 rows", "Jaccard distance 0.75", "ex:s4", `<td class="num"><span class="term "`,
+		"+ 1 row added", "− 2 rows removed", "of 3 rows", "first result, 2 rows", "Jaccard distance 0.75", "ex:s4", `<td class="num"><span class="term "`,
 		`<span class="k">PREFIX</span>`, `<span class="v">?s</span>`, `<span class="c"># all of it</span>`, "&lt;http://example.org/p&gt;", "It is 1st of 1 in the order of rr", "3 to 1 of 3", "Ran in 3 slots, changed in 2, did not run in 0.",
 		`href="/v1/queries/`+q.ID+`/results.csv"`, "Holders", ">ops<")
 	if got := strings.Count(a.body, `%" cy="`); got != 3 {
@@ -74,7 +74,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	r.get(at).has("The result is empty")
-	for _, c := range []struct{ a, b, added, removed string }{{"1", "3", "&#43; 2 rows only in 3", "− 2 rows only in 1"}, {"3", "1", "&#43; 2 rows only in 1", "− 2 rows only in 3"}, {"1", "5", "&#43; 0 rows only in 5", "− 2 rows only in 1"}} {
+	for _, c := range []struct{ a, b, added, removed string }{{"1", "3", "+ 2 rows only in 3", "− 2 rows only in 1"}, {"3", "1", "+ 2 rows only in 1", "− 2 rows only in 3"}, {"1", "5", "+ 0 rows only in 5", "− 2 rows only in 1"}} {
 		if s := result(r.get(at + "?b=" + c.b + "&a=" + c.a)); !strings.Contains(s, c.added) || !strings.Contains(s, c.removed) {
 			t.Errorf("%s against %s: %s", c.b, c.a, s)
 		}
@@ -91,7 +91,7 @@ func TestChangePage(t *testing.T) {
 	}
 	q := r.history("n", r.numbers(), r.numbers(many...))
 	at := queryPath(q.ID)
-	r.get(at).has("&#43; 120 rows added", "and 115 more", `href="`+at+`/changes/2"`)
+	r.get(at).has("+ 120 rows added", "and 115 more", `href="`+at+`/changes/2"`)
 	r.get(at+"/changes/2").status(200).has("Change 2", "1 to 50 of 120", `rel="next"`)
 	r.get(at+"/changes/2?row=101").has("101 to 120 of 120", `rel="prev"`).lacks(`rel="next"`)
 	r.get(at+"/changes/3").status(404).has("There is no such change", "number 2")

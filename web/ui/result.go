@@ -18,32 +18,32 @@ import (
 
 // A resultView shows the result at one version, or the difference between two.
 type resultView struct {
-	Path        string
-	None        bool
-	Size        string
-	Newest      string
-	B, A        string   // the version, and the one it is compared with
-	Versions    []choice // to choose from
-	Against     []choice // to compare with
-	Since       template.HTML
-	Permalink   string // address of the same version by its time
-	At          string // the requested time
-	Formats     []kv
-	Grid        grid
-	Ask         bool
-	Boolean     string
-	Diff        bool
-	Same        bool
-	Added       side
-	Removed     side
-	Pages       *pager
-	Problem     string
-	Description string
+	Path      string
+	None      bool
+	Size      string
+	Newest    string
+	B, A      string   // the version, and the one it is compared with
+	Versions  []choice // to choose from
+	Against   []choice // to compare with
+	Since     template.HTML
+	Permalink string // address of the same version by its time
+	At        string // the requested time
+	Formats   []kv
+	Grid      grid
+	Ask       bool
+	Boolean   string
+	Previous  string // in a comparison
+	Distance  string // Jaccard distance, in a comparison
+	Diff      bool
+	Same      bool
+	Added     side
+	Removed   side
+	Pages     *pager
+	Gone      bool   // the version is not kept any more
+	Problem   string // why there is no result
 }
 
-const (
-	resultRows = 20
-)
+const resultRows = 20
 
 // result shows version ?b=, or the version at time ?at=, or else the newest, alone or
 // compared with ?a=, starting at ?row=. recent holds the newest changes.
@@ -122,9 +122,8 @@ func (r *resultView) explain(err error) error {
 		return err
 	}
 	r.Problem = told.Detail
-	if gap := (*registry.GapError)(nil); errors.As(err, &gap) || r.Problem == "" {
-		r.Problem = "This version is not kept any more."
-	}
+	gap := (*registry.GapError)(nil)
+	r.Gone = errors.As(err, &gap) || r.Problem == ""
 	return nil
 }
 
@@ -167,23 +166,16 @@ func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Sta
 	if r.Same = d == nil || d.Empty(); r.Same {
 		return nil
 	}
-	r.Size = fmt.Sprintf("Jaccard distance %.2f", d.Jaccard)
+	r.Distance = fmt.Sprintf("%.2f", d.Jaccard)
 	if r.Ask {
-		r.Boolean = word(d.Boolean) + ", was " + word(d.Previous)
+		r.Boolean, r.Previous = word(d.Boolean), word(d.Previous)
 		return nil
 	}
 	cells := fmt.Sprintf("%s/difference?a=%d&b=%d&side=", r.Path, a, b)
 	all := max(len(d.Added), len(d.Removed))
 	row = min(row, max(0, all-1)/resultRows*resultRows)
-	what := plural(len(d.Added), "row", "rows")
-	gone := plural(len(d.Removed), "row", "rows")
-	if d.Form.Graph() {
-		what, gone = plural(len(d.Added), "triple", "triples"), plural(len(d.Removed), "triple", "triples")
-	}
-	r.Added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", row, resultRows, cells+"added")
-	r.Added.Title = "+ " + what + " only in " + strconv.FormatUint(b, 10)
-	r.Removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, row, resultRows, cells+"removed")
-	r.Removed.Title = minus + " " + gone + " only in " + strconv.FormatUint(a, 10)
+	r.Added, r.Removed = n.sides(d, row, resultRows, cells)
+	r.Added.Only, r.Removed.Only = b, a
 	r.page(row, min(resultRows, all-row), all)
 	return nil
 }

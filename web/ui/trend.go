@@ -1,12 +1,9 @@
 package ui
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/freshet/freshet/registry"
 )
 
 // Trends of values that no log records: one point per minute for the last 24 hours.
@@ -43,45 +40,6 @@ func (t *trends) points() []point {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.list)
-}
-
-// Watch records the trends until ctx is done.
-func (s *Server) Watch(ctx context.Context) {
-	t := time.NewTicker(pointEvery)
-	defer t.Stop()
-	for {
-		if err := s.measure(); err != nil {
-			s.Logger.Warn("a point of the trends is missing", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-	}
-}
-
-func (s *Server) measure() error {
-	snap, err := s.catalogue.look()
-	if err != nil {
-		return err
-	}
-	p := point{at: s.Now()}
-	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no results, no point
-		return nil
-	} else {
-		p.fresh = float64(snap.states[registry.Live]) / float64(n)
-	}
-	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
-		p.age = 0
-	}
-	if s.Subscriptions != nil {
-		if p.followers, _, err = s.followers(); err != nil {
-			return err
-		}
-	}
-	s.trends.add(p)
-	return nil
 }
 
 // trendLine draws one value of the points; each point drawn represents several.
