@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
@@ -334,4 +335,34 @@ func TestOffGridIsKept(t *testing.T) {
 			t.Errorf("the new process used %s although %g s were charged", seen, s.Charged)
 		}
 	})
+}
+
+// With merged requests, a hint still asks only for the marked query.
+func TestOffGridAsksAlone(t *testing.T) {
+	for _, mode := range []string{registry.MergeValues, registry.MergeProbe} {
+		bubble.Test(t, func(t *testing.T) {
+			d := newDataset(t)
+			w := newWorld(t, merging(endpoint("@every 1m", 20*time.Second, "rr"), mode), d.reply)
+			for _, n := range names("n", 20) {
+				d.set(n, "before")
+				d.register(w, n)
+			}
+			w.run()
+			until(5*time.Minute + 30*time.Second)
+			ran := len(w.service.executions())
+			d.set("n00007", "after")
+			if got := w.hint(registry.Hint{Changed: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://example.org/p>", Object: `"n00007`}}}); got.Affected != 1 {
+				t.Errorf("%s: the hint has the effect %+v", mode, got)
+			}
+			until(5*time.Minute + 50*time.Second)
+			s := w.slots()[len(w.slots())-1]
+			list := w.service.executions()[ran:]
+			if len(list) != 1 || list[0].query != "q_n00007" || s.OffGrid.Run != 1 || s.OffGrid.Changed != 1 {
+				t.Errorf("%s: the requests %+v, and %+v", mode, list, s.OffGrid)
+			}
+			until(8 * time.Minute)
+			w.stop()
+			d.checkTruth(w, true)
+		})
+	}
 }
