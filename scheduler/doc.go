@@ -27,6 +27,10 @@
 // budget. The ledger knows what they may use before they use it. Policies count slots and
 // see at most one sample of a query in each.
 //
+// A hint of triples is looked up in an index of patterns, in 3 µs for one query among
+// 100,000 (BenchmarkMark of package plan). From the hint to the message it takes 1.3 ms in
+// the median for one of 1,000 queries (BenchmarkHint of cmd/freshet, on a busy machine).
+//
 // # Merged requests
 //
 // If the endpoint's setting merge allows it, a query that starts brings others along
