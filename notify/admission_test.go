@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Connections of one address are bound, an IPv6 network of 64 bits is one
-// address, and this machine's own are not counted.
+// The number of connections of one address is limited. An IPv6 /64 network counts as
+// one address, and this machine's own addresses do not count.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	s := NewServer(Options{Limits: Limits{OneAddress: 2}})
 	enter := func(remote string, forwarded ...string) admission {

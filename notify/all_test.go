@@ -17,14 +17,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A holding is what a reader of the store-wide stream has of one query.
+// A holding is the position and result of one query that a reader of all changes has.
 type holding struct {
 	at   registry.Position
 	bag  []string
 	lost bool // a gap was reported, and the result fetched
 }
 
-// A wideReader reads the store-wide stream.
+// A wideReader reads the changes of all queries.
 type wideReader struct {
 	rt      *rapid.T
 	r       *rig

@@ -25,7 +25,7 @@ import (
 	"github.com/freshet/freshet/notify"
 )
 
-// crowdEnv makes the test binary a crowd of clients instead, see crowdMain.
+// crowdEnv makes the test binary run as clients, see crowdMain.
 const crowdEnv = "FRESHET_TEST_CROWD"
 
 // crowdMain opens connections that each follow one of the queries in turn, or
@@ -81,8 +81,8 @@ func crowdRead(conn *websocket.Conn, got *atomic.Int64, all int64) {
 	}
 }
 
-// crowd starts n clients that follow so many queries each and returns a function
-// that waits until all of them have the next changes.
+// crowd starts n clients that follow so many queries each. The returned function
+// waits until all of them have the next changes.
 func (r *rig) crowd(b *testing.B, n, each int, queries []string) (all func()) {
 	b.Helper()
 	allowFiles(b, n+1000)
@@ -122,10 +122,9 @@ func allowFiles(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkIdle measures the memory that a connection with one subscription
-// takes in the server while nothing happens: the heap and the stacks as the
-// runtime counts them, and by how much the process grew. What the kernel keeps
-// for a socket is not in it.
+// BenchmarkIdle measures the memory of an idle connection with one subscription in
+// the server: heap and stacks as the runtime counts them, and the growth of the
+// process. Socket buffers of the kernel are not included.
 func BenchmarkIdle(b *testing.B) {
 	for _, connections := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
@@ -165,12 +164,11 @@ func memory() (heap, stacks, rss float64) {
 	return float64(m.HeapAlloc), float64(m.StackInuse), rss
 }
 
-// BenchmarkDelivery is what the server spends on a delivered message, from the
-// wake-up after the commit to the last client, as a ratio to one bare write(2)
-// of as many bytes to the same connections, which the same clients read in the
-// same way in the same run. Both are processor time of the server's process
-// alone (user and system), with as many goroutines writing at a time as there are
-// processors; the commit itself is not in it. With -cpu 1 there is one.
+// BenchmarkDelivery measures what a delivered message costs the server, from the
+// wake-up after the commit to the last client, as a ratio to one bare write(2) of as
+// many bytes to the same connections in the same run. Both are processor time of the
+// server's process (user and system), with as many concurrent writers as processors.
+// The commit is not included. With -cpu 1 there is one writer.
 //
 // queries=Q/followers=F: Q queries change at once, each of which F connections
 // follow. subscriptions=S: one connection follows S queries, all of which change.
@@ -257,7 +255,7 @@ func benchDelivery(b *testing.B, size, queries, connections, each int) {
 	b.ReportMetric(float64(delivered)/float64(written), "ratio")
 }
 
-// A socket is the server's end of a connection, without anything around it.
+// A socket is the server's end of a bare connection.
 type socket struct {
 	fd  int
 	raw syscall.RawConn // for waiting
@@ -280,7 +278,8 @@ func (s socket) write(p []byte) {
 	}
 }
 
-// frame lets everybody have one change and gives the bytes that one of them got.
+// frame sends one change to all clients and returns the bytes that one of them
+// received.
 func (r *rig) frame(ids []string, change func()) []byte {
 	p := r.hello()
 	defer p.conn.Close()
@@ -296,7 +295,7 @@ func (r *rig) frame(ids []string, change func()) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0x81, 126}, uint16(len(m))), m...)
 }
 
-// processorTime is what this process spends meanwhile.
+// processorTime returns the processor time of this process during a function.
 func processorTime(do func()) time.Duration {
 	spent := func() time.Duration {
 		var u syscall.Rusage
@@ -308,10 +307,9 @@ func processorTime(do func()) time.Duration {
 	return spent() - before
 }
 
-// BenchmarkCoalescing is what a client is sent that comes back after a number of
-// changes of a query, each of which gives one of ten stations in a hundred
-// another reading: one exact net change, and how much that saves against every
-// change on its own.
+// BenchmarkCoalescing measures the message that a reconnecting client receives after
+// several changes of a query, each of which changes one of ten rows in a hundred: the
+// size of the net change, and its ratio to the sum of all changes.
 func BenchmarkCoalescing(b *testing.B) {
 	for _, changes := range []int{2, 17, 64, 500} {
 		b.Run(fmt.Sprintf("changes=%d", changes), func(b *testing.B) {
@@ -327,8 +325,8 @@ func BenchmarkCoalescing(b *testing.B) {
 	}
 }
 
-// sentAfter counts the deltas that bring a client up to date which resumes after
-// so many changes, when more than fold of them are folded.
+// sentAfter returns the number of deltas that a client receives when it resumes after
+// so many changes, of which more than fold are folded.
 func sentAfter(b *testing.B, changes, fold int) (messages, size int) {
 	r := newRig(b, func(o *notify.Options) { o.Limits.Fold = fold })
 	id := r.log.Add("stations", diff.Select, false)

@@ -72,7 +72,7 @@ func (l *complexLog) Ends(_, epoch string, end uint64, limit int) ([]registry.Ro
 	return l.ends[end:min(int(end)+limit, len(l.ends))], nil
 }
 
-// add ends a round.
+// add records the end of a round.
 func (l *complexLog) add(captured bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *complexLog) happen(r *rig, captured ...bool) {
 	r.waker.Wake("p_1")
 }
 
-// message reads the next frame that is not a sign of life, as it is.
+// message reads the next frame that is not alive, undecoded.
 func (p *peer) message() (m map[string]any) {
 	p.t.Helper()
 	for {
@@ -188,7 +188,7 @@ func TestFollowProfile(t *testing.T) {
 	q.says("type=complete", "id=s", "reason=released")
 }
 
-// A client that acknowledges has at most a window of captures under way.
+// A client that acknowledges has at most a window of unacknowledged captures.
 func TestAcknowledgeCaptures(t *testing.T) {
 	r, l := newComplexRig(t)
 	p := r.hello()

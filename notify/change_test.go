@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestMarshalChange holds the JSON of changes of every form against a file.
+// TestMarshalChange compares the JSON of changes of every form with a file.
 func TestMarshalChange(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 120_000_000, time.FixedZone("CET", 3600))
 	var out bytes.Buffer

@@ -46,7 +46,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// A filter is kept, so it cannot be as large as a message.
+// A filter is stored, so its size is limited more strictly than that of a message.
 func TestFilterSize(t *testing.T) {
 	r := newRig(t, nil)
 	r.log.Add("q", "SELECT", false)

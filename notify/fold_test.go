@@ -19,7 +19,7 @@ type gatedLog struct {
 	pages, now, most atomic.Int64
 }
 
-// shut closes the gate and returns the function that opens it.
+// shut closes the gate and returns the function that opens it again.
 func (l *gatedLog) shut() (open func()) {
 	gate := make(chan struct{})
 	l.gate.Store(&gate)

@@ -7,7 +7,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// However the bytes are cut, the frames are found.
+// Frames are found however the input is split.
 func TestFramesAreCounted(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/notify"
 )
 
-// FuzzMessages sends anything after init: the server answers or closes with a
-// code that the protocol names, and goes on serving others.
+// FuzzMessages sends arbitrary messages after init. The server answers or closes with
+// a documented code, and continues to serve others.
 func FuzzMessages(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"subscribe","id":"a","query":"q","resume":{"epoch":"e","seq":1},"rate":"1s","filter":{"min_rows":1}}`,

@@ -21,7 +21,8 @@ import (
 	"github.com/freshet/freshet/notify/notifytest"
 )
 
-// skipPart skips a test that needs a part which is not there, unless it is required.
+// skipPart skips a test that needs a missing part of the machine, unless the part is
+// required.
 func skipPart(t *testing.T, part string) {
 	t.Helper()
 	message := fmt.Sprintf("SKIP-PART %s: run \"make deps\"", part)
@@ -113,7 +114,7 @@ func (c *cutter) connections() int {
 	return c.cuts
 }
 
-// A line is what driver/follow.js says.
+// A line is one line of output of driver/follow.js.
 type line struct {
 	Type, Epoch, Reason, Message, Hash string
 	Prev, Seq                          *uint64
@@ -165,8 +166,8 @@ func TestJavaScript(t *testing.T) {
 	wg.Wait()
 }
 
-// runDriver checks every line of a driver against the truth.
-// It calls begun after the first.
+// runDriver compares every line of a driver with the log. It calls begun after the
+// first line.
 func runDriver(t *testing.T, w *truth, id string, begun func(), cmd *exec.Cmd) {
 	once := sync.OnceFunc(begun)
 	defer once()

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// What a client follows can be seen with its position, and ended.
+// A subscription is listed with its position, and can be ended.
 func TestListing(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)
@@ -122,8 +122,8 @@ func TestListingOfStreams(t *testing.T) {
 	}
 }
 
-// A paused subscription of a WebSocket lags as a cursor; the connection and the
-// others on it go on.
+// A paused subscription of a WebSocket falls behind without affecting the connection
+// and its other subscriptions.
 func TestPauseWebSocket(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 30 * time.Millisecond })
 	id, other := r.log.Add("q", diff.Select, false), r.log.Add("other", diff.Select, false)
@@ -186,7 +186,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// deltas reads deltas, passing over signs of life, until done says so.
+// deltas reads deltas and skips other messages until done returns true.
 func (p *peer) deltas(done func(reply) bool) {
 	p.t.Helper()
 	for {
@@ -203,7 +203,7 @@ func (p *peer) deltas(done func(reply) bool) {
 	}
 }
 
-// Connections of every way are listed with where they come from and what they are.
+// Connections of every protocol are listed with their address and program.
 func TestListingNamesConnections(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)

@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// aChange is one row of a length instead of another.
+// aChange returns a change that replaces one row by another of the given length.
 func aChange(t testing.TB, query string, seq uint64, length int) *registry.Change {
 	t.Helper()
 	rows := func(v string) *diff.Result {
@@ -104,8 +104,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// A document that was let go is made again, and ends where it is not the same any
-// more.
+// A document that was dropped is made again, and the transfer ends if it differs.
 func TestDocumentIsMadeAgain(t *testing.T) {
 	d := NewDocuments()
 	text, made := bytes.Repeat([]byte("0123456789"), 20_000), 0

@@ -34,8 +34,7 @@ func (w *truth) at(query string, seq uint64) []byte {
 	return nil
 }
 
-// A breakingConn connection breaks after so many bytes in either direction, and may
-// read slowly.
+// A breakingConn breaks after so many bytes in either direction, and may read slowly.
 type breakingConn struct {
 	net.Conn
 	left *int
@@ -132,7 +131,8 @@ type modelFollower struct {
 
 var errEnough = errors.New("enough")
 
-// run follows in several lives: each goes on from what the one before kept.
+// run follows in several connections: each resumes from the state of the previous
+// one.
 func (f *modelFollower) run(ctx context.Context, steps int) {
 	for last := uint64(steps + 1); f.seen < last; {
 		life := 1 + f.rnd.IntN(30)

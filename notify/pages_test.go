@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Pages hold each connected follower once, in the order of ids, while others come and
-// go.
+// Pages list each connected client once, in the order of ids, while others connect
+// and disconnect.
 func TestListingPages(t *testing.T) {
 	s := NewServer(Options{})
 	var here []*listed
@@ -42,7 +42,7 @@ func TestListingPages(t *testing.T) {
 	}
 }
 
-// walk goes through all pages and returns the ids.
+// walk reads all pages and returns the ids.
 func walk(s *Server, page int) (ids []string) {
 	for after := ""; ; after = ids[len(ids)-1] {
 		list := s.Subscriptions(after, page)
@@ -55,7 +55,7 @@ func walk(s *Server, page int) (ids []string) {
 	}
 }
 
-// Going through all pages is linear in their number.
+// The cost of reading all pages is linear in their number.
 func TestLongListingPagesAreLinear(t *testing.T) {
 	growth.Check(t, growth.Sizes(4_000, func(n int) growth.Input {
 		s := NewServer(Options{})

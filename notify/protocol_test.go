@@ -15,12 +15,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// quick makes the server's patience short enough for a test.
+// quick shortens the server's time limits for a test.
 func quick(o *notify.Options) {
 	o.Timing = notify.Timing{Init: 200 * time.Millisecond, Ping: 100 * time.Millisecond, Write: 300 * time.Millisecond, Close: time.Second}
 }
 
-// few lets a client send little.
+// few allows a client only few messages.
 func few(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 10 }
 
 // frames sends bytes after init.
@@ -89,8 +89,8 @@ func TestCloseCodes(t *testing.T) {
 	}
 }
 
-// A client that acknowledges does not use up its messages by that: it says as
-// many as the server does.
+// Acknowledgements do not count towards the rate: a client may send as many as it
+// receives messages.
 func TestAcksAreFree(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 0.001, 3 })
 	id := r.log.Add("q", diff.Select, false)
@@ -105,7 +105,8 @@ func TestAcksAreFree(t *testing.T) {
 	p.expect("pong")
 }
 
-// A client that was sent a close frame cannot stay by sending signs of life.
+// A client that was sent a close frame cannot keep the connection open by sending
+// frames.
 func TestPongsDoNotOutliveTheClose(t *testing.T) {
 	r := newRig(t, quick)
 	p := r.dial(nil) // and no init

@@ -31,7 +31,7 @@ func (l *readingLog) Current(query string, withResult bool) (registry.Status, *d
 	return st, r, err
 }
 
-// However many read a result at the same time, there is one copy of it.
+// Concurrent readers of a result share one copy of it.
 func TestReadersShareAResult(t *testing.T) {
 	log := &readingLog{takes: 20 * time.Millisecond}
 	r := newRig(t, func(o *notify.Options) { log.Log, o.Log = o.Log, log })
@@ -65,8 +65,8 @@ func TestReadersShareAResult(t *testing.T) {
 	}
 }
 
-// Results of many queries, each read once, cost what reading them takes: those
-// that are shared are not gone through for each.
+// The cost of reading the results of many queries once each grows with their number
+// only: shared results are not searched each time.
 func TestSharingCostsLittle(t *testing.T) {
 	log := &readingLog{}
 	r := newRig(t, func(o *notify.Options) { log.Log, o.Log = o.Log, log })

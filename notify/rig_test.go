@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for something that must happen.
 const patience = time.Minute
 
-// gate lets in by a table of tokens; the empty token is looked up too.
+// gate authenticates callers by a table of tokens, in which it also looks up the
+// empty token.
 type gate map[string]registry.Caller
 
 func (g gate) Authenticate(from, token string) (registry.Caller, error) {
@@ -173,7 +174,7 @@ func (r *rig) dial(header http.Header) *peer {
 	return &peer{r.t, conn}
 }
 
-// hello dials and is let in.
+// hello connects and completes init.
 func (r *rig) hello() *peer {
 	r.t.Helper()
 	p := r.dial(nil)
@@ -231,7 +232,7 @@ func (p *peer) expect(kind string) reply {
 	return m
 }
 
-// closed reads until the connection is closed and gives the code.
+// closed reads until the connection is closed and returns the code.
 func (p *peer) closed() int {
 	p.t.Helper()
 	for {

@@ -155,8 +155,8 @@ func TestManyReaders(t *testing.T) {
 	r.empty()
 }
 
-// number finds a member of a message without decoding it, which would take most
-// of the time of this test.
+// number finds a member of a message without decoding it, because decoding would take
+// most of the time of this test.
 func number(b []byte, name string) (n int) {
 	_, rest, _ := strings.Cut(string(b), `"`+name+`":`)
 	if end := strings.IndexAny(rest, ",}"); end > 0 {
@@ -165,8 +165,8 @@ func number(b []byte, name string) (n int) {
 	return n
 }
 
-// goroutines counts the goroutines once their number stays the same: those of
-// handshakes end later than the client knows.
+// goroutines returns the number of goroutines once it is stable: those of handshakes
+// end after the client has finished.
 func (r *rig) goroutines() (n int) {
 	same := 0
 	r.eventually("the number of goroutines stays the same", func() bool {

@@ -207,7 +207,7 @@ func TestEventStreamTruncates(t *testing.T) {
 	}
 }
 
-// One that does not read is let go.
+// A reader that does not read is disconnected.
 func TestBlockedEventStream(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Timing.Write = 200 * time.Millisecond })
 	id := r.log.Add("q", "SELECT", false)
@@ -219,7 +219,7 @@ func TestBlockedEventStream(t *testing.T) {
 	r.empty()
 }
 
-// A reader that lags gets what waited folded.
+// Waiting changes are folded for a reader that lags.
 func TestLaggingEventStream(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Limits.Fold = 4 })
 	id := r.log.Add("q", "SELECT", false)

@@ -20,7 +20,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A consumer holds what a stream tells it.
+// A consumer holds the result that a stream leads to.
 type consumer struct {
 	at    registry.Position
 	bag   []string // rows, sorted
@@ -127,7 +127,7 @@ func TestStreamModel(t *testing.T) {
 	})
 }
 
-// distance counts the rows by which two sorted bags differ.
+// distance returns the number of rows that only one of two sorted bags has.
 func distance(a, b []string) int {
 	rest := slices.Clone(b)
 	n := 0
@@ -141,8 +141,7 @@ func distance(a, b []string) int {
 	return n + len(rest)
 }
 
-// listen reads a stream until it has been idle, as a connection that breaks
-// then.
+// listen reads a stream until it is idle, and then stops like a broken connection.
 func listen(t *testing.T, rt *rapid.T, r *rig, id string, options notify.StreamOptions, c *consumer) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -189,7 +188,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 }
 
-// A lagging consumer gets what waits as one.
+// Waiting changes are folded for a lagging consumer.
 func TestStreamFoldsForLaggards(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)

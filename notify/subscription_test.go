@@ -348,8 +348,8 @@ func (l *brokenLog) Current(id string, withResult bool) (registry.Status, *diff.
 	return l.Log.Current(id, withResult)
 }
 
-// A new beginning after a gap that fails is an error of its subscription, and the
-// connection goes on.
+// An error of the restart after a gap concerns its subscription only, and the
+// connection continues.
 func TestGapWithoutNewBeginning(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -390,7 +390,7 @@ func TestGapWithoutNewBeginning(t *testing.T) {
 	}
 }
 
-// The token is asked for again at every heartbeat.
+// The token is checked again at every heartbeat.
 func TestTokenWithdrawn(t *testing.T) {
 	withdrawn := make(chan struct{})
 	r := newRig(t, func(o *notify.Options) {
@@ -439,7 +439,7 @@ func TestSlowPredictionDelaysNoClient(t *testing.T) {
 	r.hello().follow("b", "q", "")
 }
 
-// What is unsubscribed in the middle of a result gets no more of its parts.
+// A subscription that ends in the middle of a result receives no further parts.
 func TestUnsubscribeInTheMiddle(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)
@@ -474,7 +474,8 @@ func TestUnsubscribeInTheMiddle(t *testing.T) {
 	}
 }
 
-// A snapshot whose result was replaced on the way ends as that of one moment.
+// A snapshot whose result is replaced during the transfer ends as the result of one
+// moment.
 func TestSnapshotOfOneMoment(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)

@@ -25,7 +25,7 @@ func (l *countingLog) Current(query string, withResult bool) (registry.Status, *
 	return l.Log.Current(query, withResult)
 }
 
-// However many follow a query, a change of it is read from the log once.
+// A change is read from the log once for all followers of its query.
 func TestReadOnceForAll(t *testing.T) {
 	var log *countingLog
 	r := newRig(t, func(o *notify.Options) {

@@ -10,8 +10,8 @@ type taskFunc func() bool
 
 func (f taskFunc) work() bool { return f() }
 
-// A task that waits for its client holds up no other once it has handed off, and the
-// senders are never more than they may be.
+// A task that hands off before it waits delays no other task, and the number of
+// workers stays limited.
 func TestSendersGoOn(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	s := &workerPool{limit: 1}

@@ -14,12 +14,12 @@ import (
 
 func configCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and print the configuration",
-		Long: `Values come from the file that --config or FRESHET_CONFIG names, FRESHET_…
-variables and flags, the later winning. Every value but the lists of endpoints
-and tokens has a variable, named after its key: FRESHET_LIMITS_BODY for
-limits.body, with commas between the members of lists. An endpoint's setting
-that was changed at the running server holds until its value in the file
-changes.`}
+		Long: `Values come from the file that --config or FRESHET_CONFIG names, from FRESHET_…
+variables and from flags. Flags override variables, and variables override the
+file. Every value except the lists of endpoints and tokens has a variable named
+after its key, such as FRESHET_LIMITS_BODY for limits.body; the members of lists
+are separated by commas. A setting of an endpoint that was edited on the running
+server stays in force until its value in the file changes.`}
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.AddCommand(configCheck(w, &asJSON), configPrint(w, &asJSON))
@@ -28,7 +28,7 @@ changes.`}
 
 func configCheck(w *cli.Env, asJSON *bool) *cobra.Command {
 	var s config.Flags
-	c := &cobra.Command{Use: "check", Short: "Say whether the configuration is good", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "check", Short: "Check that the configuration is valid", Args: cobra.NoArgs,
 		Example: "  freshet config check --config freshet.yaml",
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := checkedConfig(&s, w); err != nil {
@@ -48,10 +48,9 @@ func configPrint(w *cli.Env, asJSON *bool) *cobra.Command {
 	var s config.Flags
 	a := &api{w: w}
 	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
-		Long: `Prints what the configuration file, the environment and the flags say, and
-behind each value that is no default where it comes from. Endpoints can be
-changed at the running server, too: with --server their settings are those in
-force there.`,
+		Long: `Prints the values from the configuration file, the environment and the flags, and
+the source of each value that is not a default. Endpoints can also be edited on the
+running server: with --server, the settings in force there are printed.`,
 		Example: "  freshet config print --config freshet.yaml\n  freshet config print --server http://127.0.0.1:8080",
 		RunE: func(c *cobra.Command, _ []string) error {
 			conf, err := checkedConfig(&s, w)

@@ -34,13 +34,13 @@ type demo struct {
 func demoCommand(w *cli.Env) *cobra.Command {
 	var d demo
 	c := &cobra.Command{
-		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
-		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
-departures, events), registers a dozen queries and a profile worth watching and
-prints the changes as they arrive. Two more endpoints show what else can happen:
-one has too small a budget for its queries, one is down now and then. A display
-follows over the WebSocket, a service by a webhook. It takes 100 to 150 MB of
-memory. Nothing is left behind unless --data says where. Webhooks and WebSub
+		Use: "demo", Short: "Try it: a server with an embedded endpoint, changing data and sample queries", Args: cobra.NoArgs,
+		Long: `Runs the server with an embedded SPARQL endpoint over a simulated city (sensors,
+departures, events), registers a dozen queries and a profile, and prints the
+changes as they arrive. Two more endpoints show other situations: one has too
+small a budget for its queries, one is unavailable at times. One client follows
+over the WebSocket, another by a webhook. The demo takes 100 to 150 MB of memory.
+It leaves no files behind unless --data names a directory. Webhooks and WebSub
 callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },

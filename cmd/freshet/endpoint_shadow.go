@@ -14,11 +14,11 @@ import (
 
 func (a *api) endpointShadow() *cobra.Command {
 	c := &cobra.Command{Use: "shadow", Short: "Compare an endpoint's policy with others over what is recorded",
-		Long: `Compare an endpoint's policy with others: what each would have executed, found,
-missed and delayed over the slots that are remembered, under the same budget.
-Nothing is asked of the endpoint. Figures are means over possible pasts that fit
-what is recorded, with the least and the greatest where these differ. Changes are
-all that there probably were, including those that no execution found in time.`,
+		Long: `Compares an endpoint's policy with others: what each would have executed, found,
+missed and delayed in the recorded slots, under the same budget. No requests are
+sent to the endpoint. Figures are means over possible histories that fit the
+records, with the minimum and maximum if these differ. Changes are the estimated
+number of all changes, including those that no execution found in time.`,
 		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
 	change := func(method, done string, request func(name, policy string) (path string, body any)) func(*cobra.Command, []string) error {
 		return func(c *cobra.Command, args []string) error {

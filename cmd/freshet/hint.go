@@ -24,17 +24,17 @@ func hintCommand(w *cli.Env) *cobra.Command {
 	var source, from, state string
 	var every time.Duration
 	var once bool
-	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Say what changed at an endpoint, so that queries it may affect run sooner", Args: cobra.ExactArgs(1),
-		Long: `Say what changed at an endpoint, so that queries it may affect run sooner.
+	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Report a change at an endpoint, so that affected queries run sooner", Args: cobra.ExactArgs(1),
+		Long: `Reports a change at an endpoint, so that the queries that it may affect run sooner.
 
-Without flags, something changed. With --touched, triples with these IRIs changed.
-Name all of them, predicates too: a query that has IRIs, and none of these, is not
-taken to be affected. With --changesets, a publication in the layout of DBpedia
-Live says what changed: a directory or a URL that holds lastPublishedFile.txt and
-files like 2015/11/16/16/000011.added.nt.gz. It is followed until interrupted, from
-what is published next or from --from. --state keeps the position in a file, and
-the next start continues there. While the server or the publication is down, the
-command tries again.
+Without flags, the hint says only that something changed. With --touched, triples
+with these IRIs changed. Name all of them, including predicates: a query with IRIs,
+but with none of these, counts as unaffected. With --changesets, changes are read
+from a publication in the layout of DBpedia Live: a directory or URL with
+lastPublishedFile.txt and files such as 2015/11/16/16/000011.added.nt.gz. The
+command follows it until it is interrupted, starting with the next changeset or
+with --from. --state keeps the position in a file, and the next start continues
+there. The command retries while the server or the publication is unavailable.
 
 Triples of a publication affect only the queries with a pattern that they match.
 IRIs of --touched affect the queries that name one of them, and those with a

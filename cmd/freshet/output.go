@@ -42,10 +42,10 @@ func printTable[T any](ctx context.Context, a *api, path, member, header string,
 	return t.Flush()
 }
 
-// printFields prints a JSON object as aligned lines, in the server's order:
-// the members of an object below its name, a list in one line, and a list of
-// objects with one line for each. remark, unless nil, returns the text after a
-// member. Members in skip are left out.
+// printFields prints a JSON object as aligned lines, in the server's order. The
+// members of a nested object follow its name, a list is one line, and a list of objects
+// has one line for each. remark, if not nil, returns the text after a member. Members
+// in skip are omitted.
 func printFields(w io.Writer, raw json.RawMessage, remark func(name string) string, skip ...string) error {
 	fields, ok := objectOf(raw)
 	if !ok {

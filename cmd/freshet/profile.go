@@ -34,17 +34,17 @@ type profileView struct {
 
 func profileCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
-	c := &cobra.Command{Use: "profile", Short: "Ask for several queries together and in time",
-		Long: `A profile asks for several queries of one endpoint together and in time: when
-one changes, as often as a clock says, or when history lets expect a change. It
-is captured, round by round, when each of its queries was executed inside its
-interval; what is missed expires, and says why. Under the policies sedf, mrsf
-and medf (each np or p) an endpoint hurries for intervals.`,
+	c := &cobra.Command{Use: "profile", Short: "Refresh several queries within a common deadline",
+		Long: `A profile asks for a set of queries of one endpoint to be refreshed within a common
+deadline: periodically, when a query changes, or when a change is predicted. Each
+round is captured when all of its queries were executed within their intervals.
+Otherwise it expires, with a reason. Under the policies sedf, mrsf and medf (each
+np or p), intervals run ahead of other queries.`,
 		Example: "  freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
 			"  freshet profile captures oil --state expired\n  freshet profile watch oil"}
 	a.flags(c)
 	c.AddCommand(a.profileAdd(), a.profileList(), a.profileShow(), a.profileSet(), a.profileCaptures(), a.profileWatch(),
-		a.changeEach("rm ID...", "End profiles; their captures go with them, their queries stay", http.MethodDelete, profilePath, "ended"))
+		a.changeEach("rm ID...", "Delete profiles with their captures; their queries stay", http.MethodDelete, profilePath, "ended"))
 	return c
 }
 
@@ -52,11 +52,11 @@ var profilePath = below("/v1/profiles", "")
 
 func (a *api) profileAdd() *cobra.Command {
 	var items []string
-	c := &cobra.Command{Use: "add [FILE]", Short: "Make a profile, of flags or of the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
-		Long: `An item is written QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
-VALUE]... [within SPAN], or QUERY predicted [within SPAN], here and in the pages.
-Spans are durations (10m) or numbers of slots (3 slots); quote other values that
-hold blanks with double quotes.`,
+	c := &cobra.Command{Use: "add [FILE]", Short: "Create a profile from flags or from the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
+		Long: `An item has the form QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
+VALUE]... [within SPAN], or QUERY predicted [within SPAN], as in the pages. Spans
+are durations (10m) or numbers of slots (3 slots). Put other values that contain
+blanks in double quotes.`,
 		Example: "  freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
 			"  freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
 			"  freshet profile add profile.json",
@@ -83,11 +83,11 @@ hold blanks with double quotes.`,
 		}}
 	f := c.Flags()
 	f.String("name", "", "your name for the profile")
-	f.String("window", "", "how long a round waits from a change or a prediction on, e.g. 10m or 3slots")
-	f.String("budget", "", "execution seconds that a slot spends at most on it, e.g. 2s")
+	f.String("window", "", "how long a round waits after a change or a prediction, e.g. 10m or 3slots")
+	f.String("budget", "", "maximum execution seconds for it in a slot, e.g. 2s")
 	f.String("endpoint", "", "endpoint of the queries (default: theirs)")
 	f.Float64("weight", 1, "importance beside other profiles")
-	f.StringArrayVar(&items, "item", nil, "a query and when it is wanted; may be given several times")
+	f.StringArrayVar(&items, "item", nil, "a query and when to run it; may be given several times")
 	return c
 }
 
@@ -120,7 +120,7 @@ func (a *api) profileList() *cobra.Command {
 			})
 		}}
 	c.Flags().String("endpoint", "", "only this endpoint")
-	c.Flags().String("q", "", "only where name or id holds this")
+	c.Flags().String("q", "", "only if the name or id contains this")
 	return c
 }
 
@@ -142,7 +142,7 @@ func (a *api) profileSet() *cobra.Command {
 			return a.change(c.Context(), http.MethodPatch, profilePath(args[0]), body, args[0], "edited")
 		}}
 	c.Flags().String("name", "", "your name for the profile")
-	c.Flags().String("budget", "", "execution seconds that a slot spends at most on it; 0s for no bound")
+	c.Flags().String("budget", "", "maximum execution seconds for it in a slot; 0s for no limit")
 	c.Flags().Float64("weight", 1, "importance beside other profiles")
 	return c
 }

@@ -128,9 +128,9 @@ func (a *api) readQuery(path string) (string, error) {
 
 func (a *api) queryAdd() *cobra.Command {
 	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
-		Long: `Registers the query and prints its id. A name belongs to one of your queries: for another
-text of the same name use --replace, which moves the name to the new query and releases your
-registration of the old one. The new query begins a history of its own.`,
+		Long: `Registers the query and prints its id. A name belongs to one of your queries. To give a name
+to another text, use --replace: it moves the name to the new query and releases your
+registration of the old one. The new query starts a history of its own.`,
 		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq\n  freshet query add --name types --replace types.rq",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.readQuery(args[0])
@@ -146,12 +146,12 @@ registration of the old one. The new query begins a history of its own.`,
 	f.String("name", "", "your name for the query")
 	f.StringSlice("tag", nil, "tag; may be given several times")
 	f.Float64("weight", 1, "importance beside other queries")
-	f.String("max-staleness", "", "how old the result may become, e.g. 10m")
-	f.String("min-interval", "", "least time between two executions, e.g. 1m")
-	f.Bool("ordered", false, "watch the order of rows too (default: as ORDER BY says)")
+	f.String("max-staleness", "", "maximum age of the result, e.g. 10m")
+	f.String("min-interval", "", "minimum time between two executions, e.g. 1m")
+	f.Bool("ordered", false, "treat the order of rows as part of the result (default: if the query has ORDER BY)")
 	f.Bool("alone", false, "never ask it in one request with other queries")
-	f.Bool("public", false, "let anybody read the results")
-	f.Bool("replace", false, "take the name from your other query of that name, and release that one")
+	f.Bool("public", false, "let anyone read the results without a token")
+	f.Bool("replace", false, "move the name from your other query, and release that query")
 	f.StringArray("default-graph", nil, "default graph IRI; may be given several times")
 	f.StringArray("named-graph", nil, "named graph IRI; may be given several times")
 	return c
@@ -177,7 +177,7 @@ func (a *api) queryList() *cobra.Command {
 	f.String("endpoint", "", "only this endpoint")
 	f.String("state", "", "only this state: new, live, stale, failing, paused, idle")
 	f.String("tag", "", "only this tag")
-	f.String("q", "", "only where name, id or text holds this")
+	f.String("q", "", "only if the name, id or text contains this")
 	return c
 }
 
@@ -202,16 +202,16 @@ func (a *api) queryShow() *cobra.Command {
 			return err
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
-	c.Flags().BoolVar(&explain, "explain", false, "say why it ran or not, and when it runs next")
+	c.Flags().BoolVar(&explain, "explain", false, "show why it ran or did not, and when it runs next")
 	c.MarkFlagsMutuallyExclusive("results", "explain")
 	return c
 }
 
 func (a *api) queryValidate() *cobra.Command {
 	var try bool
-	c := &cobra.Command{Use: "validate FILE", Short: "Say whether a query can be watched and what will surprise", Args: cobra.ExactArgs(1),
-		Long: `Says what a registration of the query in FILE (- for standard input) would
-become. With --run it is executed once; the exit code is 1 when that was not
+	c := &cobra.Command{Use: "validate FILE", Short: "Check whether a query can be registered, and show warnings", Args: cobra.ExactArgs(1),
+		Long: `Analyses the query in FILE (- for standard input) without registering it. With
+--run the query is executed once; the exit code is 1 if the execution is not
 complete.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.readQuery(args[0])

@@ -20,16 +20,16 @@ func serveCommand(w *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: cobra.NoArgs,
-		Long: `Runs the server until SIGTERM or Ctrl-C: slots stop, followers are told to come
-back, what is committed stays. SIGHUP reads the configuration file again and
-brings endpoints, tokens and a renewed certificate in force, the rest at the next
-start; a bad file keeps the old settings. After SIGTERM the server ends within 15
-seconds: what has not ended by then is left behind, and nothing committed is lost.`,
+		Long: `Runs the server until SIGTERM or Ctrl-C. It then stops slots, asks followers to
+reconnect later, and ends within 15 seconds. Requests that have not ended by then
+are abandoned, and nothing committed is lost. SIGHUP reads the configuration file
+again and applies endpoints, tokens and a renewed certificate; other settings apply
+at the next start. An invalid file changes nothing.`,
 		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
 		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
 	}
 	s.Register(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that says where it serves")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object with the URL and the version")
 	return c
 }
 

@@ -21,9 +21,9 @@ func sparqlCommand(w *cli.Env) *cobra.Command {
 	var o sparqlOptions
 	c := &cobra.Command{
 		Use: "sparql [FILE...]", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.ArbitraryArgs,
-		Long: `Serves the embedded engine at /sparql: query and update after the SPARQL 1.1
-Protocol, all standard result formats. The data lives in memory. Update is
-allowed for clients on this machine. Files named as arguments are loaded, too.`,
+		Long: `Serves the embedded engine at /sparql: query and update according to the SPARQL 1.1
+Protocol, with all standard result formats. The data is kept in memory. Clients on
+this machine may update it. Files named as arguments are loaded as with --load.`,
 		Example: `  freshet sparql --load base.nt.gz
   freshet sparql --load data/*.ttl
   freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s`,
@@ -38,7 +38,7 @@ allowed for clients on this machine. Files named as arguments are loaded, too.`,
 	f.StringVar(&o.changesets, "changesets", "", "directory of changesets in DBpedia Live layout to apply, one after another")
 	f.DurationVar(&o.every, "every", 10*time.Second, "time between two changesets")
 	f.StringVar(&o.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
-	f.BoolVar(&o.json, "json", false, "print one JSON object that says where it serves, and how many triples")
+	f.BoolVar(&o.json, "json", false, "print one JSON object with the URL and the number of triples")
 	return c
 }
 

@@ -21,8 +21,8 @@ func backupCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
 		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
-new epoch: followers get a snapshot and miss nothing. A FILE that exists is replaced
-once the copy is complete, and stays as it is when something fails before.`,
+new epoch: followers get a snapshot and miss nothing. An existing FILE is replaced
+only when the copy is complete.`,
 		Example: "  freshet backup freshet-2026-11-20.db",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := replaceable(args[0]); err != nil {
@@ -52,7 +52,7 @@ func replaceable(path string) error {
 	case err != nil:
 		return err
 	case !i.Mode().IsRegular():
-		return cli.UsageErrorf("%s is no regular file: name one to be written", path)
+		return cli.UsageErrorf("%s is not a regular file: name another one", path)
 	case store.InUse(path):
 		return cli.UsageErrorf("%s is the store of a running server: name another file", path)
 	}

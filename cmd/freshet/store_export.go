@@ -30,9 +30,9 @@ type withStore func(do func(*store.DB) error) error
 
 func exportCommand(w *cli.Env, open withStore) *cobra.Command {
 	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations and profiles, one JSON object a line", Args: cobra.NoArgs,
-		Long: `Prints what was configured and registered: endpoints, tokens (their hashes),
-queries with their holders, and profiles. The output holds the endpoints' secrets. Results and
-history are not part of it; 'freshet backup' carries those.`,
+		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
+their holders, and profiles. The output contains the endpoints' secrets. It contains neither
+results nor history; use 'freshet backup' for those.`,
 		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
 		RunE: func(*cobra.Command, []string) error {
 			return open(func(db *store.DB) error {
@@ -89,9 +89,9 @@ func eachPage[T any](list func(cursor string) (page []T, next string, err error)
 }
 
 func importCommand(w *cli.Env, data *string) *cobra.Command {
-	return &cobra.Command{Use: "import FILE", Short: "Add what an export holds (- for standard input); what exists stays", Args: cobra.ExactArgs(1),
-		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as registering
-them would; a line that cannot be registered is named and left out, and the exit code is 1.`,
+	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay", Args: cobra.ExactArgs(1),
+		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
+registration. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			in := w.Stdin
 			if args[0] != "-" {

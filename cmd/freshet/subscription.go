@@ -35,7 +35,7 @@ type subscriptionView struct {
 	} `json:"lag"`
 }
 
-// what names what the subscription follows.
+// what describes what the subscription follows.
 func (v subscriptionView) what() string {
 	switch {
 	case v.Query != "":
@@ -52,7 +52,7 @@ func (v subscriptionView) what() string {
 	return "everything"
 }
 
-// trouble writes what is wrong, and when the server tries again.
+// trouble returns the error of the last attempt and the time of the next.
 func (v subscriptionView) trouble(now time.Time) string {
 	text := v.Reason
 	if text == "" {
@@ -78,15 +78,15 @@ func rounded(text string) string {
 
 func subscriptionCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
-	c := &cobra.Command{Use: "subscription", Short: "See and manage who receives changes",
-		Long: `See and manage who receives changes, by every way out: WebSub (ws_…), webhooks
-(wh_…), and what is followed over a connection now (live_…): by WebSocket, event
-stream (sse) or SEPA. An admin sees all, others their own.`,
+	c := &cobra.Command{Use: "subscription", Short: "List and manage the subscriptions to changes",
+		Long: `Lists and manages subscriptions of all protocols: WebSub (ws_…), webhooks (wh_…),
+and clients that are connected now (live_…) by WebSocket, event stream (sse) or
+SEPA. An admin sees all of them, other callers see their own.`,
 		Example: "  freshet subscription list --state disabled\n  freshet subscription show wh_4kq…\n  freshet subscription pause live_2xr…\n  freshet subscription drop wh_4kq…"}
 	a.flags(c)
 	c.AddCommand(a.subscriptionList(), a.subscriptionShow(),
-		a.changeEach("pause ID...", "Let the changes wait in the log (of a connection: as long as it lasts)", http.MethodPost, below("/v1/subscriptions", "/pause"), "paused"),
-		a.changeEach("resume ID...", "Undo a pause, or being disabled", http.MethodPost, below("/v1/subscriptions", "/resume"), "resumed"),
+		a.changeEach("pause ID...", "Stop deliveries; changes wait in the log (of a connection: while it lasts)", http.MethodPost, below("/v1/subscriptions", "/pause"), "paused"),
+		a.changeEach("resume ID...", "Resume a paused or disabled subscription", http.MethodPost, below("/v1/subscriptions", "/resume"), "resumed"),
 		a.changeEach("drop ID...", "End it, and inform the subscriber where its protocol allows it", http.MethodDelete, below("/v1/subscriptions", ""), "dropped"))
 	return c
 }
@@ -96,14 +96,14 @@ func (a *api) subscriptionList() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.listSubscriptions(c.Context(), withGiven("/v1/subscriptions", c, nil), "subscriptions")
 		}}
-	c.Flags().String("way", "", "only this way out: websub, webhook, websocket, sse, sepa")
+	c.Flags().String("way", "", "only this protocol: websub, webhook, websocket, sse, sepa")
 	c.Flags().String("state", "", "only this state: pending, active, paused, disabled")
 	c.Flags().String("query", "", "only of this query (its id)")
 	return c
 }
 
 func (a *api) subscriptionShow() *cobra.Command {
-	return &cobra.Command{Use: "show ID", Short: "Print all that is known of one, as JSON", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "show ID", Short: "Print a subscription as JSON", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return showAs(c.Context(), a, http.MethodGet, below("/v1/subscriptions", "")(args[0]), nil, func(raw json.RawMessage) error {
 				var pretty bytes.Buffer

@@ -31,7 +31,7 @@ func tokenCommand(w *cli.Env) *cobra.Command {
 func (a *api) tokenAdd() *cobra.Command {
 	var role string
 	var local bool
-	c := &cobra.Command{Use: "add NAME", Short: "Make a token; its secret is shown once", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "add NAME", Short: "Create a token; its secret is shown once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !registry.Role(role).Includes(registry.RoleRead) {
 				return cli.UsageErrorf("--role: %q is none of admin, app, read", role)
@@ -61,7 +61,7 @@ func (a *api) tokenAdd() *cobra.Command {
 			return err
 		}}
 	c.Flags().StringVar(&role, "role", "app", "admin, app or read")
-	c.Flags().BoolVar(&local, "local", false, "ask no server: print the secret and the line for the configuration file")
+	c.Flags().BoolVar(&local, "local", false, "contact no server: print the secret and the line for the configuration file")
 	return c
 }
 

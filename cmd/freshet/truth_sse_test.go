@@ -194,8 +194,8 @@ func (f *allFollower) arrived() bool {
 	return true
 }
 
-// A stableFollower receives all changes and never disconnects by itself. It receives each change because
-// the change was announced, not because it reconnected.
+// A stableFollower receives all changes and never disconnects by itself. It receives
+// each change because the change was announced, not because it reconnected.
 type stableFollower struct {
 	member
 	epoch  string

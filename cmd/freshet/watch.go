@@ -25,10 +25,10 @@ func watchCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	var rows int
 	c := &cobra.Command{
-		Use: "watch ID", Short: "Follow a query live, to the terminal", Args: cobra.ExactArgs(1),
+		Use: "watch ID", Short: "Print the changes of a query as they arrive", Args: cobra.ExactArgs(1),
 		Long: `Prints each change of a query's result as it arrives, over the same WebSocket
-that applications use: cut connections are reopened and resumed. With --json
-every message is one line, as it came.`,
+that applications use. It reconnects after interruptions and resumes. With --json
+every message is printed unchanged on one line.`,
 		Example: "  freshet watch departures-central\n  freshet watch q_9f… --json | jq .added",
 		RunE: func(c *cobra.Command, args []string) error {
 			token, err := a.token()
@@ -46,7 +46,7 @@ every message is one line, as it came.`,
 		},
 	}
 	a.flags(c)
-	c.Flags().IntVar(&rows, "rows", 10, "how many rows of a change to show")
+	c.Flags().IntVar(&rows, "rows", 10, "maximum number of rows of a change to show")
 	return c
 }
 
@@ -102,7 +102,7 @@ func (a *api) watched(e client.Event, rows int) error {
 	return nil
 }
 
-// statusLine writes since when the result may be stale, and why.
+// statusLine returns since when the result may be stale, and why.
 func statusLine(e client.Event) string {
 	line := clockTime(e.CheckedAt) + " " + cmp.Or(e.Reason, e.Health)
 	if e.Error != "" {

@@ -12,7 +12,7 @@ import (
 
 func webhookCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
-	c := &cobra.Command{Use: "webhook", Short: "Have changes sent to a URL, after Standard Webhooks",
+	c := &cobra.Command{Use: "webhook", Short: "Send changes to a URL (Standard Webhooks)",
 		Example: "  freshet webhook add --query prices https://shop.example.org/freshet\n  freshet webhook rotate wh_4kq… --grace 1h\n  freshet webhook replay wh_4kq…"}
 	a.flags(c)
 	c.AddCommand(a.webhookAdd(), a.webhookList(), a.webhookRotate(), a.webhookReplay(),
@@ -29,9 +29,9 @@ type hookView struct {
 func (a *api) webhookAdd() *cobra.Command {
 	var filter string
 	c := &cobra.Command{Use: "add URL", Short: "Register a webhook; its secret is shown once", Args: cobra.ExactArgs(1),
-		Long: `Registers a webhook and prints its id; the secret that its messages are signed
-with goes to standard error, once (with --json both are in the object). The URL
-is asked with a message of type webhook.verify until it answers 2xx.`,
+		Long: `Registers a webhook and prints its id. The secret that signs its messages is printed
+once, to standard error (with --json both are in the object). The URL receives
+messages of type webhook.verify until it answers 2xx.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			body := given(c, map[string]string{"filter": ""})
 			body["url"] = args[0]
@@ -49,8 +49,8 @@ is asked with a message of type webhook.verify until it answers 2xx.`,
 	f.String("tag", "", "of all queries, those with this tag")
 	f.String("endpoint", "", "of all queries, those on this endpoint")
 	f.StringVar(&filter, "filter", "", `what to send, as JSON, e.g. '{"min_rows":5}'`)
-	f.String("rate", "", "least time between two messages, e.g. 1m")
-	f.String("secret", "", "the secret, whsec_… (default: made up); visible to others on this machine")
+	f.String("rate", "", "minimum time between two messages, e.g. 1m")
+	f.String("secret", "", "the secret, whsec_… (default: generated); visible to others on this machine")
 	return c
 }
 
@@ -61,7 +61,7 @@ func (a *api) printSecret(c *cobra.Command, path string, body any, id bool) erro
 			_, err := fmt.Fprintln(a.w.Stdout, v.Secret)
 			return err
 		}
-		fmt.Fprintf(a.w.Stderr, "The secret is shown this once: %s\n", v.Secret)
+		fmt.Fprintf(a.w.Stderr, "The secret is shown only now: %s\n", v.Secret)
 		_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 		return err
 	})
@@ -75,23 +75,23 @@ func (a *api) webhookList() *cobra.Command {
 }
 
 func (a *api) webhookRotate() *cobra.Command {
-	c := &cobra.Command{Use: "rotate ID", Short: "Make a new secret and print it", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "rotate ID", Short: "Create a new secret and print it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.printSecret(c, below("/v1/webhooks", "/rotate")(args[0]), given(c, nil), false)
 		}}
-	c.Flags().String("grace", "24h", "how long the old secret signs, too")
-	c.Flags().String("secret", "", "the secret, whsec_… (default: made up)")
+	c.Flags().String("grace", "24h", "how long the old secret also signs")
+	c.Flags().String("secret", "", "the secret, whsec_… (default: generated)")
 	return c
 }
 
 func (a *api) webhookReplay() *cobra.Command {
-	c := &cobra.Command{Use: "replay ID", Short: "Send dead letters, or all after a position, again", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "replay ID", Short: "Send dead letters, or the changes after a position, again", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			body := given(c, map[string]string{"message": "id"})
 			if err := a.do(c.Context(), http.MethodPost, below("/v1/webhooks", "/replay")(args[0]), body, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.w.Stderr, "they are sent next")
+			fmt.Fprintln(a.w.Stderr, "the messages are sent next")
 			return nil
 		}}
 	c.Flags().String("message", "", "only this dead letter (msg_…)")

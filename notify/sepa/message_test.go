@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Messages that cannot be read are answered in the words of JSON.
+// Errors in messages are described in terms of JSON.
 func TestWordsForBadMessages(t *testing.T) {
 	for frame, want := range map[string]string{
 		`{"subscribe":"SELECT *"}`:                                        "a string is not allowed at subscribe",

@@ -152,7 +152,7 @@ func ask(v bool) *diff.Result {
 	return finish(b)
 }
 
-// A peer is a bare client.
+// A peer is a bare WebSocket client.
 type peer struct {
 	*testing.T
 	conn *websocket.Conn
@@ -257,7 +257,7 @@ func bindings(values ...string) string {
 	return `{"head":{"vars":["s","o"]},"results":{"bindings":[` + strings.Join(rows, ",") + `]}}`
 }
 
-// The format, word for word: the late baseline, a change, duplicates, an end.
+// The exact messages of a late baseline, a change, duplicates and an end.
 func TestFormat(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)
@@ -410,7 +410,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A token that ends or is withdrawn ends what it let in.
+// Subscriptions end when their token expires or is withdrawn.
 func TestTokensEnd(t *testing.T) {
 	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Ping = 20 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)
@@ -457,7 +457,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 // A connection without subscriptions is closed after a while. One with subscriptions
-// may be silent.
+// may be idle.
 func TestIdleConnections(t *testing.T) {
 	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 1500 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)
@@ -477,8 +477,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// What a client follows is listed, waits while it is paused, and can be dropped:
-// the connection stays.
+// Subscriptions are listed, stop while they are paused, and can be dropped without
+// closing the connection.
 func TestManaged(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)

@@ -121,8 +121,8 @@ func (r *rig) create(h *receiver, w registry.WebhookRequest) registry.Subscripti
 	return s
 }
 
-// A receiver checks signatures, and keeps the result of each query by applying
-// what it is sent, as an application would.
+// A receiver checks signatures and keeps the result of each query by applying the
+// messages, like an application.
 type receiver struct {
 	t    *testing.T
 	http *httptest.Server
@@ -146,7 +146,7 @@ type message struct {
 	header    http.Header
 }
 
-// A replica is what a receiver holds of a query.
+// A replica is a receiver's copy of a result.
 type replica struct {
 	epoch string
 	seq   uint64
@@ -218,7 +218,7 @@ func (h *receiver) messages(types ...string) []message {
 	return out
 }
 
-// body is what messages about a query carry.
+// body holds the members of messages about a query.
 type body struct {
 	Query, Epoch, Reason string
 	Prev, Seq, Offset    uint64
@@ -244,8 +244,8 @@ func (d document) rows() (all []string) {
 	return append(all, d.Triples...)
 }
 
-// take applies a message by the rules: the same again changes nothing, a change
-// follows the position that is held, and a position never goes back.
+// take applies a message by the rules: a repeated one changes nothing, a change must
+// follow the current position, and positions never decrease.
 func (h *receiver) take(m message) {
 	h.took[m.ID]++
 	if h.took[m.ID] > 1 || !strings.HasPrefix(m.Type, "query.") {
@@ -303,7 +303,7 @@ func (h *receiver) take(m message) {
 	}
 }
 
-// holds says whether the receiver's result is this one.
+// holds reports whether the receiver has this result.
 func (h *receiver) holds(query string, res *diff.Result) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

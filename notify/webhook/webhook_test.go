@@ -18,8 +18,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The vector of the specification's own documentation, and what a message looks
-// like.
+// The signature example of the specification, and the form of a message.
 func TestSignature(t *testing.T) {
 	got := webhook.Sign([]registry.Secret{{Key: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`), time.Now())
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
@@ -62,7 +61,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Nothing but the question is sent before the endpoint answers 2xx.
+// Only the verification is sent before the endpoint answers 2xx.
 func TestVerification(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
@@ -226,7 +225,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// A webhook whose stored secrets are lost is given one.
+// A webhook whose stored secrets are lost can be given a new one.
 func TestRotateWithoutSecrets(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	r.log.Add("q", diff.Select, false)
@@ -291,8 +290,8 @@ func TestFilterAndRate(t *testing.T) {
 	}
 }
 
-// A webhook without a query has the changes of all, or of those with its tag, in
-// the order of their offsets.
+// A webhook without a query receives the changes of all queries, or of those with its
+// tag, in the order of offsets.
 func TestManyQueries(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	a, b := r.log.Add("a", diff.Select, false), r.log.Add("b", diff.Select, false)
