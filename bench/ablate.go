@@ -13,17 +13,17 @@ import (
 )
 
 // Ablations returns the spellings of hybrid, of hybrid without each of its parts,
-// and of the policies to compare with. All forms of hybrid have the same deadlines,
-// except the one without deadlines.
-func Ablations(deadlines string) []string {
-	out := []string{deadlines}
+// and of the policies to compare with. All forms of hybrid have the same longest wait,
+// except the one without it.
+func Ablations(hybrid string) []string {
+	out := []string{hybrid}
 	for _, d := range scheduler.Policies() {
 		if d.Name != "hybrid" {
 			continue
 		}
 		for _, p := range d.Params {
 			for _, form := range p.Values[min(1, len(p.Values)):] { // the first leaves nothing out
-				out = append(out, deadlines+":"+form)
+				out = append(out, hybrid+":"+form)
 			}
 		}
 	}

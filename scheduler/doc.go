@@ -91,10 +91,10 @@
 // 3 ms of processor time, about 1,000 times less than ranking all queries.
 //
 // The other policies rank all eligible queries when a slot begins, in O(n), and sort
-// only those that the budget may reach. A slot of hybrid takes 1.5 to 2 ms of processor
-// time with 10,000 queries, 14 ms with 100,000 and 160 ms with 1,000,000 if all are
-// overdue. If deadlines are met and one query in 40 is executed, it takes 31 and 480 ms.
-// It makes about two allocations per execution, independent of the number of queries.
+// only those that the budget may reach. A slot of hybrid takes 1 ms of processor time
+// with 10,000 queries, 14 ms with 100,000 and 100 ms with 1,000,000 if all are
+// overdue. If one query in 65 is executed, it takes 23 and 440 ms. It makes about 1.5
+// allocations per execution, independent of the number of queries.
 //
 // In the planner, a query with one remembered execution takes 1.2 to 1.5 KB, not
 // counting its text. All 63 take 2 to 4 KB more, and the policy's state takes 8 bytes
