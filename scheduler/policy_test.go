@@ -173,10 +173,10 @@ func TestPolicies(t *testing.T) {
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
 			{"b", []string{"1", "2", "3", "11"}},             // never did
 			{"c", []string{"1", "2+", "11"}},                 // once, long ago
-			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots: the price of that is about a mean second
+			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots: that is worth a little more than the last second
 			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
 			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
-		}, []string{"e", "f", "a", "d", "c", "b"}},
+		}, []string{"e", "f", "a", "c", "d", "b"}},
 
 		{"hybrid:no-guard", 12, []named{
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},

@@ -25,7 +25,7 @@ import (
 // runs when it has waited for the longest wait, and earlier in a slot in which a
 // second is worth less. After 1.25·d slots, ν is the mean worth of a second. The longest wait is d, 256 slots unless stated; the
 // max_staleness of a query's holders replaces it. It is shorter as far as that
-// costs at most 1 % of the changes that the slot is expected to find, and longer as
+// costs at most 0.2 % of the changes that the slot is expected to find, and longer as
 // far as d needs more than a third of the budget. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that
 // all deadlines need from the slot.

@@ -358,9 +358,9 @@ func TestPrice(t *testing.T) {
 	add(0.5, 2*time.Second, 5)   // the last second of the slot is in here
 	add(0.001, time.Second, 500) // left out
 	// 3 changes in the last 6 s; the rest costs 4 + 500 s. Executing it once takes
-	// 252 changes from the others, which is 1 % of 7 a slot in 3,600 slots.
-	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-3600) > 1e-9 || got.long != 1 {
-		t.Errorf("the price is %v, want 0.5 and a wait of 3600", got)
+	// 252 changes from the others, which is 0.2 % of 7 a slot in 18,000 slots.
+	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-18000) > 1e-9 || got.long != 1 {
+		t.Errorf("the price is %v, want 0.5 and a wait of 18000", got)
 	}
 	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: 320}); got != want {
 		t.Errorf("the price is %v, want %v", got, want)

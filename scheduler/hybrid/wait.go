@@ -15,7 +15,7 @@ const (
 	longestWait = 256
 	// tightCost is the largest fraction of the expected changes that a shorter wait
 	// may cost.
-	tightCost = 0.01
+	tightCost = 0.002
 	// waitShare is the fraction of the budget that the wait may need. If it needs
 	// more, it is longer than d.
 	waitShare = 1.0 / 3
