@@ -15,6 +15,22 @@
 //
 // A Replay plays the slots of an endpoint whose answers are known.
 //
+// # Merged requests
+//
+// [Planner.Classify] puts queries that differ in constants only into a cohort. An
+// execution that begins brings others of its cohort along, its riders: eligible queries
+// of the same tier, those asked longest ago first. Finding them costs in proportion to
+// their number. For the budget the request is one execution. Riders may add at most half
+// of the time that is left to others, and the whole request is expected to take at most
+// half of its limit and a quarter of the timeout. Refresh requests, claimed queries,
+// queries that have failed or were cut, and those whose holders want it are asked alone.
+//
+// [SlotBudget.Answered] divides the time of a complete request, and each member is
+// recorded for itself. [SlotBudget.Void] returns the members of any other request to
+// their places; the first of them is asked alone next. Queries that a probe has not
+// confirmed, and those that are audited, are asked again before hinted queries, in at
+// most half of the budget.
+//
 // # The budget
 //
 // K bounds the execution seconds of a slot: those of finished executions plus the
