@@ -28,6 +28,7 @@ type dataset struct {
 	versions map[string][][]string // by name
 	asks     map[cohort.Kind]int
 	most     int             // members of a request
+	merged   map[string]bool // names that merged requests have asked for
 	lies     map[string]bool // names for which merged answers are wrong
 	single   time.Duration
 	// fault may replace the outcome of a merged request.
@@ -36,7 +37,7 @@ type dataset struct {
 
 func newDataset(t testing.TB) *dataset {
 	return &dataset{t: t, versions: map[string][][]string{}, asks: map[cohort.Kind]int{}, single: 10 * time.Millisecond,
-		lies: map[string]bool{}, fault: func(int) registry.Outcome { return registry.Changed }}
+		merged: map[string]bool{}, lies: map[string]bool{}, fault: func(int) registry.Outcome { return registry.Changed }}
 }
 
 func (d *dataset) set(name string, values ...string) {
@@ -66,6 +67,9 @@ func (d *dataset) reply(q *registry.Query, _ int) reply {
 	}
 	members := numbered.FindAllStringSubmatch(q.Text, -1)
 	d.most = max(d.most, len(members))
+	for _, m := range members {
+		d.merged[m[2]] = true
+	}
 	probe := strings.Contains(q.Text, "COUNT(")
 	kind, takes := cohort.Values, d.single+time.Duration(len(members))*time.Millisecond
 	if probe {
@@ -336,8 +340,8 @@ func TestMergedRequestsRespectHolders(t *testing.T) {
 		}
 		w.stop()
 		d.checkTruth(w, true)
-		if n := w.service.ran("q_n00000"); n != 10 {
-			t.Errorf("the query that wants to be alone ran %d times", n)
+		if n := w.service.ran("q_n00000"); n != 10 || d.merged["n00000"] || !d.merged["n00005"] {
+			t.Errorf("the query that wants to be alone ran %d times, merged with others: %t", n, d.merged["n00000"])
 		}
 		if s := w.stats("q_n00001"); s.Executions != 1 {
 			t.Errorf("the query with a minimum interval ran %d times", s.Executions)
