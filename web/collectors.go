@@ -163,6 +163,9 @@ func waitingSince(h ChangeLog, query string, at registry.Position) (time.Time, e
 func scrapes(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
+	if s.Merging != nil {
+		now.MustRegister(askCollector{s})
+	}
 	if s.DeliveryMetrics != nil {
 		now.MustRegister(deliveryCollector{s})
 	}

@@ -73,6 +73,7 @@ type Loops struct {
 	Daemon  Daemon
 	Hints   Hints
 	Shadows Shadows
+	Merging Merging
 }
 
 // Profiling is what the API reads of profiles. RoundClock may be left out.

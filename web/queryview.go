@@ -51,6 +51,10 @@ type queryView struct {
 	Holders       int                `json:"holders"`
 	Registrations []registry.Holder  `json:"registrations"` // the caller's own; all of them for an admin
 	Links         queryLinks         `json:"links"`
+
+	// Only for a single query.
+	Template *string    `json:"template,omitempty"`
+	Merge    *mergeView `json:"merge,omitempty"`
 }
 
 type queryLinks struct {

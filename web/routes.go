@@ -77,6 +77,9 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.addShadow)},
 			route{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.dropShadow)})
 	}
+	if s.Merging != nil {
+		t = append(t, route{method: "GET", path: "/v1/endpoints/{name}/templates", need: read, run: of(endpoint, endpointAPI.templates)})
+	}
 	if s.SEPA != nil {
 		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: handled(s.SEPA)})
 	}

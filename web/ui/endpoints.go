@@ -95,6 +95,7 @@ type endpointPage struct {
 	Numbers *numbersView
 	policyView
 	Settings settingsForm
+	Merging  *mergingView // nil while queries are asked alone
 	Paused   bool
 	Admin    bool
 	Path     string
@@ -140,6 +141,9 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 	}
 	p.Health = healthOf(slots, e.Blackout, v.now)
 	p.Numbers = numbers(slots, v.now)
+	if p.Merging, err = v.merging(e); err != nil {
+		return content{}, err
+	}
 	if p.Toc, err = v.toc(e.Name); err != nil {
 		return content{}, err
 	}

@@ -17,6 +17,7 @@ type facts struct {
 	Changes, ThisHour int           // in 24 hours
 	Median, Most      time.Duration // since results were checked, the median and the 95th percentile; negative if unknown
 	Worth, Used       measure       // the share of executions that found a change, and of the budgets
+	Saved, Ran        int           // executions without a request of their own, of all in the last slots
 	Followers         *counted      // nil if the visitor may not see them
 	Link              bool          // followers have a page
 
@@ -52,6 +53,7 @@ func (v overviewHandler) facts(all [][]scheduler.Slot) (facts, error) {
 	f.Median, f.Most = ages(snap.digests, v.now)
 	f.changes(snap)
 	f.slots(all)
+	f.Saved, f.Ran = executionsSaved(all)
 	f.FreshLine = trendLine(past, func(p point) float64 { return p.fresh }, func(x float64) string { return share(x).String() })
 	f.AgeLine = trendLine(past, func(p point) float64 { return p.age.Seconds() }, func(x float64) string { return span(time.Duration(x) * time.Second) })
 	if v.Subscriptions == nil || !v.May(registry.RoleAdmin) {

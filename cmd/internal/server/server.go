@@ -171,7 +171,7 @@ func (s *Server) serveHTTP() error {
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store, History: sharing{s.Store, s.live}, Store: s.Store},
-		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store)},
+		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store), Merging: s.fleet.Manager},
 		Profiling: web.Profiling{Profiles: s.Store, RoundClock: roundClock{s.fleet.Manager, s.Waker}},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},

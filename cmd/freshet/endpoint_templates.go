@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+func (a *api) endpointTemplates() *cobra.Command {
+	return &cobra.Command{Use: "templates NAME", Short: "Show how queries that differ in constants only are asked", Args: cobra.ExactArgs(1),
+		Long: `Show the templates of an endpoint's queries: how many queries each has, how they were
+asked last (single, values or probe), how long a request for one more query and one more
+row takes, and the audits that compared merged answers with the answer of a query alone.`,
+		Example: "  freshet endpoint templates coins",
+		RunE: func(c *cobra.Command, args []string) error {
+			return printTable(c.Context(), a, endpointPath(args[0])+"/templates", "templates", "TEMPLATE\tQUERIES\tKIND\tREQUESTS\tASKED\tPER REQUEST\tPER QUERY\tPER ROW\tAUDITS\tDIFFERENT\tOFF UNTIL", func(s cohort.Snapshot) []any {
+				requests, asked := uint64(0), uint64(0)
+				for _, k := range cohort.Kinds() {
+					requests, asked = requests+s.Asks[k], asked+s.Asked[k]
+				}
+				off := ""
+				if !s.OffUntil.IsZero() {
+					off = s.OffUntil.UTC().Format(time.RFC3339)
+				}
+				return []any{s.Template, s.Members, s.Kind, requests, asked, milliseconds(s.A), milliseconds(s.B), milliseconds(s.C), s.Audits, s.Different, off}
+			})
+		}}
+}
+
+func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1000*seconds) }

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+// Merging describes how the queries of an endpoint are asked together.
+type Merging interface {
+	// Templates describes the templates of the endpoint's queries, those with most
+	// queries first.
+	Templates(endpoint string) ([]cohort.Snapshot, error)
+	// Asked counts the requests of the endpoint since the start.
+	Asked(endpoint string) (scheduler.Asked, error)
+}
+
+// A mergeView says whether a query may be asked together with others.
+type mergeView struct {
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"` // why not
+}
+
+// describeMerge adds the query's template to its view.
+func (v *queryView) describeMerge(q *registry.Query) {
+	template, reason := scheduler.Mergeable(q)
+	v.Template, v.Merge = optional(template), &mergeView{Allowed: reason == "", Reason: reason}
+}
+
+func (c endpointAPI) templates(e registry.Endpoint) error {
+	templates, err := c.Merging.Templates(e.Name)
+	if err != nil && !missing(err) { // its loop may be starting
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"templates": append([]cohort.Snapshot{}, templates...)})
+}
+
+var (
+	asksDesc    = prometheus.NewDesc("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", []string{"endpoint", "kind"}, nil)
+	membersDesc = prometheus.NewDesc("freshet_ask_members_total", "Queries in these requests.", []string{"endpoint", "kind"}, nil)
+	auditsDesc  = prometheus.NewDesc("freshet_merge_audits_total", "Merged answers that were compared with the answer of the query alone.", []string{"endpoint", "result"}, nil)
+)
+
+// An askCollector counts requests by kind.
+type askCollector struct{ s *server }
+
+func (c askCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- asksDesc
+	ch <- membersDesc
+	ch <- auditsDesc
+}
+
+func (c askCollector) Collect(ch chan<- prometheus.Metric) {
+	all, err := c.s.Registry.Endpoints()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(asksDesc, err)
+		return
+	}
+	for _, e := range all {
+		asked, err := c.s.Merging.Asked(e.Name)
+		if err != nil {
+			continue // its loop is starting
+		}
+		count := func(d *prometheus.Desc, n uint64, label string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), e.Name, label)
+		}
+		for _, k := range cohort.Kinds() {
+			count(asksDesc, asked.Requests[k], string(k))
+			count(membersDesc, asked.Members[k], string(k))
+		}
+		count(auditsDesc, asked.Same, "same")
+		count(auditsDesc, asked.Different, "different")
+	}
+}

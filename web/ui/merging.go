@@ -1,0 +1,86 @@
+package ui
+
+import (
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+// A mergingView shows how queries that differ in constants only are asked.
+type mergingView struct {
+	Rows   []mergingRow
+	Others int // templates that are not listed
+}
+
+// A mergingRow is one template.
+type mergingRow struct {
+	ID        string
+	Queries   int
+	Kind      string
+	Why       string // its expected cost
+	Requests  uint64
+	Asked     uint64
+	Audits    uint64
+	Different uint64
+	Off       string // until when it is switched off
+}
+
+const templatesListed = 20
+
+// merging returns nil while queries are asked alone.
+func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
+	if v.Merging == nil || e.Merge == registry.MergeOff {
+		return nil, nil
+	}
+	list, err := v.Merging.Templates(e.Name)
+	if isMissing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	m := &mergingView{}
+	if n := len(list); n > templatesListed {
+		list, m.Others = list[:templatesListed], n-templatesListed
+	}
+	for _, s := range list {
+		m.Rows = append(m.Rows, v.mergingRow(s))
+	}
+	return m, nil
+}
+
+func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
+	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different}
+	for _, k := range cohort.Kinds() {
+		r.Requests += s.Asks[k]
+		r.Asked += s.Asked[k]
+	}
+	if r.Requests > 0 {
+		r.Why = took(s.A) + " a request"
+		if s.Kind != cohort.Single {
+			r.Why += ", " + took(s.B) + " a query, " + took(s.C) + " a row"
+		}
+	}
+	if !s.OffUntil.IsZero() {
+		r.Off = s.OffUntil.UTC().Format("2 Jan, 15:04")
+	}
+	return r
+}
+
+// executionsSaved counts the executions in slots, and those of them that needed no
+// request of their own.
+func executionsSaved(all [][]scheduler.Slot) (saved, ran int) {
+	for _, slots := range all {
+		for _, s := range slots {
+			saved, ran = saved+requestsSaved(s), ran+s.Run
+		}
+	}
+	return saved, ran
+}
+
+// requestsSaved is by how much the requests of a slot are fewer than its executions.
+func requestsSaved(s scheduler.Slot) int {
+	if s.Asks == 0 {
+		return 0
+	}
+	return max(0, s.Run-s.Asks)
+}
