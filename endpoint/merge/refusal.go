@@ -14,7 +14,6 @@ const (
 	Limit         Reason = "limit"          // LIMIT or OFFSET would apply to all members together
 	Describe      Reason = "describe"       // what DESCRIBE returns is up to the endpoint
 	Reduced       Reason = "reduced"        // how often REDUCED repeats rows is up to the endpoint
-	Subselect     Reason = "subselect"      // the whole pattern is a sub-select
 	NoParameter   Reason = "no-parameter"   // no constant can be replaced by a variable
 	Dynamic       Reason = "dynamic"        // NOW, RAND, UUID and BNODE depend on the execution
 	Path          Reason = "path"           // engines differ in how often a path repeats rows, and repeated rows count

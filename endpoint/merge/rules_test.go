@@ -26,7 +26,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		{keepHidden, "SELECT ?s { ?s :r C MINUS { C :p :x } }", ":s :r :a , :b . :a :p :x"},
 		{keepHidden, "SELECT ?s { ?s :r C { SELECT ?s { ?s :p C } } }", ":s :r :a , :b ; :p :a"},
 	} {
-		const prefix = "PREFIX : <http://x/> "
+
 		if err := e.Update(context.Background(), prefix+"CLEAR ALL; INSERT DATA { "+c.data+" }"); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,80 @@
+package merge
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+const prefix = "PREFIX : <http://x/> "
+
+// Each rule decides about the query beside it: without the rule, the query is
+// accepted, refused for another reason, or has other parameters.
+func TestEveryRuleDecides(t *testing.T) {
+	for rule, query := range map[Reason]string{
+		Limit:         "SELECT ?o { :c :p ?o } LIMIT 1",
+		Describe:      "DESCRIBE :c",
+		Reduced:       "SELECT REDUCED ?o { :c :p ?o }",
+		NoParameter:   "SELECT ?s { ?s :p ?o }",
+		Dynamic:       "SELECT ?o (RAND() AS ?r) { :c :p ?o }",
+		Path:          "SELECT ?o { :c :p ?x . ?x :q+ ?o }",
+		Order:         "SELECT ?o { :c :p ?o } ORDER BY STR(?o)",
+		Aggregate:     "SELECT (MAX(?o) AS ?m) { :c :p ?o }",
+		Modifiers:     "ASK { :c :p ?o } GROUP BY ?o",
+		BlankTemplate: "CONSTRUCT { ?o :p _:b } WHERE { :c :p ?o }",
+		Columns:       "SELECT ?o ?o { :c :p ?o }",
+		Dialect:       "SELECT ?o { <c> :p ?o }",
+		keepClass:     "SELECT ?s { ?s a :C ; :p :c }",
+		keepPath:      "SELECT DISTINCT ?o { :c :p* ?o . :d :q ?o }",
+		keepSearch:    "SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }",
+		keepOptional:  "SELECT ?s { { ?s :p ?o OPTIONAL { ?s :q :d } } ?s :p :c }",
+		keepHidden:    "SELECT ?s { ?s :p :c MINUS { ?s :q :d } }",
+		keepTyped:     "SELECT ?s { ?s :p 1 ; :q :c }",
+	} {
+		a, err := sparql.Analyse(prefix + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if with, without := outcome(a, ""), outcome(a, rule); with == without {
+			t.Errorf("%s makes no difference for %s: %s", rule, query, with)
+		}
+	}
+}
+
+// outcome describes what parse does.
+func outcome(a *sparql.Analysis, ignored Reason) string {
+	t, args, err := parse(a, ignored)
+	if err != nil {
+		return err.Error()
+	}
+	return t.ID + strings.Join(args, " ")
+}
+
+// Without one of these rules, merged answers are wrong or cannot be had at all.
+func TestMoreRulesAreNeeded(t *testing.T) {
+	e := engine(t, "")
+	for _, c := range []struct {
+		rule        Reason
+		query, data string // C stands for the constant that differs
+	}{
+		{Dynamic, "SELECT ?o (STRUUID() AS ?u) { C :p ?o }", ":a :p 1 . :b :p 2"},
+		{BlankTemplate, "CONSTRUCT { _:x :p ?o } WHERE { C :p ?o }", ":a :p 1 . :b :p 2"},
+		{Dialect, "SELECT ?o { C :p ?o } VALUES ?o { 1 }", ":a :p 1, 2 . :b :p 2"},
+	} {
+		if err := e.Update(context.Background(), prefix+"CLEAR ALL; INSERT DATA { "+c.data+" }"); err != nil {
+			t.Fatal(err)
+		}
+		texts := make([]string, 2)
+		for i, constant := range []string{":a ", ":b "} {
+			texts[i] = prefix + strings.ReplaceAll(c.query, "C ", constant)
+		}
+		if !differ(t, ask(e), texts, c.rule) {
+			t.Errorf("%s is not needed for %s", c.rule, c.query)
+		}
+		if c.rule != Dynamic && differ(t, ask(e), texts, "") {
+			t.Errorf("%s is answered wrongly", c.query)
+		}
+	}
+}
