@@ -9,10 +9,11 @@ import (
 )
 
 // distinguishable reports whether SPARQL defines which of two different terms
-// comes first in a sequence.
+// comes first in a sequence, and endpoints keep to it. Virtuoso mixes IRIs and
+// literals in a sequence that depends on the other solutions.
 func distinguishable(a, b diff.Term) bool {
 	if a.Kind != b.Kind {
-		return true
+		return a.Kind == diff.Unbound || b.Kind == diff.Unbound
 	}
 	switch a.Kind {
 	case diff.Unbound, diff.Blank:
