@@ -351,6 +351,14 @@ func constantQueries(base string, count int, r *rand.Rand) ([]string, error) {
 	if len(predicates) == 0 {
 		return nil, errors.New("the base has no links between resources to make queries of: name --queries")
 	}
+	// Applications ask about each resource once, however many links it has.
+	subjects, objects := map[string][]string{}, map[string][]string{}
+	for _, p := range predicates {
+		for _, t := range byPredicate[p] {
+			subjects[p], objects[p] = append(subjects[p], t[0]), append(objects[p], t[2])
+		}
+		subjects[p], objects[p] = distinct(subjects[p]), distinct(objects[p])
+	}
 	kinds := []string{ // S and O are constants, P is a predicate
 		"SELECT ?p ?o { S ?p ?o }", "SELECT ?s ?p { ?s ?p S }", "SELECT ?o { S P ?o }", "SELECT ?s { ?s P O }", "SELECT (COUNT(*) AS ?n) { ?s P O }",
 		"SELECT ?s ?q ?v { ?s P O ; ?q ?v }", "SELECT ?x ?q ?v { S P ?x . ?x ?q ?v }", "SELECT DISTINCT ?t { ?s P O ; a ?t }", "ASK { S P ?o }",
@@ -359,14 +367,19 @@ func constantQueries(base string, count int, r *rand.Rand) ([]string, error) {
 	seen, texts := map[string]bool{}, []string{}
 	for tries := 0; len(texts) < count && tries < 20*count; tries++ {
 		p := predicates[r.IntN(len(predicates))]
-		t := byPredicate[p][r.IntN(len(byPredicate[p]))]
-		text := strings.NewReplacer(" S ", " "+t[0]+" ", " P ", " "+p+" ", " O ", " "+t[2]+" ").Replace(strings.ReplaceAll(kinds[r.IntN(len(kinds))], " ", "  "))
+		s, o := subjects[p][r.IntN(len(subjects[p]))], objects[p][r.IntN(len(objects[p]))]
+		text := strings.NewReplacer(" S ", " "+s+" ", " P ", " "+p+" ", " O ", " "+o+" ").Replace(strings.ReplaceAll(kinds[r.IntN(len(kinds))], " ", "  "))
 		if text = strings.ReplaceAll(text, "  ", " "); !seen[text] {
 			seen[text] = true
 			texts = append(texts, text)
 		}
 	}
 	return texts, nil
+}
+
+func distinct(terms []string) []string {
+	slices.Sort(terms)
+	return slices.Compact(terms)
 }
 
 func readTriples(path string) (list [][3]string, err error) {
