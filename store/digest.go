@@ -18,12 +18,13 @@ import (
 // statistics. It needs about 300 bytes per query.
 type digests struct {
 	mu    sync.Mutex
-	list  []digested          // in id order
-	names map[string][]string // lists of one holder or tag, which many queries share
+	list  []registry.QueryDigest // in id order; shared with callers
+	from  []digestSource         // parallel to list
+	names map[string][]string    // lists of one holder or tag, which many queries share
 }
 
-type digested struct {
-	registry.QueryDigest
+// A digestSource says what a digest was made from.
+type digestSource struct {
 	wish             *registry.Query // the fields on which the state depends
 	serial, revision uint64
 	sum              uint64 // hash of the statistics when they were read
@@ -31,23 +32,20 @@ type digested struct {
 
 // Digests returns the data by which lists of queries are sorted and counted, in id
 // order: of all queries, or of those that contain a text as in QueryFilter.Text. The
-// digests form a consistent snapshot.
+// digests form a consistent snapshot. The caller must not modify them.
 func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	search := newTextSearch(text)
 	d.digests.mu.Lock()
 	defer d.digests.mu.Unlock()
-	old := d.digests.list
-	var list []digested
-	var out []registry.QueryDigest
+	old, oldFrom := d.digests.list, d.digests.from
+	var list, found []registry.QueryDigest
+	var from []digestSource
 	if d.digests.names == nil {
 		d.digests.names = map[string][]string{}
 	}
 	err := d.view(func(tx *bbolt.Tx) error {
 		n := loadCounters(tx).queries
-		list = make([]digested, 0, n)
-		if text == "" {
-			out = make([]registry.QueryDigest, 0, n)
-		}
+		list, from = make([]registry.QueryDigest, 0, n), make([]digestSource, 0, n)
 		owners := map[uint64]string{}
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
 		qk, qv := queries.First()
@@ -59,11 +57,12 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 				continue
 			}
 			for len(old) > 0 && old[0].ID < string(k) {
-				old = old[1:]
+				old, oldFrom = old[1:], oldFrom[1:]
 			}
-			var was *digested
+			var was *registry.QueryDigest
+			var wasFrom digestSource
 			if len(old) > 0 && old[0].ID == string(k) {
-				was = &old[0]
+				was, wasFrom = &old[0], oldFrom[0]
 			}
 			space := number(after(qv))
 			name, ok := owners[space]
@@ -74,17 +73,20 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 			if name == "" { // its endpoint was deleted
 				continue
 			}
-			x, err := d.digest(was, k, name, qv, v)
+			x, source, err := d.digest(was, wasFrom, k, name, qv, v)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
+			}
+			list, from = append(list, x), append(from, source)
+			if text == "" {
+				continue
 			}
 			h, err := readRegistrationHead(qv[queryHead:])
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
-			list = append(list, x)
 			if search.finds(k, &h) {
-				out = append(out, x.QueryDigest)
+				found = append(found, x)
 			}
 		}
 		return nil
@@ -92,45 +94,48 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("digest queries: %w", err)
 	}
-	d.digests.list = list
-	return out, nil
+	d.digests.list, d.digests.from = list, from
+	if text == "" {
+		return list, nil
+	}
+	return found, nil
 }
 
 // digest returns a query's digest and reads only what has changed.
-func (d *DB) digest(was *digested, id []byte, endpoint string, query, stats []byte) (digested, error) {
-	var x digested
+func (d *DB) digest(was *registry.QueryDigest, source digestSource, id []byte, endpoint string, query, stats []byte) (registry.QueryDigest, digestSource, error) {
+	var x registry.QueryDigest
 	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
 	if was != nil {
 		x = *was
 	}
 	x.Endpoint = endpoint
 	now := d.now()
-	same := was != nil && was.serial == serial && was.revision == revision
-	if same && was.sum == sum && !x.turns(now) {
-		return x, nil
+	same := was != nil && source.serial == serial && source.revision == revision
+	if same && source.sum == sum && !source.turns(x.State, now) {
+		return x, source, nil
 	}
 	if !same {
 		s, err := parseQuery(string(id), query)
 		if err != nil {
-			return x, err
+			return x, source, err
 		}
 		callers := make([]string, len(s.Holders))
 		for i, h := range s.Holders {
 			callers[i] = h.Caller
 		}
-		x.ID, x.Name, x.wish = s.ID, s.NameFor(""), wishOf(&s.Query)
+		x.ID, x.Name, source.wish = s.ID, s.NameFor(""), wishOf(&s.Query)
 		x.Tags, x.Holders = d.digests.share(s.Tags()), d.digests.share(callers)
 	}
 	r, err := d.parseRecord(stats)
 	if err != nil {
-		return x, err
+		return x, source, err
 	}
 	st := &r.stats
-	x.serial, x.revision, x.sum = serial, revision, sum
-	x.State = policy.StateOf(x.wish, st, now)
+	source.serial, source.revision, source.sum = serial, revision, sum
+	x.State = policy.StateOf(source.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
 	x.Lately = registry.RecentRuns{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
-	return x, nil
+	return x, source, nil
 }
 
 // mostShared is the number of lists that queries share.
@@ -172,8 +177,8 @@ func wishOf(q *registry.Query) *registry.Query {
 
 // turns reports whether a holder's time window has opened or closed since the state
 // was determined.
-func (x *digested) turns(now time.Time) bool {
-	return x.wish.Paused() == nil && x.wish.Active(now) == (x.State == registry.Idle)
+func (s *digestSource) turns(state registry.State, now time.Time) bool {
+	return s.wish.Paused() == nil && s.wish.Active(now) == (state == registry.Idle)
 }
 
 func changedOf(samples []policy.Sample) (n int) {
