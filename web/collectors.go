@@ -8,54 +8,147 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
-type deliveryCollector struct{ s *server }
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
 
 var (
-	deliveriesDesc  = prometheus.NewDesc("freshet_deliveries_total", "Messages by how they ended: delivered, failed, retried, dropped.", []string{"way", "result"}, nil)
-	connectionsDesc = prometheus.NewDesc("freshet_connections", "Followers connected now.", []string{"kind"}, nil)
-	subsDesc        = prometheus.NewDesc("freshet_subscriptions", "Subscriptions by state.", []string{"way", "state"}, nil)
-	waitingDesc     = prometheus.NewDesc("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", []string{"way"}, nil)
-	lagDesc         = prometheus.NewDesc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", []string{"way"}, nil)
+	queriesDesc  = desc("freshet_endpoint_queries", "Queries registered on the endpoint.", "endpoint")
+	debtDesc     = desc("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", "endpoint")
+	statesDesc   = desc("freshet_queries", "Queries by the state of their result.", "endpoint", "state")
+	healthDesc   = desc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", "endpoint", "state")
+	oldestDesc   = desc("freshet_oldest_result_age_seconds", "Time since the oldest result of the endpoint was last known to be true; paused queries are left out.", "endpoint")
+	intervalDesc = desc("freshet_endpoint_slot_interval_seconds", "Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
+	nextTryDesc  = desc("freshet_endpoint_next_try_seconds", "Time until the endpoint is asked again; 0 when it is asked as usual.", "endpoint")
+
+	readOnlyDesc = desc("freshet_store_read_only", "1 while the disk is full and nothing can be written.")
+	freeDesc     = desc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.")
+	reserveDesc  = desc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.")
+
+	deliveriesDesc  = desc("freshet_deliveries_total", "Messages by how they ended: delivered, failed, retried, dropped.", "way", "result")
+	connectionsDesc = desc("freshet_connections", "Followers connected now.", "kind")
+	subsDesc        = desc("freshet_subscriptions", "Subscriptions by state.", "way", "state")
+	waitingDesc     = desc("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", "way")
+	lagDesc         = desc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", "way")
 )
 
-func (c deliveryCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{deliveriesDesc, connectionsDesc, subsDesc, waitingDesc, lagDesc} {
+// A collector computes metrics at the moment of the scrape. Its first description reports
+// an error.
+type collector struct {
+	descs   []*prometheus.Desc
+	collect func(put func(d *prometheus.Desc, v float64, labels ...string)) error
+}
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
-func (c deliveryCollector) Collect(ch chan<- prometheus.Metric) {
-	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	err := c.collect(func(d *prometheus.Desc, v float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if d == deliveriesDesc {
+			kind = prometheus.CounterValue
+		}
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	})
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 	}
-	for _, d := range c.s.DeliveryMetrics.Deliveries() {
+}
+
+// scrapes returns the handler of scrapes. It adds the metrics that are computed at the
+// moment of the scrape.
+func scrapes(s *server) http.Handler {
+	now := prometheus.NewRegistry()
+	now.MustRegister(
+		collector{[]*prometheus.Desc{queriesDesc, statesDesc, healthDesc, debtDesc, oldestDesc, nextTryDesc, intervalDesc}, s.collectEndpoints},
+		collector{[]*prometheus.Desc{readOnlyDesc, freeDesc, reserveDesc}, s.collectStorage})
+	if s.Merging != nil {
+		now.MustRegister(askCollector{s})
+	}
+	if s.DeliveryMetrics != nil {
+		now.MustRegister(collector{[]*prometheus.Desc{waitingDesc, deliveriesDesc, connectionsDesc, subsDesc, lagDesc}, s.collectDeliveries})
+	}
+	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
+}
+
+// collectEndpoints reports the endpoints whose loops run. An endpoint without a result
+// has no oldest result.
+func (s *server) collectEndpoints(put func(*prometheus.Desc, float64, ...string)) error {
+	all, err := s.Registry.Endpoints()
+	now := s.Now()
+	for _, e := range all {
+		st, err := s.Daemon.State(e.Name)
+		if err != nil {
+			continue // its loop is starting
+		}
+		put(queriesDesc, float64(st.Queries), e.Name)
+		for _, x := range registry.States() {
+			put(statesDesc, float64(st.States[x]), e.Name, string(x))
+		}
+		put(debtDesc, st.Debt, e.Name)
+		for _, h := range registry.HealthStates() {
+			put(healthDesc, oneIf(st.Health.State == h), e.Name, h)
+		}
+		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
+			put(intervalDesc, gap.Seconds(), e.Name)
+		}
+		if !st.Oldest.IsZero() {
+			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
+		}
+		put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)
+	}
+	return err
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *server) collectStorage(put func(*prometheus.Desc, float64, ...string)) error {
+	st := s.Health.Disk()
+	put(readOnlyDesc, oneIf(st.ReadOnly))
+	if st.Free >= 0 {
+		put(freeDesc, float64(st.Free))
+		put(reserveDesc, float64(st.Reserve))
+	}
+	return nil
+}
+
+func (s *server) collectDeliveries(put func(*prometheus.Desc, float64, ...string)) error {
+	for _, d := range s.DeliveryMetrics.Deliveries() {
 		way := string(d.Way)
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
-			put(deliveriesDesc, prometheus.CounterValue, float64(n), way, result)
+			put(deliveriesDesc, float64(n), way, result)
 		}
 		if d.Way.Connected() {
-			put(connectionsDesc, prometheus.GaugeValue, float64(d.Connections), way)
+			put(connectionsDesc, float64(d.Connections), way)
 		}
 	}
-	b := backlog{s: c.s, waiting: map[registry.Way]uint64{}, states: map[[2]string]int{}, oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
+	b := backlog{s: s, waiting: map[registry.Way]uint64{}, states: map[[2]string]int{}, oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
 	if err := b.read(); err != nil {
-		ch <- prometheus.NewInvalidMetric(waitingDesc, err)
-		return
+		return err
 	}
 	for key, n := range b.states {
-		put(subsDesc, prometheus.GaugeValue, float64(n), key[0], key[1])
+		put(subsDesc, float64(n), key[0], key[1])
 	}
 	lags, err := b.lags()
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(lagDesc, err)
-		return
+		return err
 	}
 	for _, way := range registry.Ways {
-		put(waitingDesc, prometheus.GaugeValue, float64(b.waiting[way]), string(way))
-		put(lagDesc, prometheus.GaugeValue, lags[way].Seconds(), string(way))
+		put(waitingDesc, float64(b.waiting[way]), string(way))
+		put(lagDesc, lags[way].Seconds(), string(way))
 	}
+	return nil
 }
 
 // A backlog sums up what subscriptions wait for. It reads positions, and at most one
@@ -157,17 +250,4 @@ func waitingSince(h ChangeLog, query string, at registry.Position) (time.Time, e
 		return time.Time{}, nil
 	}
 	return waiting[0].Time, nil
-}
-
-// scrapes adds the metrics that are computed at the moment of the scrape.
-func scrapes(s *server) http.Handler {
-	now := prometheus.NewRegistry()
-	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
-	if s.Merging != nil {
-		now.MustRegister(askCollector{s})
-	}
-	if s.DeliveryMetrics != nil {
-		now.MustRegister(deliveryCollector{s})
-	}
-	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }

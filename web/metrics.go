@@ -148,16 +148,3 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
-
-var (
-	readOnlyDesc = prometheus.NewDesc("freshet_store_read_only", "1 while the disk is full and nothing can be written.", nil, nil)
-	freeDesc     = prometheus.NewDesc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.", nil, nil)
-	reserveDesc  = prometheus.NewDesc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.", nil, nil)
-)
-
-var (
-	queriesDesc = prometheus.NewDesc("freshet_endpoint_queries", "Queries registered on the endpoint.", []string{"endpoint"}, nil)
-	debtDesc    = prometheus.NewDesc("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", []string{"endpoint"}, nil)
-	statesDesc  = prometheus.NewDesc("freshet_queries", "Queries by the state of their result.", []string{"endpoint", "state"}, nil)
-	healthDesc  = prometheus.NewDesc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", []string{"endpoint", "state"}, nil)
-)
