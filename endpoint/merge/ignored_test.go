@@ -57,7 +57,7 @@ func TestMoreRulesAreNeeded(t *testing.T) {
 	e := engine(t, "")
 	for _, c := range []struct {
 		rule        Reason
-		query, data string // C stands for the constant that differs
+		query, data string // C is the constant that differs
 	}{
 		{Dynamic, "SELECT ?o (STRUUID() AS ?u) { C :p ?o }", ":a :p 1 . :b :p 2"},
 		{BlankTemplate, "CONSTRUCT { _:x :p ?o } WHERE { C :p ?o }", ":a :p 1 . :b :p 2"},
