@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,10 +169,45 @@ func playLive(t *testing.T, args []string, tr *trace.Trace, spelling string, bud
 
 // Under a tight budget, the estimates of a policy from the history of another agree
 // with the loop under that policy over the same data and times: executions, changes
-// found and missed, and delay lie within the range of the estimate.
+// found and missed, and delay. One history may differ from the estimates by chance, so
+// the sums over several are compared.
 func TestShadowsForetellScarcity(t *testing.T) {
 	clitest.NeedEngine(t)
-	const budget, seed = 1200 * time.Millisecond, 11
+	sums := map[string]*sum{}
+	add := func(what string, is float64, e shadow.Estimate) {
+		if sums[what] == nil {
+			sums[what] = &sum{}
+		}
+		if strings.HasSuffix(what, "delay") {
+			// What dj orders by, how far results differ, is known less well than
+			// when they do: a twentieth of a slot more.
+			sums[what].slack += 0.05
+		}
+		sums[what].add(is, e)
+	}
+	for seed := uint64(11); seed <= 14; seed++ {
+		t.Logf("seed %d", seed)
+		compareShadows(t, seed, add)
+	}
+	for what, x := range sums {
+		if math.Abs(x.is-x.mean) > 3*math.Sqrt(x.variance)+x.slack+1e-9 {
+			t.Errorf("%s: really %g, the estimates say %g with a deviation of %g", what, x.is, x.mean, math.Sqrt(x.variance))
+		}
+	}
+}
+
+// A sum adds up what really was and what was estimated.
+type sum struct{ is, mean, variance, slack float64 }
+
+func (s *sum) add(is float64, e shadow.Estimate) {
+	s.is += is
+	s.mean += e.Mean
+	s.variance += e.Dev * e.Dev
+}
+
+// compareShadows passes what policies really do in one history, and the estimates, to add.
+func compareShadows(t *testing.T, seed uint64, add func(what string, is float64, e shadow.Estimate)) {
+	const budget = 1200 * time.Millisecond
 	args := clitest.NewHistory(seed, 40).Write(t)
 	path := filepath.Join(t.TempDir(), "t.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != cli.ExitOK {
@@ -194,7 +231,6 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		}
 		return row, left
 	}
-	t.Logf("seed %d", seed)
 	_, left := really("rr")
 	for _, policy := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=8"} {
 		p, err := scheduler.ParsePolicy(policy)
@@ -210,14 +246,10 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		changes := float64(row.Relevant + row.AbsMiss)
 		t.Logf("%s: total %d of %+v, found %d of %+v, of %g changes of %+v, delay %.3f of %+v", policy, row.Total, e.Total, row.Relevant, e.Relevant,
 			changes, e.Changes, delay, e.Delay)
-		clitest.Within(t, policy+" changes", changes, e.Changes)
-		clitest.Within(t, policy+" executions", float64(row.Total), e.Total)
-		clitest.Within(t, policy+" found", float64(row.Relevant), e.Relevant)
-		clitest.Within(t, policy+" missed", float64(row.AbsMiss), e.Missed)
-		// What dj orders by, how far results differ, is known less well than when
-		// they do: a twentieth of a slot more.
-		e.Delay.Low, e.Delay.High = e.Delay.Low-0.05, e.Delay.High+0.05
-		e.Delay.Dev += 0.05 / 3
-		clitest.Within(t, policy+" delay", delay, e.Delay)
+		add(policy+" changes", changes, e.Changes)
+		add(policy+" executions", float64(row.Total), e.Total)
+		add(policy+" found", float64(row.Relevant), e.Relevant)
+		add(policy+" missed", float64(row.AbsMiss), e.Missed)
+		add(policy+" delay", delay, e.Delay)
 	}
 }
