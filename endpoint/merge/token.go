@@ -60,7 +60,7 @@ func isIRI(t string) bool { return len(t) > 2 && t[0] == '<' && t[len(t)-1] == '
 // isAbsolute reports whether the IRI t has a scheme.
 func isAbsolute(t string) bool {
 	colon := strings.IndexByte(t, ':')
-	return colon > 1 && strings.IndexAny(t[:colon], "/?#") < 0
+	return colon > 1 && !strings.ContainsAny(t[:colon], "/?#")
 }
 
 func isLiteral(t string) bool { return t[0] == '"' }
