@@ -366,3 +366,35 @@ func TestOffGridAsksAlone(t *testing.T) {
 		})
 	}
 }
+
+// A hint about all queries lasts until they have run, also if part of them runs outside
+// the grid.
+func TestHintAboutAllLasts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 20*time.Second, "ttl:max=32:reset"), same(t, time.Second))
+		list := names("", 8)
+		for _, n := range list {
+			w.register(n, about("http://x/a"))
+		}
+		w.run()
+		defer w.stop()
+		until(20*time.Minute + 30*time.Second) // none is due before slot 32
+		w.loop.Charge(17 * time.Second)
+		n := len(w.service.executions())
+		w.hint(registry.Hint{All: true})
+		until(20*time.Minute + 40*time.Second)
+		if ran := len(w.since(n)); ran != 3 {
+			t.Errorf("%d queries ran outside the grid", ran)
+		}
+		until(24*time.Minute + 30*time.Second)
+		count := map[string]int{}
+		for _, id := range w.since(n) {
+			count[id]++
+		}
+		for _, x := range list {
+			if count["q_"+x] != 1 {
+				t.Errorf("%s ran %d times after a hint about all queries", x, count["q_"+x])
+			}
+		}
+	})
+}

@@ -5,7 +5,7 @@ import "time"
 // BeginOffGrid begins executions of queries that hints have marked, in the time between
 // two slots. They count as executions of the slot that ended last, so the policies see
 // no additional slots. budget bounds their time together, and until is the next grid
-// time: no execution lasts longer. The rule is strict. OffGridCost estimates what they
+// time or an earlier end: no execution lasts longer. The rule is strict. OffGridCost estimates what they
 // need, and EndOffGrid ends them.
 //
 // Queries whose last execution in that slot or since is incomplete are left to the next
@@ -30,6 +30,9 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 	}
 	p.applyHints()
 	for _, c := range p.hints.order {
+		if p.offGridAll { // what does not run now waits for the next slot
+			p.hints.marked[c] = struct{}{}
+		}
 		if p.repeatable(c) {
 			cost += c.Estimate
 			ok = true
