@@ -398,3 +398,37 @@ func TestHintAboutAllLasts(t *testing.T) {
 		}
 	})
 }
+
+// Executions outside the grid do not wait for a trial run beyond the next grid time.
+func TestOffGridDoesNotWaitForTrial(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 2m", 100*time.Second, "rr")
+		e.Timeout = registry.Duration(90 * time.Second)
+		answer := schedulertest.Rows(t, "same")
+		w := newWorld(t, e, func(q *registry.Query, _ int) reply {
+			if q.ID == "q_a" {
+				return reply{time.Second, registry.Changed, answer}
+			}
+			return reply{85 * time.Second, registry.Changed, answer}
+		})
+		w.register("a", about("http://x/a"))
+		w.run()
+		defer w.stop()
+		until(3*time.Minute + 50*time.Second)
+		trial := make(chan error, 1)
+		go func() {
+			q := schedulertest.Query(city, "trial")
+			_, err := w.loop.Trial(t.Context(), &q)
+			trial <- err
+		}()
+		until(3*time.Minute + 55*time.Second)
+		w.hint(touched("http://x/a"))
+		if err := <-trial; err != nil {
+			t.Error(err)
+		}
+		until(5*time.Minute + 50*time.Second)
+		if s := w.slots(); len(s) != 3 || !s[2].Started.Equal(epoch().Add(4*time.Minute)) {
+			t.Errorf("the slots %+v", s)
+		}
+	})
+}

@@ -72,7 +72,7 @@ func (r *runner) cancelled() <-chan struct{} {
 func (r *runner) start() (blocked bool) {
 	for r.stopped == "" && r.ctx.Err() == nil {
 		now := r.l.clock.Now()
-		if !r.mayStart() {
+		if !r.mayStart() || !r.budget.Reaches(now) {
 			return false
 		}
 		if r.quiet = r.gapEnd(); r.quiet.After(now) {

@@ -13,8 +13,12 @@ func (s *SlotBudget) Cut(now time.Time) []*Execution {
 }
 
 // Wait is the shortest time until running executions may have to be cut, or until the
-// ledger has to record that they may exceed the budget.
+// ledger has to record that they may exceed the budget. Outside the grid it ends when no
+// execution may start any more.
 func (s *SlotBudget) Wait(now time.Time) time.Duration {
+	if len(s.runs) == 0 && s.offGrid() {
+		return max(0, s.until.Sub(now))
+	}
 	if len(s.runs) == 0 {
 		return time.Hour
 	}
