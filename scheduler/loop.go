@@ -85,6 +85,7 @@ type Loop struct {
 	loadedOnce sync.Once // closes up
 	running    bool
 	grid       time.Time // last grid time whose slot was run or skipped
+	followed   time.Time // when hints were last followed; a grid time since then is not skipped
 	next       time.Time // the next grid time, zero if there is none
 	last       Slot
 	charge     time.Duration   // used by trial runs and outside the grid, paid by the next slots

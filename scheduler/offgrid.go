@@ -44,65 +44,81 @@ type allowance struct {
 // every hint waits for a commit.
 const offGridShare = 8
 
-// followHints executes marked queries before the next grid time. If that time has come
-// meanwhile, its slot follows.
+// followHints executes marked queries before the next grid time. If that time comes
+// meanwhile, schedule returns it, unless the settings have changed.
 func (l *Loop) followHints(ctx context.Context, next time.Time) error {
 	if l.halt() != nil {
 		return nil
 	}
-	if now := l.clock.Now(); next.IsZero() || now.Before(next) {
-		r, err := l.reopen(ctx, next)
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			return nil
-		}
-		if err := l.runOffGrid(r); err != nil {
-			return fmt.Errorf("executions for hints at endpoint %s: %w", r.name, err)
-		}
-	}
-	if now := l.clock.Now(); !next.IsZero() && !now.Before(next) && ctx.Err() == nil {
+	now := l.clock.Now()
+	if !next.IsZero() && !now.Before(next) {
 		return l.gridSlot(ctx, next, now)
+	}
+	l.mu.Lock()
+	l.followed = now
+	l.mu.Unlock()
+	r, err := l.reopen(ctx, next)
+	if r == nil || err != nil {
+		return err
+	}
+	if err := l.runOffGrid(r); err != nil {
+		return fmt.Errorf("executions for hints at endpoint %s: %w", r.name, err)
 	}
 	return nil
 }
 
-// offGridLimit is what executions outside the grid may use now: the rest of the last
-// slot's budget, if the next slot can be charged with it.
-func (l *Loop) offGridLimit(now, next time.Time) time.Duration {
+// offGridEnd returns when executions outside the grid have to end: at the next grid time
+// or the next blackout. next is the grid time for which the loop waits.
+func (l *Loop) offGridEnd(now, next time.Time) time.Time {
+	end := l.set.blackouts.next(l.set.schedule, now) // the settings may be newer than next
+	for _, t := range []time.Time{next, l.set.blackouts.start(now)} {
+		if !t.IsZero() && t.Before(end) {
+			end = t
+		}
+	}
+	return end
+}
+
+// offGridLimit is what executions outside the grid may use now, and when they have to
+// end: the rest of the last slot's budget, if the next slot can be charged with it.
+func (l *Loop) offGridLimit(now, next time.Time) (limit time.Duration, end time.Time) {
 	last := &l.last
 	switch {
 	case next.IsZero(), l.set.endpoint.Pause != nil, l.over, restricted(l.executor.Health()),
 		last.Finished.IsZero(), last.Number+1 != l.planner.Slot(), l.planner.Debt() > 0,
 		!l.set.blackouts.end(now).IsZero():
-		return 0
+		return 0, end
 	}
+	end = l.offGridEnd(now, next)
 	left := exactly(last.Budget) - exactly(last.Repaid) - exactly(last.Used) - exactly(last.OffGrid.Used)
-	return min(left, l.planner.Unowed()-l.charge-l.reserved, next.Sub(now)*time.Duration(l.set.endpoint.Concurrency))
+	return min(left, l.planner.Unowed()-l.charge-l.reserved, end.Sub(now)*time.Duration(l.set.endpoint.Concurrency)), end
 }
 
 // reopen prepares executions outside the grid. It returns nil if none may run.
 func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
-	now := l.clock.Now()
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	l.apply()
-	e := l.set.endpoint
-	limit := l.offGridLimit(now, next)
-	if limit <= 0 {
+	e, now := l.set.endpoint, l.clock.Now()
+	if limit, _ := l.offGridLimit(now, next); limit <= 0 {
 		return nil, nil
 	}
 	cost, all, ok := l.planner.OffGridCost(now)
-	if !ok {
+	now = l.clock.Now()
+	limit, end := l.offGridLimit(now, next) // a trial run may have begun meanwhile
+	if !ok || limit <= 0 {
 		return nil, nil
 	}
 	need := max(2*cost, time.Duration(e.Budget)/offGridShare)
 	if all || need > limit {
 		need = limit
 	}
+	enough := min(need, max(2*cost, plan.LeastGrant))
+	if all {
+		enough = need
+	}
 	a := &allowance{before: l.last.OffGrid, granted: min(exactly(l.last.OffGrid.Lent), limit)}
-	lend := a.granted < min(2*cost, need) || a.granted < plan.LeastGrant || all
+	lend := a.granted < enough
 	if lend {
 		a.granted = need
 	}
@@ -119,7 +135,7 @@ func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
 		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
 		health: l.health, results: make(chan answered, e.Concurrency), slot: l.last, offGrid: a,
 	}
-	r.budget = l.planner.BeginOffGrid(now, next, plan.Terms{Width: e.Concurrency, Timeout: time.Duration(e.Timeout)}, a.granted)
+	r.budget = l.planner.BeginOffGrid(now, end, plan.Terms{Width: e.Concurrency, Timeout: time.Duration(e.Timeout)}, a.granted)
 	return r, nil
 }
 

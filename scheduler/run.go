@@ -105,7 +105,7 @@ func (l *Loop) step(ctx context.Context) error {
 func (l *Loop) gridSlot(ctx context.Context, at, now time.Time) error {
 	halted := l.halt() != nil
 	l.mu.Lock()
-	l.grid = at
+	l.grid, l.followed = at, time.Time{}
 	missed := now.Sub(at) > plan.ClockCheck || !l.set.blackouts.end(now).IsZero()
 	l.mu.Unlock()
 	if missed || halted { // the machine was suspended, or the clock was set
@@ -116,7 +116,8 @@ func (l *Loop) gridSlot(ctx context.Context, at, now time.Time) error {
 }
 
 // schedule finds the next grid time by the settings in force, which may have
-// changed while the plan was incomplete. It skips grid times that have passed.
+// changed while the plan was incomplete. It skips grid times that have passed, except
+// while the loop followed hints.
 func (l *Loop) schedule() time.Time {
 	now := l.clock.Now()
 	l.mu.LockPlan()
@@ -124,15 +125,22 @@ func (l *Loop) schedule() time.Time {
 	l.apply()
 	l.next = time.Time{}
 	if l.set.endpoint.Pause != nil {
+		l.followed = time.Time{}
 		return l.next
 	}
 	after := now.Add(-1) // a grid time equal to now has not passed
+	if !l.followed.IsZero() && l.followed.Before(after) {
+		after = l.followed
+	}
 	// A timer that fires slightly early still means its grid time. If other grid
 	// times lie in between, the clock was set back.
 	if l.grid.After(after) && !l.set.schedule.Next(after).Before(l.grid) {
 		after = l.grid
 	}
 	l.next = l.set.blackouts.next(l.set.schedule, after)
+	if l.next.IsZero() || l.next.After(now) {
+		l.followed = time.Time{}
+	}
 	if l.next.IsZero() && !l.set.schedule.Next(after).IsZero() {
 		l.log.Warn("no slot for a thousand grid times: the blackout times cover them")
 	}

@@ -166,6 +166,16 @@ func (l blackouts) end(t time.Time) time.Time {
 	return end
 }
 
+// start returns when the first blackout after t begins; zero if there is none.
+func (l blackouts) start(t time.Time) (first time.Time) {
+	for _, b := range l {
+		if s := b.start.Next(t); first.IsZero() || !s.IsZero() && s.Before(first) {
+			first = s
+		}
+	}
+	return first
+}
+
 // next returns the first grid time after t outside all blackouts. It gives up after a
 // thousand grid times and returns zero.
 func (l blackouts) next(s Schedule, t time.Time) time.Time {

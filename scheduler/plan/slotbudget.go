@@ -46,7 +46,7 @@ type SlotBudget struct {
 	alone    bool // nothing else starts in this slot
 
 	start      time.Time // when it began
-	until      time.Time // the next grid time, if it is outside the grid; else zero
+	until      time.Time // when it ends, if it is outside the grid; else zero
 	everything bool      // outside the grid: a hint is about all queries
 }
 
