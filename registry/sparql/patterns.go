@@ -325,9 +325,9 @@ func (r *patternReader) term() string {
 	return ""
 }
 
-// constant returns an IRI, or nothing for a relative one.
+// constant returns an IRI, or nothing for one that the endpoint resolves.
 func constant(t token) string {
-	if schemeLen(t.text[1:]) == 0 {
+	if iri := t.text[1 : len(t.text)-1]; schemeLen(iri) == 0 || hasDotSegment(iri) {
 		return ""
 	}
 	return t.text
