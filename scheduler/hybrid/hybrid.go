@@ -123,7 +123,7 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 		return next
 	}
 	b := readEstimate(state)
-	if b.isPending() {
+	if b.isPending() && last > b.from { // else it was in the same slot, as after a hint
 		b.learn(last, float64(last-b.from), 1, b.sample == foundChange)
 	}
 	b.sample, b.from = found, last
