@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/diff/growth"
 	"github.com/freshet/freshet/registry"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
@@ -77,6 +79,24 @@ func TestRegistrationsAreKept(t *testing.T) {
 			newTextSearch("it").finds([]byte("q_a"), &h)
 		}
 	})
+}
+
+// Storing a registration costs in proportion to its size: a query has as many constants
+// as fit into its text, and they are in another order there.
+func TestLongManyConstants(t *testing.T) {
+	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
+		q := registry.Query{}
+		var normal strings.Builder
+		for i := range n {
+			fmt.Fprintf(&normal, " <http://example.org/resource/entity_of_%06d>", i*7919%n)
+			q.Constants = append(q.Constants, fmt.Sprintf("http://example.org/resource/entity_of_%06d", i))
+		}
+		q.Normal = normal.String()
+		if b := appendRegistration(nil, &q); len(b) > len(q.Normal)+8*n {
+			t.Errorf("%d constants take %d bytes beside the normal form", n, len(b)-len(q.Normal))
+		}
+		return growth.Input{Size: n, Work: func() { appendRegistration(nil, &q) }}
+	})...)
 }
 
 // In a file of schema 7 registrations are JSON. Opening it makes them compact, once, and
