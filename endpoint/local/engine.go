@@ -6,7 +6,8 @@
 // The engine file is not part of the module: FindEngine looks for it, and `make
 // deps` fetches the pinned release. Data is kept in memory only.
 //
-// The memory of an engine is reserved address space that grows in place. With the data
+// On 64-bit Linux and macOS the memory of an engine is reserved address space that grows
+// in place, unless the address space of the process is limited. With the data
 // of the demo an engine requests 170 MB, of which 1.4 MB are resident
 // (BenchmarkLoadMemory); the whole demo takes 80 to 90 MB, and 145 MB when it compiles
 // the engine first.

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package local
 
 import (
@@ -5,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"unsafe"
@@ -16,6 +19,9 @@ import (
 // belongs to the system again once the engine is closed or rebuilt.
 func TestMemoryGrowsInPlace(t *testing.T) {
 	e := loaded(t, people)
+	if e.current.memory.reserved == nil {
+		t.Skip("the system refuses the address space")
+	}
 	at, size := uintptr(unsafe.Pointer(&memoryOf(e)[0])), len(memoryOf(e))
 	if err := e.Load(context.Background(), strings.NewReader(numbers(30_000)), "nt"); err != nil {
 		t.Fatal(err)
@@ -66,6 +72,31 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	if b := m.Reallocate(uint64(len(m.reserved)) + 1); b != nil {
 		t.Errorf("%d bytes, more than reserved", len(b))
+	}
+}
+
+// TestMemoryUnderALimit checks that an engine reserves nothing where the address space of
+// the process is limited, and that it works.
+func TestMemoryUnderALimit(t *testing.T) {
+	const child = "FRESHET_TEST_LIMITED"
+	if os.Getenv(child) == "" {
+		self := exec.Command("sh", "-c", "ulimit -v 12000000; exec \"$0\" -test.run='^TestMemoryUnderALimit$' -test.v", os.Args[0])
+		self.Env = append(os.Environ(), child+"=1")
+		out, err := self.CombinedOutput()
+		if !bytes.Contains(out, []byte("=== RUN")) {
+			t.Skipf("the test does not start under a limit: %v", err)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	e := loaded(t, people)
+	if e.current.memory.reserved != nil {
+		t.Errorf("%d bytes of address space are reserved", len(e.current.memory.reserved))
+	}
+	if n, err := e.Size(context.Background()); err != nil || n == 0 {
+		t.Errorf("%d triples, %v", n, err)
 	}
 }
 

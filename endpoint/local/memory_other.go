@@ -1,4 +1,4 @@
-//go:build !unix || !(amd64 || arm64)
+//go:build !(linux || darwin) || !(amd64 || arm64)
 
 package local
 

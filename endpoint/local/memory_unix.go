@@ -1,4 +1,4 @@
-//go:build unix && (amd64 || arm64)
+//go:build (linux || darwin) && (amd64 || arm64)
 
 package local
 
@@ -17,11 +17,22 @@ type linearMemory struct {
 	size     uint64 // accessible bytes at the front of reserved
 }
 
+const most = 4 << 30 // addresses of the engine have 32 bits
+
+// scarce reports whether a limit on the address space of the process (ulimit -v) leaves
+// too little for other parts: the Go heap and the store's file need it, too.
+func scarce() bool {
+	var limit syscall.Rlimit
+	return syscall.Getrlimit(syscall.RLIMIT_AS, &limit) != nil || limit.Cur < 16*most
+}
+
 // reserveMemory returns a context in which a module gets this memory. The memory is
-// unchanged, and the module gets one from the Go heap, if the system refuses so much
-// address space.
+// unchanged, and the module gets one from the Go heap, if the address space is scarce or
+// the system refuses so much.
 func (m *linearMemory) reserveMemory(ctx context.Context) context.Context {
-	const most = 4 << 30 // addresses of the engine have 32 bits
+	if scarce() {
+		return ctx
+	}
 	var err error
 	if m.reserved, err = syscall.Mmap(-1, 0, most, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE); err != nil {
 		return ctx
