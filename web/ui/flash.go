@@ -1,10 +1,11 @@
 package ui
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/freshet/freshet/scheduler"
@@ -32,11 +33,18 @@ func (v *visit) say(kind, code, name, text string) {
 	v.report(flash{Kind: kind, Code: code, Name: name, Text: text})
 }
 
-// report sends the message in a cookie, so it is untrusted and is escaped.
+// report sends the message in a cookie. Other hosts of the domain can set cookies, so it
+// is signed: only this server puts words on its pages.
 func (v *visit) report(f flash) {
 	f.Name, f.Text = clip(f.Name, longestWord), clip(f.Text, longestWord)
 	b, _ := json.Marshal(f) // marshalling strings and numbers cannot fail
-	v.sessions.set(v.w, flashCookie, base64.RawURLEncoding.EncodeToString(b), time.Minute)
+	v.sessions.set(v.w, flashCookie, base64.RawURLEncoding.EncodeToString(append(v.sessions.sign(b), b...)), time.Minute)
+}
+
+func (s *sessions) sign(b []byte) []byte {
+	h := hmac.New(sha256.New, s.key)
+	h.Write(b)
+	return h.Sum(nil)
 }
 
 // said returns and clears the message of the previous request.
@@ -46,9 +54,12 @@ func (s *sessions) said(w http.ResponseWriter, r *http.Request) *flash {
 		return nil
 	}
 	s.set(w, flashCookie, "", 0)
-	var f flash
 	b, err := base64.RawURLEncoding.DecodeString(c.Value)
-	if err != nil || json.Unmarshal(b, &f) != nil || f.Code == "" || !slices.Contains([]string{"", "good", "warn", "fail"}, f.Kind) {
+	if err != nil || len(b) < sha256.Size || !hmac.Equal(b[:sha256.Size], s.sign(b[sha256.Size:])) {
+		return nil
+	}
+	var f flash
+	if json.Unmarshal(b[sha256.Size:], &f) != nil {
 		return nil
 	}
 	return &f

@@ -1,12 +1,50 @@
 package ui
 
 import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
+
+// TestMessagesAreSigned checks that a message is shown once, and that a cookie of another
+// origin is not shown.
+func TestMessagesAreSigned(t *testing.T) {
+	said := func(s *sessions, value string) *flash {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.AddCookie(&http.Cookie{Name: flashCookie, Value: value})
+		w := httptest.NewRecorder()
+		f := s.said(w, r)
+		if c := w.Result().Cookies(); len(c) != 1 || c[0].Name != flashCookie || c[0].MaxAge >= 0 {
+			t.Errorf("the cookie is not cleared: %v", c)
+		}
+		return f
+	}
+	v := &visit{w: httptest.NewRecorder(), Server: &Server{sessions: newSessions(time.Now, "http://127.0.0.1:8080")}}
+	v.say("fail", "revert-refused", "", "the reason")
+	sent := v.w.(*httptest.ResponseRecorder).Result().Cookies()[0].Value
+	if f := said(v.sessions, sent); f == nil || f.Kind != "fail" || f.Code != "revert-refused" || f.Text != "the reason" {
+		t.Errorf("the message is %+v", f)
+	}
+	if f := said(newSessions(time.Now, "http://127.0.0.1:8080"), sent); f != nil {
+		t.Errorf("another process shows %+v", f)
+	}
+	forged := []byte(`{"k":"fail","c":"revert-refused","t":"call this number"}`)
+	signed, err := base64.RawURLEncoding.DecodeString(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range [][]byte{forged, append(make([]byte, 32), forged...), append(signed[:32:32], forged...), signed[:31], {}} {
+		if f := said(v.sessions, base64.RawURLEncoding.EncodeToString(b)); f != nil {
+			t.Errorf("%q shows %+v", b, f)
+		}
+	}
+}
 
 // TestEveryMessageHasSentences checks that the template has sentences for each code that
 // a form reports, and no others.

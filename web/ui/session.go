@@ -24,6 +24,7 @@ type sessions struct {
 	now    func() time.Time
 	cookie string
 	secure bool
+	key    []byte // signs messages; another one in each process
 
 	mu  sync.Mutex
 	all map[[32]byte]*session // keyed by the hash of the id; the id itself is not stored
@@ -39,7 +40,8 @@ type session struct {
 // such as sibling domains, from setting the cookie.
 func newSessions(now func() time.Time, public string) *sessions {
 	sum := sha256.Sum256([]byte(public))
-	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
+	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), key: make([]byte, 32), all: map[[32]byte]*session{}}
+	rand.Read(s.key) // never fails
 	if s.secure {
 		s.cookie = "__Host-" + s.cookie
 	}
