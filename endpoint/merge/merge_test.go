@@ -108,3 +108,18 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// The FROM clauses of a template are those of the outermost query: a sub-select may not
+// have any.
+func TestDatasetOfMergedQueries(t *testing.T) {
+	x, args, err := parse(t, "SELECT ?o FROM :g FROM NAMED :h { :a :p ?o }")
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := [][]string{args, {"<http://x/b>"}}
+	for _, text := range []string{x.Query(members), x.Probe(members)} {
+		if a, err := sparql.Analyse(text); err != nil || !a.HasFrom {
+			t.Errorf("%s: FROM is missing or in a wrong place: %v", text, err)
+		}
+	}
+}

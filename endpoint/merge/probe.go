@@ -30,7 +30,8 @@ func (t *Template) Probe(members [][]string) string {
 	w.words("SELECT", i)
 	w.words("( COUNT( * ) AS "+n+" )", "( SUM( "+x+" ) AS "+high+" )", "( SUM( "+y+" ) AS "+low+" )")
 	w.words("( SUM( IF( " + t.opaque(x) + " , 1 , 0 ) ) AS " + opaque + " )")
-	w.words("WHERE { {", t.Query(members), "}")
+	w.parts(t.dataset) // a sub-select has no FROM
+	w.words("WHERE { {", t.query(members, nil), "}")
 	w.words("BIND( MD5( CONCAT( \"\"")
 	for _, v := range t.Vars {
 		w.words(",", termText("?"+v))

@@ -8,7 +8,10 @@ import (
 // Query returns the text that asks for all members at once. Each member is its
 // arguments, as Parse returned them. A parameter for which all members have
 // the same argument is written as a constant.
-func (t *Template) Query(members [][]string) string {
+func (t *Template) Query(members [][]string) string { return t.query(members, t.dataset) }
+
+// query is Query with other FROM clauses.
+func (t *Template) query(members [][]string, dataset []part) string {
 	w := t.writer(members)
 	switch t.Form {
 	case "ASK":
@@ -26,7 +29,7 @@ func (t *Template) Query(members [][]string) string {
 		w.words(w.number)
 		w.parts(t.projection)
 	}
-	w.parts(t.dataset)
+	w.parts(dataset)
 	w.words("WHERE {")
 	w.values()
 	w.parts(t.pattern)
