@@ -151,8 +151,11 @@ func (l *Loop) newAsk(x *plan.Execution) *ask {
 // compare. If the outcome is not complete, the answer says nothing about any member.
 func (l *Loop) executeAsk(ctx context.Context, x Executor, k *ask, limit time.Duration) Answer {
 	a := x.Execute(ctx, k.query(), Memory{}, limit)
-	if !a.Outcome.Complete() || a.Elapsed > limit {
+	if !a.Outcome.Complete() {
 		return a
+	}
+	if a.Elapsed > limit {
+		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer arrived"}
 	}
 	start := l.clock.Now()
 	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }

@@ -388,3 +388,36 @@ func TestMergingMultipliesTheBudget(t *testing.T) {
 		t.Errorf("%d changes merged with 160 ms a slot, %d alone with 1 s", few, all)
 	}
 }
+
+// A complete merged answer that arrives after the timeout says nothing about its
+// members.
+func TestLateMergedAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		late := false
+		w := newWorld(t, merging(endpoint("never", time.Minute, "rr"), registry.MergeValues), func(q *registry.Query, n int) reply {
+			r := d.reply(q, n)
+			if late && q.Merged {
+				r.takes = 8*time.Second + time.Millisecond
+			}
+			return r
+		})
+		w.service.reckless = true
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		w.tick()
+		late = true
+		if s := w.tick(); s.Failed > 0 || s.Asks < 2 {
+			t.Errorf("%+v", s)
+		}
+		for n := range d.versions {
+			if s := w.stats("q_" + n); s.Failures > 0 {
+				t.Errorf("%s: %+v", n, s.LastRun)
+			}
+		}
+		w.stop()
+	})
+}
