@@ -240,16 +240,32 @@ func TestMergedTruth(t *testing.T) {
 // An endpoint that answers merged queries wrongly for one member is found, and merging
 // is switched off. The results are those of the queries alone from then on.
 func TestWrongMergedAnswerIsFound(t *testing.T) {
+	for _, policy := range []string{"rr", "ttl:max=8:half", "hybrid"} {
+		for _, h := range []registry.Holder{{}, {MaxStaleness: registry.Duration(time.Hour)}, {MinInterval: registry.Duration(time.Second)}} {
+			t.Run(fmt.Sprintf("policy=%s/max_staleness=%s/min_interval=%s", policy, h.MaxStaleness, h.MinInterval),
+				func(t *testing.T) { testWrongMergedAnswer(t, policy, h) })
+		}
+	}
+}
+
+func testWrongMergedAnswer(t *testing.T, policy string, h registry.Holder) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newDataset(t)
-		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeValues), d.reply)
+		w := newWorld(t, merging(endpoint("never", time.Second, policy), registry.MergeValues), d.reply)
 		for _, n := range names("n", 20) {
 			d.set(n, "value of "+n)
-			d.register(w, n)
+			d.register(w, n, func(q *registry.Query) {
+				q.Holders[0].MaxStaleness, q.Holders[0].MinInterval = h.MaxStaleness, h.MinInterval
+			})
 		}
 		w.run()
 		w.tick()
 		d.lies["n00003"] = true
+		if strings.HasPrefix(policy, "ttl") { // one query would get out of step with the others
+			for n := range d.versions {
+				d.lies[n] = true
+			}
+		}
 		for slot := range 1000 {
 			w.tick()
 			time.Sleep(time.Minute)
@@ -266,7 +282,7 @@ func TestWrongMergedAnswerIsFound(t *testing.T) {
 			}
 		}
 		merged := d.asks[cohort.Values]
-		for range 5 {
+		for range 20 {
 			w.tick()
 		}
 		if c := w.loop.Templates(); c[0].Different != 1 || d.asks[cohort.Values] != merged {

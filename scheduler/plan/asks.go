@@ -63,9 +63,10 @@ type membership struct {
 	args    []string
 	proofs  uint8 // probes that may still confirm the result
 	check   check
-	queued  bool // in Planner.checks
-	asked   bool // an answer is awaited
-	solo    bool // merged answers are never exact
+	queued  bool   // in Planner.checks
+	asked   bool   // an answer is awaited
+	solo    bool   // merged answers are never exact
+	audited uint32 // how often
 	lastAsk *LastAsk
 }
 
@@ -225,7 +226,9 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 	return out
 }
 
-// waits reports whether a query waits for its turn beside the execution.
+// waits reports whether a query waits for its turn beside the execution. The second look
+// of an audit brings along even those that the policy has due later, because it shows
+// nothing without others.
 func (s *SlotBudget) waits(o *item, r *Execution) bool {
 	switch {
 	case o.member.check == checkFull:
@@ -235,7 +238,7 @@ func (s *SlotBudget) waits(o *item, r *Execution) bool {
 	case r.front:
 		return o.in == &s.p.fresh
 	}
-	return o.in == &s.p.ranked && o.tier == TierRanked
+	return o.in == &s.p.ranked && o.tier == TierRanked || r.again && o.in == nil && !o.ran && o.why == notDue
 }
 
 // A fitting adds up what the members of a request need.
@@ -372,7 +375,9 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 }
 
 // Audits chooses members of a complete merged request that are to be asked alone, too.
-func (s *SlotBudget) Audits(r *Execution, now time.Time) (chosen []*Execution) {
+// Every query with a result may be chosen: one that is asked merged only, like one with a
+// max_staleness, needs audits as much as others.
+func (s *SlotBudget) Audits(r *Execution, now time.Time) []*Execution {
 	if r.again {
 		return []*Execution{r}
 	}
@@ -381,7 +386,7 @@ func (s *SlotBudget) Audits(r *Execution, now time.Time) (chosen []*Execution) {
 	}
 	var may []*Execution
 	for _, x := range r.Members() {
-		if c := x.c; c.member != nil && c.plain && c.Stats.Executions > 0 && c.member.check == unchecked {
+		if c := x.c; c.member != nil && c.Stats.Executions > 0 && c.member.check == unchecked {
 			may = append(may, x)
 		}
 	}
@@ -389,11 +394,14 @@ func (s *SlotBudget) Audits(r *Execution, now time.Time) (chosen []*Execution) {
 		return nil
 	}
 	n := min(len(may), r.c.member.of.Audits(now, len(r.riders)+1))
-	for i := range n { // spread over the members, and other ones in each slot
-		at := (i*len(may)/n + int(s.p.slot)) % len(may)
-		chosen = append(chosen, may[at])
+	if n == 0 {
+		return nil
 	}
-	return chosen
+	slices.SortStableFunc(may, func(a, b *Execution) int { return cmp.Compare(a.c.member.audited, b.c.member.audited) })
+	for _, x := range may[:n] { // those audited least often
+		x.c.member.audited++
+	}
+	return may[:n]
 }
 
 // AskAlone returns a member whose merged answer is not recorded. It is asked alone
@@ -472,11 +480,12 @@ func (s *SlotBudget) startCheck(now time.Time, room time.Duration) *Execution {
 	return nil
 }
 
-// endChecks forgets the checks that are no longer wanted.
+// endChecks forgets the checks that are no longer wanted. The second look of an audit
+// waits until the query may run again.
 func (p *Planner) endChecks() {
 	p.checks = slices.DeleteFunc(p.checks, func(c *item) bool {
 		m := c.member
-		gone := !c.planned || m == nil || m.check == unchecked || c.in == nil
+		gone := !c.planned || m == nil || m.check == unchecked || c.in == nil && m.check != checkAgain
 		if gone && m != nil {
 			m.queued = false
 			if m.check != checkAlone {
