@@ -277,6 +277,12 @@ func (k *ask) confirm(l *Loop, a Answer, stop func() error) error {
 	return nil
 }
 
+// outdated reports whether the answer is older than the result, so that it says nothing.
+func (m *askMember) outdated(now time.Time) bool {
+	s := m.was
+	return s.Lag(now.Add(-s.BelievedAge(m.answer.Age)), now) > ageUnit
+}
+
 // takeAsk handles the finished request of an ask.
 func (r *runner) takeAsk(x answered) error {
 	k, now := x.r.ask, r.l.clock.Now()
@@ -349,7 +355,7 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		case m.differ:
 			r.budget.AskInFull(m.x)
 			continue
-		case audited[m.x]:
+		case audited[m.x] && !m.outdated(now):
 			r.l.audits.hold(m, k)
 			r.budget.AskAlone(m.x, false)
 			continue

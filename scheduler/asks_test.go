@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/freshet/freshet/endpoint/merge"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
@@ -435,5 +437,58 @@ func TestLateMergedAnswer(t *testing.T) {
 			}
 		}
 		w.stop()
+	})
+}
+
+// An agedCache is before a service. It answers merged requests from old copies and says
+// how old they are.
+type agedCache struct {
+	*service
+	old bool
+	age time.Duration
+}
+
+func (c *agedCache) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	a := c.service.Execute(ctx, q, m, limit)
+	if c.old && q.Merged {
+		a.Age = c.age
+	}
+	return a
+}
+
+// Merged answers that are older than the results prove nothing in an audit, and their
+// members are asked alone.
+func TestAgedMergedAnswers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeValues), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		cache := &agedCache{service: w.service, age: time.Hour}
+		var err error
+		if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: w.as, Ledger: w.ledger, Executor: cache}); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		w.tick()
+		cache.old = true
+		for n := range d.versions {
+			d.lies[n] = true // as if the data had changed since the copy was made
+		}
+		for range 60 {
+			w.tick()
+			time.Sleep(time.Minute)
+		}
+		w.stop()
+		if c := w.loop.Templates(); c[0].Different > 0 {
+			t.Errorf("old copies prove that merged answers are wrong: %+v", c[0])
+		}
+		for n := range d.versions {
+			if s := w.stats("q_" + n); s.Changes > 0 || s.Executions < 20 {
+				t.Errorf("%s: %d executions, %d changes, last %+v", n, s.Executions, s.Changes, s.LastRun)
+			}
+		}
 	})
 }

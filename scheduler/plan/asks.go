@@ -150,7 +150,7 @@ func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
 func (c *item) mergeable() bool {
 	m := c.member
 	return m != nil && !m.solo && m.check != checkAlone && !c.Query.Alone() &&
-		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Floor == 0
+		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
 }
 
 // provable reports whether a probe may confirm the result of a query.
