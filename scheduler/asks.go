@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -225,7 +226,25 @@ func (k *ask) divide(l *Loop, a Answer, stop func() error) error {
 			return err
 		}
 	}
+	if k.capped(a.Result.Len()) {
+		return errCapped
+	}
 	return nil
+}
+
+// errCapped reports an answer that may have been cut without a sign of it.
+var errCapped = errors.New("the merged answer has as many rows as an endpoint may stop at, and lacks rows; set max_rows to the endpoint's cap")
+
+// capped reports whether an endpoint that does not say so may have stopped at n rows. Such
+// caps are round numbers. The single answers may all be far below a cap that did not
+// matter before. An answer in which no member has fewer rows than before is whole.
+func (k *ask) capped(n int) bool {
+	if n < 100 || n%100 != 0 && n&(n-1) != 0 {
+		return false
+	}
+	return slices.ContainsFunc(k.members, func(m askMember) bool {
+		return !m.solo && (m.rows < m.was.Rows || m.was.Executions == 0 && n != len(k.members))
+	})
 }
 
 // compare compares the part of a member with its last result.

@@ -492,3 +492,51 @@ func TestAgedMergedAnswers(t *testing.T) {
 		}
 	})
 }
+
+// An endpoint that stops at a number of rows without saying so does not make members of a
+// merged request lose rows, neither in their first results nor later.
+func TestSilentCap(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const most = 1000
+		d := newDataset(t)
+		cut := 0
+		w := newWorld(t, merging(endpoint("never", 10*time.Second, "rr"), registry.MergeValues), func(q *registry.Query, n int) reply {
+			r := d.reply(q, n)
+			if q.Merged && r.result.Len() > most {
+				b := diff.NewBuilder(diff.Select, diff.Options{})
+				must(0, b.SetVars(r.result.Vars()))
+				for i := range most {
+					must(0, b.Row(r.result.Terms(i)...))
+				}
+				r.result = must(b.Finish())
+				cut++
+			}
+			return r
+		})
+		values := func(name string, n int) (list []string) {
+			for i := range n {
+				list = append(list, fmt.Sprint(name, " ", i))
+			}
+			return list
+		}
+		for _, n := range names("n", 60) {
+			d.set(n, values(n, 30)...)
+			d.register(w, n)
+		}
+		w.run()
+		for slot := range 30 {
+			w.tick()
+			if slot == 10 {
+				for n := range d.versions {
+					d.set(n, values(n, 45)...)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		w.stop()
+		d.checkTruth(w, true)
+		if cut == 0 {
+			t.Error("no answer was cut")
+		}
+	})
+}
