@@ -100,13 +100,11 @@ func (t *digests) of(x *merge.Template, query, hash string, result func() (*diff
 		return d.digest, d.ok, nil
 	}
 	r, err := result()
-	if err != nil {
+	if err != nil || r == nil { // removed meanwhile
 		return merge.Digest{}, false, err
 	}
 	d = digested{hash: hash}
-	if r != nil {
-		d.digest, d.ok = x.Digest(r)
-	}
+	d.digest, d.ok = x.Digest(r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byQuery == nil || len(t.byQuery) >= maxDigests {

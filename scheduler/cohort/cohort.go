@@ -73,14 +73,14 @@ func New(template string, probes bool) *Cohort {
 }
 
 // Next returns how the next request asks, and for how many members at most. merge is
-// the setting of the endpoint.
-func (c *Cohort) Next(now time.Time, merge string) (k Kind, members int) {
+// the setting of the endpoint. provable says that a probe can confirm the first member.
+func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, members int) {
 	if merge == registry.MergeOff || merge == "" || now.Before(c.off) {
 		return Single, 1
 	}
 	turn := c.turn
 	c.turn++
-	k = c.choose(merge, turn)
+	k = c.choose(merge, turn, c.Probes && provable)
 	if k == Single {
 		return Single, 1
 	}
@@ -94,15 +94,15 @@ func (c *Cohort) Next(now time.Time, merge string) (k Kind, members int) {
 	return k, members
 }
 
-func (c *Cohort) choose(merge string, turn uint64) Kind {
+func (c *Cohort) choose(merge string, turn uint64, probes bool) Kind {
 	switch {
-	case merge == registry.MergeProbe && c.Probes:
+	case merge == registry.MergeProbe && probes:
 		return Probe
 	case merge != registry.MergeAuto:
 		return Values
 	}
 	kinds := []Kind{Values, Probe, Single}
-	if !c.Probes {
+	if !probes {
 		kinds = []Kind{Values, Single}
 	}
 	for _, k := range kinds {

@@ -42,7 +42,7 @@ func TestCheapestKindIsChosen(t *testing.T) {
 			}
 		}
 		for range 1000 {
-			k, n := c.Next(noon, registry.MergeAuto)
+			k, n := c.Next(noon, registry.MergeAuto, true)
 			used[k]++
 			c.Asked(k, n, n, n, cost[k]*time.Millisecond*time.Duration(n))
 		}
@@ -52,10 +52,23 @@ func TestCheapestKindIsChosen(t *testing.T) {
 	}
 }
 
+// If a probe can confirm no query of a template, asking alone is tried all the same.
+func TestSingleIsTriedWithoutProbes(t *testing.T) {
+	c, used := New("t_1", true), map[Kind]int{}
+	for range 1000 {
+		k, n := c.Next(noon, registry.MergeAuto, false)
+		used[k]++
+		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3}[k]*time.Millisecond*time.Duration(n))
+	}
+	if used[Single] < 900 || used[Probe] > 0 {
+		t.Errorf("used %v", used)
+	}
+}
+
 // A failure halves the number of members down to one, and good requests restore it.
 func TestFailureHalves(t *testing.T) {
 	c := New("t_1", false)
-	size := func() int { _, n := c.Next(noon, registry.MergeValues); return n }
+	size := func() int { _, n := c.Next(noon, registry.MergeValues, true); return n }
 	for n := size(); n > 1; n = size() {
 		c.Failed(Values, n)
 		if next := c.merged[Values].limit; next != n/2 {
@@ -63,7 +76,7 @@ func TestFailureHalves(t *testing.T) {
 		}
 	}
 	for range 10_000 {
-		k, n := c.Next(noon, registry.MergeValues)
+		k, n := c.Next(noon, registry.MergeValues, true)
 		c.Asked(k, n, n, n, time.Millisecond)
 	}
 	if n := c.merged[Values].limit; n != MaxMembers {
@@ -87,14 +100,14 @@ func TestAudits(t *testing.T) {
 		t.Errorf("%d audits after an hour", n)
 	}
 	c.Audited(now, true)
-	if k, _ := c.Next(now, registry.MergeValues); k != Values {
+	if k, _ := c.Next(now, registry.MergeValues, true); k != Values {
 		t.Errorf("%s after a good audit", k)
 	}
 	c.Audited(now, false)
-	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues); k != Single {
+	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues, true); k != Single {
 		t.Errorf("%s after a difference", k)
 	}
-	if k, _ := c.Next(now.Add(25*time.Hour), registry.MergeValues); k != Values {
+	if k, _ := c.Next(now.Add(25*time.Hour), registry.MergeValues, true); k != Values {
 		t.Errorf("%s a day after a difference", k)
 	}
 }

@@ -179,10 +179,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	m := c.member
 	kind, most := cohort.Values, lookPast
 	if !r.again {
-		kind, most = m.of.Next(now, s.merging.Mode)
-	}
-	if kind == cohort.Probe && !c.provable() {
-		kind = cohort.Values
+		kind, most = m.of.Next(now, s.merging.Mode, c.provable())
 	}
 	if kind == cohort.Single || most < 2 {
 		return
