@@ -132,8 +132,9 @@ type askMember struct {
 	answer Answer
 	d      *difference
 	rows   int
-	differ bool // a probe did not confirm it
-	solo   bool // merged answers are never exact
+	digest merge.Digest // in a probe
+	differ bool         // a probe did not confirm it
+	solo   bool         // merged answers are never exact
 	err    error
 }
 
@@ -286,7 +287,7 @@ func (k *ask) confirm(l *Loop, a Answer, stop func() error) error {
 			m.err = err
 			continue
 		}
-		m.rows = m.was.Rows
+		m.rows, m.digest = m.was.Rows, digests[i]
 		if m.differ = !ok || !known[i] || digests[i] != want; !m.differ {
 			m.answer = Answer{Outcome: registry.Unchanged, Age: a.Age, Memory: m.was.Memory}
 		}
@@ -369,12 +370,12 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		case m.solo:
 			r.budget.AskAlone(m.x, true)
 			continue
-		case m.differ:
-			r.budget.AskInFull(m.x)
-			continue
-		case audited[m.x] && !m.outdated(now):
+		case audited[m.x] && (k.again || !m.differ) && !m.outdated(now):
 			r.l.audits.hold(m, k)
 			r.budget.AskAlone(m.x, false)
+			continue
+		case m.differ:
+			r.budget.AskInFull(m.x)
 			continue
 		}
 		m.answer.Elapsed = shares[i]

@@ -32,6 +32,7 @@ type dataset struct {
 	most     int             // members of a request
 	merged   map[string]bool // names that merged requests have asked for
 	lies     map[string]bool // names for which merged answers are wrong
+	stale    map[string]bool // names for which probes see the values before the last edit
 	single   time.Duration
 	// fault may replace the outcome of a merged request.
 	fault func(members int) registry.Outcome
@@ -111,10 +112,14 @@ func (d *dataset) digests(members [][]string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	must(0, b.SetVars([]string{"i", "n", "high", "low", "opaque"}))
 	for _, m := range members {
-		if len(d.now(m[2])) == 0 {
+		values := d.now(m[2])
+		if v := d.versions[m[2]]; d.stale[m[2]] && len(v) > 1 {
+			values = v[len(v)-2]
+		}
+		if len(values) == 0 {
 			continue
 		}
-		g, _ := x.Digest(schedulertest.Rows(d.t, d.now(m[2])...))
+		g, _ := x.Digest(schedulertest.Rows(d.t, values...))
 		text := func(n int64) diff.Term { return number(strconv.FormatInt(n, 10)) }
 		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low), text(0)))
 	}
@@ -539,4 +544,72 @@ func TestSilentCap(t *testing.T) {
 			t.Error("no answer was cut")
 		}
 	})
+}
+
+// Probes that go on seeing an old state are found by audits, although the first answer of
+// the query alone already differs from what they confirmed.
+func TestStaleProbeIsFound(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeProbe), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		d.stale = map[string]bool{"n00003": true, "n00007": true}
+		w.run()
+		found := false
+		for slot := 0; slot < 2000 && !found; slot++ {
+			if slot%25 == 0 {
+				for n := range d.versions { // the audits of the others meet real changes
+					d.set(n, fmt.Sprint("value ", slot))
+				}
+			}
+			w.tick()
+			time.Sleep(time.Minute)
+			if c := w.loop.Templates(); c[0].Different > 0 {
+				t.Logf("found in slot %d after %d audits", slot, c[0].Audits)
+				found = true
+			}
+		}
+		w.stop()
+		if !found {
+			t.Errorf("not found: %+v", w.loop.Templates())
+		}
+	})
+}
+
+// Values that change between all requests do not switch merging off.
+func TestRealChangesPassAudits(t *testing.T) {
+	for _, mode := range []string{registry.MergeValues, registry.MergeProbe} {
+		t.Run(mode, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d, requests := newDataset(t), 0
+				w := newWorld(t, merging(endpoint("never", time.Second, "rr"), mode), func(q *registry.Query, n int) reply {
+					r := d.reply(q, n)
+					requests++
+					for name := range d.versions {
+						if d.set(name, fmt.Sprint("value ", requests/2)); requests%7 > 3 {
+							d.set(name, fmt.Sprint("value of request ", requests))
+						}
+					}
+					return r
+				})
+				for _, n := range names("n", 20) {
+					d.set(n, "value of "+n)
+					d.register(w, n)
+				}
+				w.run()
+				for range 300 {
+					w.tick()
+					time.Sleep(time.Minute)
+				}
+				w.stop()
+				d.checkTruth(w, false)
+				if c := w.loop.Templates(); c[0].Different > 0 || c[0].Audits == 0 {
+					t.Errorf("%+v", c[0])
+				}
+			})
+		})
+	}
 }

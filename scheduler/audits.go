@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/merge"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
@@ -19,6 +20,7 @@ type audit struct {
 	merged   [2]string // hashes, of the first and the second look
 	alone    [2]string
 	document *diff.Result // the latest merged answer; nil for a probe
+	digest   merge.Digest // in the first probe
 	looks    int          // merged answers held
 	waits    bool         // for the answer of the query alone
 }
@@ -32,9 +34,15 @@ func (s audits) hold(m *askMember, k *ask) {
 	}
 	a.kind, a.document, a.waits = k.kind, m.answer.Result, true
 	a.merged[a.looks] = m.was.Hash
-	if m.answer.Result != nil && m.d.delta != nil {
+	switch {
+	case m.differ && m.digest == a.digest: // the result of the first look, whatever is known since
+		a.merged[a.looks] = a.merged[0]
+	case m.differ:
+		a.merged[a.looks] = ""
+	case m.answer.Result != nil && m.d.delta != nil:
 		a.merged[a.looks] = m.answer.Result.Hash()
 	}
+	a.digest = m.digest
 	a.looks++
 }
 
@@ -85,7 +93,7 @@ func (r *runner) audit(x *request, out *Outcome, now time.Time) {
 		r.l.asked.Same++
 		r.budget.Audited(x.Execution, now, true)
 	case suspected:
-		r.budget.AskAgain(x.Execution)
+		r.budget.AskAgain(x.Execution, a.kind)
 	case different:
 		r.l.asked.Different++
 		r.budget.Audited(x.Execution, now, false)

@@ -63,10 +63,11 @@ type membership struct {
 	args    []string
 	proofs  uint8 // probes that may still confirm the result
 	check   check
-	queued  bool   // in Planner.checks
-	asked   bool   // an answer is awaited
-	solo    bool   // merged answers are never exact
-	audited uint32 // how often
+	again   cohort.Kind // of the request that checkAgain repeats
+	queued  bool        // in Planner.checks
+	asked   bool        // an answer is awaited
+	solo    bool        // merged answers are never exact
+	audited uint32      // how often
 	lastAsk *LastAsk
 }
 
@@ -177,7 +178,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		return
 	}
 	m := c.member
-	kind, most := cohort.Values, lookPast
+	kind, most := m.again, lookPast
 	if !r.again {
 		kind, most = m.of.Next(now, s.merging.Mode, c.provable())
 	}
@@ -383,7 +384,7 @@ func (s *SlotBudget) Audits(r *Execution, now time.Time) []*Execution {
 	}
 	var may []*Execution
 	for _, x := range r.Members() {
-		if c := x.c; c.member != nil && c.Stats.Executions > 0 && c.member.check == unchecked {
+		if c := x.c; c.member != nil && c.Stats.Executions > 0 && c.member.check <= checkFull {
 			may = append(may, x)
 		}
 	}
@@ -417,9 +418,14 @@ func (s *SlotBudget) AskInFull(x *Execution) {
 	s.recheck(x.c, checkFull)
 }
 
-// AskAgain makes a later slot repeat the merged request of a query whose audit found a
-// difference.
-func (s *SlotBudget) AskAgain(x *Execution) { s.recheck(x.c, checkAgain) }
+// AskAgain makes a later slot repeat the merged request, of a kind, of a query whose audit
+// found a difference.
+func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
+	if m := x.c.member; m != nil {
+		m.again = kind
+	}
+	s.recheck(x.c, checkAgain)
+}
 
 // Audited reports the result of an audit to the query's cohort.
 func (s *SlotBudget) Audited(x *Execution, now time.Time, same bool) {
