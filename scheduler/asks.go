@@ -47,8 +47,13 @@ func (l *Loop) classify() {
 }
 
 // merges says how the next slot asks for several queries at once. The expected rows of
-// a request stay below half of the endpoint's cap.
+// a request stay below half of the endpoint's cap. While the endpoint's health restricts
+// requests, queries are asked alone: a failure of a merged request says nothing about the
+// endpoint.
 func (l *Loop) merges() plan.Merging {
+	if restricted(l.executor.Health()) {
+		return plan.Merging{}
+	}
 	m := plan.Merging{Mode: l.set.endpoint.Merge}
 	for _, rows := range []int{l.set.endpoint.MaxRows, l.health.MaxRows} {
 		if rows > 0 && (m.Rows == 0 || rows/2 < m.Rows) {

@@ -613,3 +613,26 @@ func TestRealChangesPassAudits(t *testing.T) {
 		})
 	}
 }
+
+// An endpoint that failed is tried with a query alone: the failure of a merged request
+// would not count.
+func TestFailingEndpointIsAskedAlone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", 10*time.Second, "rr"), registry.MergeValues), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		w.service.setHealth(registry.Health{State: registry.HealthFailing, Failures: 5, Since: time.Now(), Until: time.Now()})
+		if w.tick(); d.asks[cohort.Values] > 0 || d.asks[cohort.Single] == 0 {
+			t.Errorf("requests %v", d.asks)
+		}
+		w.service.setHealth(registry.Health{State: registry.Healthy})
+		if w.tick(); d.asks[cohort.Values] == 0 {
+			t.Errorf("requests %v after the recovery", d.asks)
+		}
+		w.stop()
+	})
+}
