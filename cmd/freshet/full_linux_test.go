@@ -96,9 +96,20 @@ func (s *testServer) page(t *testing.T, path string) string {
 	return string(b)
 }
 
+// waitReady waits until the server is ready and writes. While its endpoints start,
+// /readyz answers with an error.
 func (s *testServer) waitReady(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); s.page(t, "/readyz") != "ready\n"; time.Sleep(50 * time.Millisecond) {
+	ready := func() bool {
+		resp, err := http.Get(s.srv.Url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusOK && string(b) == "ready\n"
+	}
+	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("with room again it does not write again\n%s", s.srv.Stderr)
 		}
