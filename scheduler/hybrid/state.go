@@ -197,7 +197,7 @@ func (e *endpointState) learnTrust(odds float64, all []witness) {
 	for _, w := range all {
 		if len(all) > 1 {
 			empty := 1 / (1 + math.Exp(w.says()-odds))
-			e.trust += w.likely(empty*anyway+(1-empty)*w.p) - w.likely(share*w.p)
+			e.trust += w.likely(float64(empty*anyway)+float64((1-empty)*w.p)) - w.likely(share*w.p)
 		}
 		e.meant += w.p
 		if w.changed {

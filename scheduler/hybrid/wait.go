@@ -81,7 +81,7 @@ func (l *levels) price(d uint64, budget time.Duration) price {
 	}
 	below += used + l.cost[k] - min(used+l.cost[k], budget)
 	p := price{second: math.Float64frombits(uint64(k+lowestLevel) << levelShift), long: 1}
-	expected := float64(gain)/gainUnit + p.second*(budget-min(used, budget)).Seconds()
+	expected := float64(gain)/gainUnit + float64(p.second*(budget-min(used, budget)).Seconds())
 	p.mean = expected / budget.Seconds()
 	p.wait = max(1, min(float64(d), p.second*below.Seconds()/(tightCost*expected)))
 	if need := l.free.Seconds() / (waitShare * budget.Seconds()); need > p.wait {
@@ -97,9 +97,9 @@ func (l *levels) price(d uint64, budget time.Duration) price {
 func (p *price) of(slots, limit float64, turned bool) float64 {
 	x := slots / max(1, cmp.Or(limit, p.wait))
 	if turned || slots > p.late {
-		return p.mean * x * x
+		return float64(p.mean * x * x)
 	}
-	return p.second * x * x
+	return float64(p.second * x * x)
 }
 
 // cost is what a query takes of a slot. It is never 0: once the budget is used up

@@ -86,7 +86,7 @@ type prospect struct {
 func (p *prospect) sums() (same, stay float64) {
 	e := p.e
 	for k, w := range p.w {
-		w *= e
+		w = float64(w * e)
 		same += w
 		stay += float64(w * p.leave[k])
 		e *= e
@@ -128,7 +128,7 @@ func (v *view) gains(all []prospect, to []float64) {
 		var sameA, sameB, sameC, sameD, stayA, stayB, stayC, stayD float64
 		eA, eB, eC, eD := a.e, b.e, c.e, d.e
 		for k := range rates {
-			wA, wB, wC, wD := a.w[k]*eA, b.w[k]*eB, c.w[k]*eC, d.w[k]*eD
+			wA, wB, wC, wD := float64(a.w[k]*eA), float64(b.w[k]*eB), float64(c.w[k]*eC), float64(d.w[k]*eD)
 			sameA, sameB, sameC, sameD = sameA+wA, sameB+wB, sameC+wC, sameD+wD
 			stayA += float64(wA * a.leave[k])
 			stayB += float64(wB * b.leave[k])

@@ -117,7 +117,7 @@ func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
 	for i := range window {
 		runs, finds, slots = runs+allRuns[i], finds+allFinds[i], slots+allSlots[i]
 	}
-	floor := 0.05 / (6*day + slots)
+	floor := 0.05 / (float64(6*day) + slots)
 	if runs == 0 || slots == 0 || finds == 0 {
 		return floor
 	}
@@ -191,9 +191,9 @@ func hour(m Moment, day float64) float64 {
 // after the day.
 func (p *dayPattern) integral(at float64) float64 {
 	days := math.Floor(at / dayBins)
-	at -= days * dayBins
+	at -= float64(days * dayBins)
 	b := min(int(at), dayBins-1)
-	return days + p.at[b] + (at-float64(b))*(p.at[b+1]-p.at[b])
+	return days + p.at[b] + float64((at-float64(b))*(p.at[b+1]-p.at[b]))
 }
 
 // shares returns the refreshes per day of all queries: s·√(wλ), with the scale s

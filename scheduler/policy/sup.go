@@ -152,7 +152,7 @@ func (p supPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 	v := readUpdates(state)
 	if v.noted {
 		span := float64(last - min(last, v.from))
-		v.phase = math.Mod(v.phase+v.week.Mean()*span, float64(p.rule.X))
+		v.phase = math.Mod(v.phase+float64(v.week.Mean()*span), float64(p.rule.X))
 		v.week.LearnMean(span, v.changed)
 		p.count(&v, v.changed)
 	}

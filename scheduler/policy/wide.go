@@ -21,7 +21,7 @@ func sumOf(a, b float64) wide {
 }
 
 func productOf(a, b float64) wide {
-	p := a * b
+	p := float64(a * b)
 	return wide{p, math.FMA(a, b, -p)}
 }
 
@@ -98,7 +98,7 @@ func (w wide) log() wide {
 	s := sumOf(f-c, low).by(sumOf(f, c).plus(wide{hi: low}))
 	z := s.times(s)
 	// Terms from the third on are below 2^−57 of the sum.
-	rest := z.hi * (1./7 + float64(z.hi*(1./9+float64(z.hi*(1./11+float64(z.hi*(1./13)))))))
+	rest := float64(z.hi * (1./7 + float64(z.hi*(1./9+float64(z.hi*(1./11+float64(z.hi*(1./13))))))))
 	sum := z.times(fifth().plus(wide{hi: rest}))
 	sum = z.times(third().plus(sum))
 	sum = s.plus(s.times(sum))
