@@ -26,6 +26,7 @@ type table struct {
 	price   price
 	levels  levels
 	bound   []int32         // rows that have a deadline
+	oldest  int32           // of the other rows, the one executed longest ago; -1 if there is none
 	costs   []time.Duration // sum of their costs by the slots left
 	recent  []int32         // rows that were executed in the slot before
 	special []int32         // rows that go before all others
@@ -183,7 +184,7 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 // evaluate computes the worth of every query, and lists those that have a deadline,
 // those that ran in the slot before, and those that Next is to return.
 func (t *table) evaluate() {
-	t.bound, t.recent, t.least, t.levels = t.bound[:0], t.recent[:0], math.MaxInt64, levels{}
+	t.bound, t.recent, t.least, t.levels, t.oldest = t.bound[:0], t.recent[:0], math.MaxInt64, levels{}, -1
 	t.rest = slices.Grow(t.rest[:0], len(t.rows))[:len(t.rows)]
 	var looks [64]prospect
 	var gains [64]float64
@@ -209,6 +210,8 @@ func (t *table) evaluate() {
 		r.class, r.planned = classIndex, true
 		if r.due = t.deadline(r); r.due > 0 {
 			t.bound = append(t.bound, int32(i))
+		} else if t.oldest < 0 || t.older(int32(i), t.oldest) {
+			t.oldest = int32(i)
 		}
 		if r.last+1 == t.moment.Slot {
 			t.recent = append(t.recent, int32(i))
@@ -220,6 +223,15 @@ func (t *table) evaluate() {
 		}
 	}
 	finish()
+}
+
+// older reports whether row i was executed before row j. Ties go to the smaller id.
+func (t *table) older(i, j int32) bool {
+	a, b := &t.rows[i], &t.rows[j]
+	if a.last != b.last {
+		return a.last < b.last
+	}
+	return a.id < b.id || a.id == b.id && t.name(i) < t.name(j)
 }
 
 // charge adds the price of waiting to the worth of the rest.

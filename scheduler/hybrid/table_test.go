@@ -71,7 +71,8 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 }
 
 // choose takes queries in the order of deadlines until their cost reaches what the
-// deadlines need of this slot.
+// deadlines need of this slot, and the oldest other query if it is late and would not
+// fit.
 func (n *naive) choose() {
 	var bound []int
 	for i, d := range n.due {
@@ -93,11 +94,22 @@ func (n *naive) choose() {
 	reserve := min(time.Duration(margin*float64(need)), n.m.Budget)
 	sum = 0
 	for _, i := range bound {
-		if sum >= reserve {
-			return
+		if sum < reserve {
+			sum += n.cost(n.all[i])
+			n.keys[i] = policy.Key{Class: classDue, Value: float64(n.due[i]), Low: -n.worth[i]}
 		}
-		sum += n.cost(n.all[i])
-		n.keys[i] = policy.Key{Class: classDue, Value: float64(n.due[i]), Low: -n.worth[i]}
+	}
+	oldest := -1
+	for i, c := range n.all {
+		if n.due[i] == 0 && (oldest < 0 || cmp.Or(cmp.Compare(c.Stats.Last, n.all[oldest].Stats.Last), cmp.Compare(c.Query.ID, n.all[oldest].Query.ID)) < 0) {
+			oldest = i
+		}
+	}
+	if oldest < 0 || len(bound) == 0 {
+		return
+	}
+	if c := n.all[oldest]; reserve+n.cost(c) > n.m.Budget && float64(n.m.Slot-c.Stats.Last) > n.price.late {
+		n.keys[oldest] = policy.Key{Class: classDue, Low: -n.worth[oldest]}
 	}
 }
 

@@ -137,7 +137,9 @@ func (t *table) left(deadline uint64) int {
 // choose finds the queries that have to run now so that every max_staleness holds.
 // It takes them in the order of deadlines, up to the cost that the deadlines need
 // from this slot: the largest quotient of a prefix's cost and the slots left for
-// it, times a margin. lack is what the deadlines need as a multiple of the budget.
+// it, times a margin. lack is what the deadlines need as a multiple of the budget. If
+// they leave too little for the query that has waited longest without a deadline,
+// that query goes first once it is late.
 func (t *table) choose() (reserve time.Duration, lack float64) {
 	if len(t.bound) == 0 {
 		return 0, 0
@@ -161,6 +163,9 @@ func (t *table) choose() (reserve time.Duration, lack float64) {
 	}
 	reserve = min(time.Duration(margin*float64(need)), t.moment.Budget)
 	for _, i := range t.nearest(reserve) {
+		t.prefer(i, classDue)
+	}
+	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.waited(t.rows[i].last) > t.price.late {
 		t.prefer(i, classDue)
 	}
 	return reserve, float64(need) / float64(max(1, t.moment.Budget))

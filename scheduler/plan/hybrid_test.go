@@ -151,6 +151,51 @@ func TestWaitIsLonger(t *testing.T) {
 	}
 }
 
+// TestOthersDeadlines checks that every query without a max_staleness runs, whatever it
+// costs, although the deadlines of the others need twice the budget.
+func TestOthersDeadlines(t *testing.T) {
+	p, err := parse("hybrid:d=8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w steady
+	var queries []registry.Query
+	for i := range 26 {
+		q, cost := registry.Query{ID: fmt.Sprintf("q%06d", i)}, time.Second
+		if i < 20 {
+			q.Holders = []registry.Holder{{Caller: registry.Anonymous, MaxStaleness: registry.Duration(time.Hour)}}
+		} else {
+			cost = []time.Duration{time.Millisecond, 4 * time.Second, 9 * time.Second}[i%3]
+		}
+		queries = append(queries, q)
+		w.costs, w.rates = append(w.costs, cost), append(w.rates, []float64{0, 1}[i%2])
+	}
+	r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: 10 * time.Second, Queries: queries, World: w, Ring: true, Lead: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, longest, bound := make([]uint64, len(queries)), make([]uint64, len(queries)), 0
+	const slots = 200
+	for slot := uint64(1); slot <= slots; slot++ {
+		r.Slot(func(x Played) {
+			longest[x.Query] = max(longest[x.Query], slot-last[x.Query])
+			last[x.Query] = slot
+			if x.Query < 20 {
+				bound++
+			}
+		})
+	}
+	// A query is late after 10 slots, and one late query runs in a slot.
+	for i := 20; i < len(queries); i++ {
+		if n := max(longest[i], slots-last[i]); n > 20 {
+			t.Errorf("query %d of %s waited %d slots", i, w.costs[i], n)
+		}
+	}
+	if bound < slots*5 {
+		t.Errorf("%d executions in %d slots are of queries with deadlines", bound, slots)
+	}
+}
+
 // A pulse is a world in which a few queries change in every slot except each fourth,
 // and the others never change.
 type pulse struct{ hot, queries int }
