@@ -381,6 +381,16 @@ func TestPrice(t *testing.T) {
 	if got := l.price(100, 10*time.Second); math.Abs(got.wait-154.2) > 1e-9 || math.Abs(got.long-1.542) > 1e-9 {
 		t.Errorf("the price is %v, want a wait of 154.2", got)
 	}
+	// Gains below the unit in which they are counted: a mean second is still worth as
+	// much as the last one, so a query does not lose its place when it becomes late.
+	l = levels{}
+	add(2e-12, time.Second, 9)
+	add(1e-12, time.Second, 30)
+	if got := l.price(256, 10*time.Second); got.mean < got.second || got.of(got.late+1, 0, false) < got.of(got.late, 0, false) {
+		t.Errorf("the price is %v: a mean second is worth less than the last one", got)
+	}
+	l = levels{}
+	add(1, time.Second, 4)
 	// A budget for everything: seconds beyond it are worth nothing, and no query waits.
 	if got := l.price(256, 2000*time.Second); got.wait != 1 || got.second > 1e-20 {
 		t.Errorf("the price is %v, want none", got)

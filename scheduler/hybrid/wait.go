@@ -38,8 +38,8 @@ type price struct {
 	late   float64 // a query that has waited for longer is late
 }
 
-// levels counts the queries' costs and gains by their worth, in steps of a twelfth
-// to an eighth. It sums integers, so the order of the queries does not matter.
+// levels counts the queries' costs and gains by their worth, in steps of a
+// fifteenth to an eighth. It sums integers, so the order of the queries does not matter.
 type levels struct {
 	cost [levelCount]time.Duration
 	gain [levelCount]int64
@@ -82,7 +82,7 @@ func (l *levels) price(d uint64, budget time.Duration) price {
 	below += used + l.cost[k] - min(used+l.cost[k], budget)
 	p := price{second: math.Float64frombits(uint64(k+lowestLevel) << levelShift), long: 1}
 	expected := float64(gain)/gainUnit + float64(p.second*(budget-min(used, budget)).Seconds())
-	p.mean = expected / budget.Seconds()
+	p.mean = max(p.second, expected/budget.Seconds()) // tiny gains count as 0
 	p.wait = max(1, min(float64(d), p.second*below.Seconds()/(tightCost*expected)))
 	if need := l.free.Seconds() / (waitShare * budget.Seconds()); need > p.wait {
 		p.wait, p.long = need, max(1, need/float64(d))
