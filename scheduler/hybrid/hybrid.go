@@ -11,7 +11,7 @@ import (
 )
 
 // Policy is hybrid. It spends the budget where an execution most likely finds a
-// change per second, and lets no query wait for long.
+// change per second, and prefers queries the more the longer they have waited.
 //
 // Each query changes at one of 17 rates, 2^−14 … 2^2 per live slot; its state holds
 // the likelihood of each (rates.go). Time is counted in live slots: a slot in which
@@ -20,15 +20,20 @@ import (
 // determine what an execution is worth now, per second (worth.go).
 //
 // Waiting has a price (wait.go). A query that has waited for a fraction x of the
-// longest wait is worth ν·x² more per second, where ν is what the last second of
-// the slot's budget is worth without it. So a query about which nothing is known
-// runs when it has waited for the longest wait, and earlier in a slot in which a
-// second is worth less. After 1.25·d slots, ν is the mean worth of a second. The longest wait is d, 256 slots unless stated; the
-// max_staleness of a query's holders replaces it. It is shorter as far as that
-// costs at most 0.2 % of the changes that the slot is expected to find, and longer as
-// far as d needs more than a third of the budget. A max_staleness is also a
-// deadline: the queries with the nearest deadlines go first, up to the cost that
-// all deadlines need from the slot.
+// wait is worth ν·x² more per second, where ν is what the last second of the slot's
+// budget is worth without it. So a query about which nothing is known runs when it has
+// waited for about the wait, and earlier in a slot in which a second is worth less. The
+// wait is d, 256 slots unless stated; the max_staleness of a query's holders replaces
+// it. It is shorter as far as that costs at most 0.2 % of the changes that the slot is
+// expected to find, and longer as far as d needs more than a third of the budget.
+//
+// The wait is a target, not a bound. A query is late after 1.25·d slots, or 1.25 times
+// the wait if that is longer; from then on ν is the mean worth of a second. A query
+// that takes a large part of the budget may be later still: it starts only if those
+// that are worth more leave room for it, or if it is first. A max_staleness is also a
+// deadline: the queries with the nearest deadlines go first, up to the cost that all
+// deadlines need from the slot. If they leave no room for a late query, one late
+// query goes before them.
 //
 // A slot begins with the queries that show whether anything has changed at all. If
 // nothing seems to have changed, worth falls and the rest of the slot goes to the
@@ -45,7 +50,7 @@ import (
 // deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
 // multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
-	d    uint64 // longest wait in slots, 0 = the default
+	d    uint64 // slots that a query should wait at most, 0 = the default
 	form form
 }
 
@@ -68,12 +73,12 @@ func Definition() policy.Definition {
 	return policy.Definition{
 		Name: "hybrid",
 		Params: []policy.Param{
-			{Name: "d", Default: "auto", Optional: true, Doc: "longest wait in slots, unless a holder states max_staleness; auto: 256"},
+			{Name: "d", Default: "auto", Optional: true, Doc: "slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
 			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noRelated), string(noGuard), string(myopic)},
 				Doc: "full, or with one part left out to see what it is good for"},
 		},
 		Retired: []string{"h"},
-		Doc:     "worth of an execution per second from learnt change rates, and a longest wait for every query",
+		Doc:     "worth of an execution per second from learnt change rates, and a price for waiting",
 		Source:  "ours: a Whittle index with a price for waiting",
 		Build:   build,
 	}
@@ -94,8 +99,8 @@ func build(a policy.Args) (policy.Policy, error) {
 	return p, nil
 }
 
-// wait is the longest wait in slots.
-func (p Policy) wait() uint64 { return cmp.Or(p.d, longestWait) }
+// wait is d in slots.
+func (p Policy) wait() uint64 { return cmp.Or(p.d, defaultWait) }
 
 func (p Policy) String() string {
 	words := []string{"hybrid"}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// longestWait is the default of d, in slots.
-	longestWait = 256
+	// defaultWait is the default of d, in slots.
+	defaultWait = 256
 	// tightCost is the largest fraction of the expected changes that a shorter wait
 	// may cost.
 	tightCost = 0.002

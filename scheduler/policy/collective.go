@@ -78,8 +78,8 @@ type Ranked struct {
 
 // A Ranking holds information about a slot besides its order.
 type Ranking struct {
-	// Stretch is the factor by which deadlines are longer than asked for because
-	// they cannot all be met, 0 if they can.
+	// Stretch is the factor by which waits and deadlines are longer than asked for
+	// because the budget is too small, 0 if it suffices.
 	Stretch float64
 	Inputs  map[string]float64 // numbers about the endpoint as a whole
 	Memo    any                // what Explain needs to know about the slot

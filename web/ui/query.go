@@ -328,7 +328,7 @@ func chanceOf(s policy.Stats, x scheduler.Explanation) (float64, bool) {
 // inputNames are the display names of the policies' inputs.
 var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Recent changes, beyond the usual", "last_change": "Last changed in slot",
 	"worth_per_second": "Value of a second of execution", "deadline": "Runs at the latest in slot", "live_slots": "Active slots since its run", "hazard": "Factor on its change rate",
-	"clock": "Active slots so far", "wait": "Longest wait, in slots", "price": "Value of the last second of the budget", "waiting": "Value of having waited, per second", "reserve_seconds": "Seconds kept for deadlines",
+	"clock": "Active slots so far", "wait": "Target wait, in slots", "price": "Value of the last second of the budget", "waiting": "Value of having waited, per second", "reserve_seconds": "Seconds kept for deadlines",
 	"slots_per_day": "Slots a day", "sum": "Sum of the changes found", "class": "Class", "log_rank": "Logarithm of the rank", "lambda": "Lambda"}
 
 // inputs returns the other inputs of the policy under their own names.
