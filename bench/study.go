@@ -20,7 +20,7 @@ func Configurations() []string {
 	wanted := []string{
 		"cv", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
 		"ttl:max=32:half", "ttl:max=32:reset", "ttl:max=64:half", "ttl:max=128:half", "ttl:max=128:reset", "ttl:max=256:half",
-		"sqrt", registry.DefaultPolicy, "hybrid:d=32", "hybrid:d=1024",
+		"sqrt", registry.DefaultPolicy,
 	}
 	return slices.DeleteFunc(wanted, func(p string) bool {
 		_, err := scheduler.ParsePolicy(p)
@@ -28,19 +28,27 @@ func Configurations() []string {
 	})
 }
 
+// waits are hybrid with other waits. They hardly differ where the budget is not scarce,
+// where a simulation takes longest.
+func waits() []string { return []string{"hybrid:d=32", "hybrid:d=1024"} }
+
 // Budgets returns the budgets of the paper's tables: practically unlimited, about the
 // most that all changed queries of a slot take, and scarce.
 func Budgets() []time.Duration {
 	return []time.Duration{1000 * time.Second, 50 * time.Second, 10 * time.Second}
 }
 
-// Plan lists the setups of a study by budget: the configurations and then further
-// policies, each once.
+// Plan lists the setups of a study by budget: the configurations, hybrid with other
+// waits for the smallest budget, and then further policies, each once.
 func Plan(rule string, more ...string) []Setup {
 	var out []Setup
 	for _, b := range Budgets() {
 		seen := map[string]bool{}
-		for _, p := range append(Configurations(), more...) {
+		list := Configurations()
+		if b == slices.Min(Budgets()) {
+			list = append(list, waits()...)
+		}
+		for _, p := range append(list, more...) {
 			if !seen[p] {
 				out = append(out, Setup{Policy: p, Budget: b, Rule: rule})
 			}

@@ -26,7 +26,7 @@ func TestStudy(t *testing.T) {
 		}
 		traces = append(traces, tr)
 	}
-	setups := (len(Configurations()) + 1) * len(Budgets()) // rr is included already
+	setups := (len(Configurations())+1)*len(Budgets()) + len(waits()) // rr is included already
 	var first map[string][]byte
 	for range 2 {
 		done := 0
