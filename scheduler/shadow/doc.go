@@ -14,6 +14,7 @@
 // The queries keep their settings, such as weight, urgency, life, min_interval,
 // max_staleness, from and until, as they are in force now; a query that is paused
 // was wanted until then. Slots count as evenly spaced, one step of the grid apart.
+// Each query is asked alone: merged requests are not estimated.
 //
 // The record cannot show whether a result changed and came back between two
 // executions (it counts as unchanged), or rates that rose or fell (a query has

@@ -38,6 +38,7 @@ func querySettings() map[string]setting {
 	return map[string]setting{
 		"ID": {}, "Endpoint": {}, "Text": {}, "Normal": {}, "Form": {}, "Ordered": {}, "OrderKeys": {}, "Limit": {}, "DefaultGraphs": {},
 		"NamedGraphs": {}, "Warnings": {}, "CreatedAt": {}, "Holders": {}, // holderSettings
+		"Merged":    {}, // shadows ask for each query alone, as the package says
 		"Constants": {policies: []string{"hybrid:d=512"}, edit: func(n int, q *registry.Query) { q.Constants = []string{fmt.Sprint("urn:", n%2)} }},
 		"Refreshes": {policies: []string{"rr"}, silent: true, edit: func(_ int, q *registry.Query) { q.Refreshes = 3 }},
 		"Pause": {policies: []string{"rr", "hybrid"}, halfway: true, edit: func(n int, q *registry.Query) {
@@ -54,6 +55,7 @@ func querySettings() map[string]setting {
 func holderSettings() map[string]setting {
 	return map[string]setting{
 		"Caller": {}, "Name": {}, "Tags": {}, "Public": {}, "MayPublish": {}, "Since": {}, "Live": {}, "ReleaseAt": {},
+		"Alone":  {}, // likewise
 		"Weight": {policies: []string{"sqrt", "wic"}, edit: func(n int, q *registry.Query) { q.Holders[0].Weight = []float64{1, 50}[n%2] }},
 		"Urgency": {policies: []string{"wic"}, edit: func(n int, q *registry.Query) {
 			q.Holders[0].Urgency = []string{"uniform", "exp,0.5", "sliding,3"}[n%3]
