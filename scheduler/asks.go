@@ -18,6 +18,10 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
+// An endpoint may be asked for several queries with one request. This file finds which
+// queries can share one, writes the merged request, splits its answer, and observes each
+// member as if it had been asked alone.
+
 const (
 	classifyAtOnce = 256  // queries that are analysed while the plan is incomplete
 	classifyMost   = 4096 // and before one slot

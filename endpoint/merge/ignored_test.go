@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -50,31 +49,4 @@ func outcome(a *sparql.Analysis, ignored Reason) string {
 		return err.Error()
 	}
 	return t.ID + strings.Join(args, " ")
-}
-
-// Without one of these rules, merged answers are wrong or cannot be had at all.
-func TestMoreRulesAreNeeded(t *testing.T) {
-	e := engine(t, "")
-	for _, c := range []struct {
-		rule        Reason
-		query, data string // C is the constant that differs
-	}{
-		{Dynamic, "SELECT ?o (STRUUID() AS ?u) { C :p ?o }", ":a :p 1 . :b :p 2"},
-		{BlankTemplate, "CONSTRUCT { _:x :p ?o } WHERE { C :p ?o }", ":a :p 1 . :b :p 2"},
-		{Dialect, "SELECT ?o { C :p ?o } VALUES ?o { 1 }", ":a :p 1, 2 . :b :p 2"},
-	} {
-		if err := e.Update(context.Background(), prefix+"CLEAR ALL; INSERT DATA { "+c.data+" }"); err != nil {
-			t.Fatal(err)
-		}
-		texts := make([]string, 2)
-		for i, constant := range []string{":a ", ":b "} {
-			texts[i] = prefix + strings.ReplaceAll(c.query, "C ", constant)
-		}
-		if !differ(t, ask(e), texts, c.rule) {
-			t.Errorf("%s is not needed for %s", c.rule, c.query)
-		}
-		if c.rule != Dynamic && differ(t, ask(e), texts, "") {
-			t.Errorf("%s is answered wrongly", c.query)
-		}
-	}
 }

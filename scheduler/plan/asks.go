@@ -11,6 +11,9 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
+// Queries that differ in constants only form a cohort. The head of the order brings
+// riders from its cohort along, and one execution of the budget serves them all.
+
 // A Membership says with which queries a query can be asked. The zero value is that of
 // a query that must be asked alone.
 type Membership struct {
