@@ -135,7 +135,7 @@ func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []regist
 		switch {
 		case err != nil:
 			return err
-		case epoch != d.queryEpoch(n.serial):
+		case epoch != d.epoch.of(n.serial):
 			return &registry.GapError{Reason: registry.OtherEpoch}
 		case end > p.Ends:
 			return &registry.GapError{Reason: registry.Ahead}
@@ -168,7 +168,7 @@ func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile,
 	switch {
 	case err != nil:
 		return n, 0, err
-	case p.Epoch != d.queryEpoch(n.serial):
+	case p.Epoch != d.epoch.of(n.serial):
 		return n, 0, &registry.GapError{Reason: registry.OtherEpoch}
 	case p.Seq > at.Captured:
 		return n, 0, &registry.GapError{Reason: registry.Ahead}

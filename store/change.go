@@ -68,7 +68,7 @@ func (d *DB) change(l *logEntry) (registry.Change, error) {
 		return registry.Change{}, fmt.Errorf("change %d of %s: %w: %w", l.seq, l.query, ErrDamaged, err)
 	}
 	return registry.Change{
-		Query: l.query, Endpoint: l.endpoint, Epoch: d.queryEpoch(l.serial), Prev: l.seq - 1, Seq: l.seq,
+		Query: l.query, Endpoint: l.endpoint, Epoch: d.epoch.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
 		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
 	}, nil
 }

@@ -196,8 +196,8 @@ func changedOf(samples []policy.Sample) (n int) {
 // and examines some thousand changes per transaction, so that read transactions stay
 // short.
 func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
-	if o.Epoch != d.epoch {
-		o = registry.Offset{Epoch: d.epoch}
+	if o.Epoch != string(d.epoch) {
+		o = registry.Offset{Epoch: string(d.epoch)}
 	}
 	for more := true; more; {
 		err := d.view(func(tx *bbolt.Tx) error {

@@ -39,8 +39,8 @@ type fullDisk struct {
 	need int64 // bytes that the failed transaction needed
 }
 
-func newDisk(path string, o Options, log *slog.Logger) *disk {
-	d := &disk{reserve: o.Reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: o.Retry}
+func newDisk(path string, reserve int64, retry time.Duration, log *slog.Logger) *disk {
+	d := &disk{reserve: reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: retry}
 	if d.wait <= 0 {
 		d.wait = usualRetry
 	}
@@ -91,52 +91,6 @@ func (d *disk) room() error {
 		free>>20, reserve>>20))
 }
 
-// Room returns a problem of the type storage-full while free space is too low for new
-// registrations.
-func (d *DB) Room() error {
-	if r := d.disk.refusal(); r != nil {
-		return r
-	}
-	return d.disk.room()
-}
-
-// Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
-// written.
-func (d *DB) Writable() error { return d.disk.refusal() }
-
-// Storage reports the state of the disk.
-func (d *DB) Storage() registry.Storage {
-	free, reserve, known := d.disk.left()
-	s := registry.Storage{Free: free, Reserve: reserve, ReadOnly: d.disk.refusal() != nil, Short: known && free < reserve}
-	switch {
-	case s.ReadOnly:
-		s.Reason = "the disk is full: results can be read and followed, but nothing is executed or stored until there is room again"
-	case s.Short:
-		s.Reason = fmt.Sprintf("the disk is nearly full: nothing new can be registered until %d MiB are free", reserve>>20)
-	}
-	return s
-}
-
-// recover waits until the disk is full, and then until there is space again.
-func (d *DB) recover(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.disk.wake:
-		}
-		since := d.now()
-		for n := 1; d.disk.refusal() != nil; n++ {
-			if !d.disk.pause(ctx, n) {
-				return
-			}
-			d.wakePurge() // the purge frees space in the file
-			d.attempt()
-		}
-		d.log.Info("there is room on the disk again: the server writes again", "directory", d.disk.dir, "after", d.now().Sub(since))
-	}
-}
-
 // pause waits before the nth retry. It returns false when ctx ends.
 func (d *disk) pause(ctx context.Context, n int) bool {
 	t := time.NewTimer(min(d.wait<<min(n-1, 6), longestRetry))
@@ -146,36 +100,5 @@ func (d *disk) pause(ctx context.Context, n int) bool {
 		return false
 	case <-t.C:
 		return true
-	}
-}
-
-// attempt writes if there seems to be space, and ends the refusal on success. It
-// requires as much free space as the failed transaction needed, so that the next slot
-// does not fail at once.
-func (d *DB) attempt() {
-	s := d.disk.stuck.Load()
-	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)
-	if free, _, known := d.disk.left(); known && free+inFile < max(leastRoom, s.need) {
-		return
-	}
-	if !d.entered.Load() {
-		if d.renewal() == nil {
-			d.entered.Store(true)
-			d.disk.stuck.Store(nil)
-		}
-		return
-	}
-	tx, err := d.bolt.Begin(true)
-	if err != nil {
-		return
-	}
-	defer tx.Rollback()
-	m := tx.Bucket(bMeta)
-	if err := m.Put(kCounters, append([]byte(nil), m.Get(kCounters)...)); err != nil {
-		d.log.Error("an attempt to write to the store failed", "file", d.path, "error", err)
-		return
-	}
-	if d.commit(tx) == nil {
-		d.disk.stuck.Store(nil)
 	}
 }

@@ -1,17 +1,12 @@
 package store
 
-import (
-	"strconv"
+import "strconv"
 
-	"github.com/freshet/freshet/registry"
-)
+// An epoch is the store's epoch, which scopes offsets.
+type epoch string
 
-// queryEpoch combines the store's epoch with the query's serial number, which differs
-// after a query is registered again.
-func (d *DB) queryEpoch(serial uint64) string {
-	return d.epoch + "-" + strconv.FormatUint(serial, 36)
-}
-
-func (d *DB) position(r *record) registry.Position {
-	return registry.Position{Epoch: d.queryEpoch(r.serial), Seq: r.seq}
+// of returns the epoch of a query or profile. It combines the store's epoch with a serial
+// number, which differs after the query is registered again.
+func (e epoch) of(serial uint64) string {
+	return string(e) + "-" + strconv.FormatUint(serial, 36)
 }

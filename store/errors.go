@@ -1,14 +1,12 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 	"syscall"
 
-	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
@@ -54,92 +52,9 @@ func full(err error) bool {
 
 const makeRoom = "the disk is full: make room and start again; nothing is lost"
 
-// Watch returns the error of the first commit that fails for a reason other than a
-// full disk, or nil when ctx ends. The failed transaction is undone and later writes
-// are refused: the process should exit.
-func (d *DB) Watch(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-d.failed:
-		return *d.broken.Load()
-	}
-}
+const putBackup = "put a backup in its place"
 
-// update runs f in one write transaction. An error of f undoes it and is returned
-// unchanged. If the commit itself fails, the transaction has no effect either. On a
-// full disk the error wraps registry.ErrReadOnly, and writes are refused until there
-// is space again; after any other error the store refuses all writes.
-func (d *DB) update(f func(tx *bbolt.Tx) error) error {
-	if r := d.disk.refusal(); r != nil {
-		return r
-	}
-	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
-}
+// A crash is the error of code that was interrupted and may hold locks.
+type crash struct{ error }
 
-// edit is like update for transactions that may only delete. It also tries them on a
-// full disk, since the free pages of the file may suffice.
-func (d *DB) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
-	if err := d.broken.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrBroken, *err)
-	}
-	err := guarded(func() error { return d.write(f) })
-	if c := (*crash)(nil); errors.As(err, &c) { // it is unknown how much was written
-		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
-	}
-	return err
-}
-
-func (d *DB) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
-	tx, err := d.bolt.Begin(true)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	defer tx.Rollback() // no effect after a commit
-	frees, err := f(tx)
-	if err == errUnchanged {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if r := d.disk.refusal(); r != nil && !(frees && d.entered.Load()) {
-		return r
-	}
-	return d.commit(tx)
-}
-
-// errUnchanged ends a transaction that has nothing to write.
-var errUnchanged = errors.New("nothing has changed")
-
-func (d *DB) commit(tx *bbolt.Tx) error {
-	id := tx.ID()
-	failure := tx.Commit()
-	if failure == nil {
-		return nil
-	}
-	err := fmt.Errorf("commit to %s: %w", d.path, failure)
-	if full(failure) && !d.inEffect(id) {
-		return d.disk.markFull(err, tx.Stats().PageAlloc)
-	}
-	return d.breaks(err)
-}
-
-// breaks refuses further writes and notifies Watch.
-func (d *DB) breaks(err error) error {
-	if d.broken.CompareAndSwap(nil, &err) {
-		close(d.failed)
-	}
-	return err
-}
-
-// inEffect reports whether readers see a transaction whose commit failed. In that case
-// the disk may hold only part of it, and neither state can be trusted.
-func (d *DB) inEffect(id int) bool {
-	tx, err := d.bolt.Begin(false)
-	if err != nil {
-		return true
-	}
-	defer tx.Rollback()
-	return tx.ID() >= id
-}
+func (c *crash) Unwrap() error { return c.error }

@@ -55,7 +55,7 @@ func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Cha
 
 func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) error {
 	switch {
-	case p.Epoch != d.queryEpoch(r.serial):
+	case p.Epoch != d.epoch.of(r.serial):
 		return &registry.GapError{Reason: registry.OtherEpoch}
 	case p.Seq > r.seq:
 		return &registry.GapError{Reason: registry.Ahead}
@@ -91,7 +91,7 @@ func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
 		switch {
 		case o == registry.Offset{}:
 			from = n.trimmed
-		case o.Epoch != d.epoch:
+		case o.Epoch != string(d.epoch):
 			return &registry.GapError{Reason: registry.OtherEpoch}
 		case o.Seq > n.offset:
 			return &registry.GapError{Reason: registry.Ahead}
@@ -128,7 +128,7 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 
 // Head returns the offset of the newest change in the store.
 func (d *DB) Head() (registry.Offset, error) {
-	o := registry.Offset{Epoch: d.epoch}
+	o := registry.Offset{Epoch: string(d.epoch)}
 	err := d.view(func(tx *bbolt.Tx) error {
 		o.Seq = loadCounters(tx).offset
 		return nil

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
 )
 
@@ -34,35 +34,13 @@ type Options struct {
 	Retry   time.Duration // delay before the first retry on a full disk; 0: 2 s
 }
 
-// A Retention bounds the change log. A zero field sets no bound. The newest change of
-// each query is always kept.
-type Retention struct {
-	Changes int           // of each query
-	Age     time.Duration // since the commit
-	Bytes   int64         // of the whole log, as stored
-}
-
 // A DB is an open store. Its methods are safe for concurrent use.
 type DB struct {
-	bolt      *bbolt.DB
-	path      string
-	epoch     string
-	seed      uint64
-	retention Retention
-	log       *slog.Logger
-	now       func() time.Time
-	pack      *packer
-	broken    atomic.Pointer[error]
-	failed    chan struct{} // closed when broken is set
-	digests   digests
-	edits     editQueue
-	disk      *disk
-	renewal   func() error // of the generation
-	entered   atomic.Bool  // the generation has been renewed
-
-	stop context.CancelFunc
-	wake chan struct{} // signals that there is data to purge
-	done sync.WaitGroup
+	*file
+	digests digests
+	edits   editQueue
+	stop    context.CancelFunc
+	done    sync.WaitGroup
 }
 
 // Open opens the store in dir and creates both if they do not exist. Only one process
@@ -93,14 +71,14 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, withRemedy(path, err)
 	}
-	d := &DB{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, wake: make(chan struct{}, 1), failed: make(chan struct{})}
+	d := &DB{file: &file{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), failed: make(chan struct{})}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	if d.now == nil {
 		d.now = time.Now
 	}
-	d.disk = newDisk(path, o, d.log)
+	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
 	if d.pack, err = newPacker(); err == nil {
 		err = guarded(d.enter)
 	}
@@ -190,7 +168,7 @@ func (d *DB) enter() error {
 	// Existing data can be read and followed without a write.
 	d.disk.markFull(err, 0)
 	return d.bolt.View(func(tx *bbolt.Tx) error {
-		d.epoch, d.seed = string(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
+		d.epoch, d.seed = epoch(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
 		return nil
 	})
 }
@@ -209,7 +187,7 @@ func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 		d.log.Warn("numbering begins again: followers will be sent a snapshot", "file", d.path, "reason", fresh,
 			"epoch", string(m.Get(kEpoch)))
 	}
-	d.epoch = string(m.Get(kEpoch))
+	d.epoch = epoch(m.Get(kEpoch))
 	d.seed = number(m.Get(kSeed))
 	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
 }
@@ -246,9 +224,47 @@ func (d *DB) Close() error {
 }
 
 // Epoch returns the store's epoch, which scopes offsets.
-func (d *DB) Epoch() string { return d.epoch }
+func (d *DB) Epoch() string { return string(d.epoch) }
 
 // Seed returns a random value that is constant for the life of the store. It keys
 // internal fingerprints, so that results with equal fingerprints cannot be
 // constructed.
 func (d *DB) Seed() uint64 { return d.seed }
+
+// Watch returns the error of the first commit that fails for a reason other than a
+// full disk, or nil when ctx ends. The failed transaction is undone and later writes
+// are refused: the process should exit.
+func (d *DB) Watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.failed:
+		return *d.broken.Load()
+	}
+}
+
+// Room returns a problem of the type storage-full while free space is too low for new
+// registrations.
+func (d *DB) Room() error {
+	if r := d.disk.refusal(); r != nil {
+		return r
+	}
+	return d.disk.room()
+}
+
+// Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
+// written.
+func (d *DB) Writable() error { return d.disk.refusal() }
+
+// Storage reports the state of the disk.
+func (d *DB) Storage() registry.Storage {
+	free, reserve, known := d.disk.left()
+	s := registry.Storage{Free: free, Reserve: reserve, ReadOnly: d.disk.refusal() != nil, Short: known && free < reserve}
+	switch {
+	case s.ReadOnly:
+		s.Reason = "the disk is full: results can be read and followed, but nothing is executed or stored until there is room again"
+	case s.Short:
+		s.Reason = fmt.Sprintf("the disk is nearly full: nothing new can be registered until %d MiB are free", reserve>>20)
+	}
+	return s
+}

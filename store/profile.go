@@ -250,7 +250,7 @@ func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStat
 	if err != nil {
 		return registry.ProfileStatus{}, err
 	}
-	s := registry.ProfileStatus{Position: registry.Position{Epoch: d.queryEpoch(n.serial), Seq: at.Captured},
+	s := registry.ProfileStatus{Position: registry.Position{Epoch: d.epoch.of(n.serial), Seq: at.Captured},
 		Rounds: at.Rounds, Expired: at.Expired, Open: int(at.Open), EndedAt: at.Ended}
 	seen := map[string]bool{}
 	for _, i := range n.Items {

@@ -34,19 +34,12 @@ func (d *DB) startWork() {
 	d.done.Go(func() { d.recover(ctx) })
 }
 
-func (d *DB) wakePurge() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (d *DB) purge(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.wake:
+		case <-d.removed:
 		}
 		for more := true; more && ctx.Err() == nil; {
 			err := guarded(func() (err error) {

@@ -169,7 +169,7 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 // follows reports whether an outcome continues the stored history. It does not if the
 // query was removed and registered again during the execution.
 func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
-	if e := o.Stats.Position.Epoch; e != "" && e != w.db.queryEpoch(r.serial) {
+	if e := o.Stats.Position.Epoch; e != "" && e != w.db.epoch.of(r.serial) {
 		return false
 	}
 	if o.Delta == nil {
@@ -211,7 +211,7 @@ func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) e
 
 func (w *writer) announce(l *logEntry, delta *diff.Delta) registry.Change {
 	return registry.Change{
-		Query: l.query, Endpoint: l.endpoint, Epoch: w.db.queryEpoch(l.serial), Prev: l.seq - 1, Seq: l.seq,
+		Query: l.query, Endpoint: l.endpoint, Epoch: w.db.epoch.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
 		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
 	}
 }

@@ -3,9 +3,18 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
+
+// A Retention bounds the change log. A zero field sets no bound. The newest change of
+// each query is always kept.
+type Retention struct {
+	Changes int           // of each query
+	Age     time.Duration // since the commit
+	Bytes   int64         // of the whole log, as stored
+}
 
 // Retention uses the bucket "old", which holds all changes except the newest of each
 // query in offset order. It finds the changes that may be dropped without skipping

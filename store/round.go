@@ -93,9 +93,9 @@ func (w *writer) positions(r *registry.Round) {
 			return
 		}
 		if rec := w.records[query]; rec != nil {
-			*p = w.db.position(rec)
+			*p = rec.position(w.db.epoch)
 		} else if rec, _, ok := liveRecord(w.tx, query); ok {
-			*p = w.db.position(&rec)
+			*p = rec.position(w.db.epoch)
 		}
 	}
 	at(r.Trigger.Query, &r.Trigger.Position)
@@ -132,7 +132,7 @@ func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh b
 	var errs error
 	if r.State == registry.RoundCaptured {
 		p.Captured++
-		r.Position = registry.Position{Epoch: w.db.queryEpoch(n.serial), Seq: p.Captured}
+		r.Position = registry.Position{Epoch: w.db.epoch.of(n.serial), Seq: p.Captured}
 		errs = w.tx.Bucket(bCaptures).Put(key16(n.serial, p.Captured), key8(p.Ends))
 	} else {
 		p.Expired++

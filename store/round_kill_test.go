@@ -109,7 +109,7 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if len(n.Profiles) != 1 || n.Profiles[0].Rounds != last || len(n.Profiles[0].Open) != 1 {
 		t.Fatalf("at slot %d: %+v", last, n.Profiles)
 	}
-	at := d.queryEpoch(1)
+	at := d.epoch.of(1)
 	if x := n.Profiles[0].Open[0]; x.Number != last || x.Intervals[0].Done.Position.Seq != last || x.Trigger.Seq != last || x.Intervals[1].Done != nil {
 		t.Fatalf("at slot %d the open round is %+v (%s)", last, x, at)
 	}

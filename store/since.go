@@ -106,7 +106,7 @@ func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) erro
 // parseRecord adds the position to the record.
 func (d *DB) parseRecord(v []byte) (record, error) {
 	r, err := parseRecord(v)
-	r.stats.Position = d.position(&r)
+	r.stats.Position = r.position(d.epoch)
 	return r, err
 }
 

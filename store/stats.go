@@ -37,6 +37,10 @@ func recordHead(b []byte) (r record) {
 	return record{serial: number(b[1:]), space: number(b[9:]), seq: number(b[17:])}
 }
 
+func (r *record) position(e epoch) registry.Position {
+	return registry.Position{Epoch: e.of(r.serial), Seq: r.seq}
+}
+
 func (r *record) append(b []byte) []byte {
 	b = append(b, recordVersion)
 	for _, n := range []uint64{r.serial, r.space, r.seq} {

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// A file runs the transactions of an open store. The stores of the subjects embed it.
+type file struct {
+	bolt      *bbolt.DB
+	path      string
+	epoch     epoch
+	seed      uint64
+	retention Retention
+	log       *slog.Logger
+	now       func() time.Time
+	pack      *packer
+	disk      *disk
+	broken    atomic.Pointer[error]
+	failed    chan struct{} // closed when broken is set
+	renewal   func() error  // of the generation
+	entered   atomic.Bool   // the generation has been renewed
+	removed   chan struct{} // signals that there is data to purge
+}
+
+// view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
+func (d *file) view(f func(tx *bbolt.Tx) error) error {
+	return guarded(func() error { return d.bolt.View(f) })
+}
+
+// read returns what f reads in one read transaction.
+func read[T any](d *file, f func(tx *bbolt.Tx) (T, error)) (v T, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		v, err = f(tx)
+		return err
+	})
+	return v, err
+}
+
+// update runs f in one write transaction. An error of f undoes it and is returned
+// unchanged. If the commit itself fails, the transaction has no effect either. On a
+// full disk the error wraps registry.ErrReadOnly, and writes are refused until there
+// is space again; after any other error the store refuses all writes.
+func (d *file) update(f func(tx *bbolt.Tx) error) error {
+	if r := d.disk.refusal(); r != nil {
+		return r
+	}
+	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
+}
+
+// edit is like update for transactions that may only delete. It also tries them on a
+// full disk, since the free pages of the file may suffice.
+func (d *file) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
+	if err := d.broken.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, *err)
+	}
+	err := guarded(func() error { return d.write(f) })
+	if c := (*crash)(nil); errors.As(err, &c) { // it is unknown how much was written
+		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
+	}
+	return err
+}
+
+func (d *file) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
+	tx, err := d.bolt.Begin(true)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	defer tx.Rollback() // no effect after a commit
+	frees, err := f(tx)
+	if err == errUnchanged {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if r := d.disk.refusal(); r != nil && !(frees && d.entered.Load()) {
+		return r
+	}
+	return d.commit(tx)
+}
+
+// errUnchanged ends a transaction that has nothing to write.
+var errUnchanged = errors.New("nothing has changed")
+
+func (d *file) commit(tx *bbolt.Tx) error {
+	id := tx.ID()
+	failure := tx.Commit()
+	if failure == nil {
+		return nil
+	}
+	err := fmt.Errorf("commit to %s: %w", d.path, failure)
+	if full(failure) && !d.inEffect(id) {
+		return d.disk.markFull(err, tx.Stats().PageAlloc)
+	}
+	return d.breaks(err)
+}
+
+// breaks refuses further writes and notifies Watch.
+func (d *file) breaks(err error) error {
+	if d.broken.CompareAndSwap(nil, &err) {
+		close(d.failed)
+	}
+	return err
+}
+
+// inEffect reports whether readers see a transaction whose commit failed. In that case
+// the disk may hold only part of it, and neither state can be trusted.
+func (d *file) inEffect(id int) bool {
+	tx, err := d.bolt.Begin(false)
+	if err != nil {
+		return true
+	}
+	defer tx.Rollback()
+	return tx.ID() >= id
+}
+
+// wakePurge makes the purge look for data to delete.
+func (d *file) wakePurge() {
+	select {
+	case d.removed <- struct{}{}:
+	default:
+	}
+}
+
+// recover waits until the disk is full, and then until there is space again.
+func (d *file) recover(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.disk.wake:
+		}
+		since := d.now()
+		for n := 1; d.disk.refusal() != nil; n++ {
+			if !d.disk.pause(ctx, n) {
+				return
+			}
+			d.wakePurge() // the purge frees space in the file
+			d.attempt()
+		}
+		d.log.Info("there is room on the disk again: the server writes again", "directory", d.disk.dir, "after", d.now().Sub(since))
+	}
+}
+
+// attempt writes if there seems to be space, and ends the refusal on success. It
+// requires as much free space as the failed transaction needed, so that the next slot
+// does not fail at once.
+func (d *file) attempt() {
+	s := d.disk.stuck.Load()
+	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)
+	if free, _, known := d.disk.left(); known && free+inFile < max(leastRoom, s.need) {
+		return
+	}
+	if !d.entered.Load() {
+		if d.renewal() == nil {
+			d.entered.Store(true)
+			d.disk.stuck.Store(nil)
+		}
+		return
+	}
+	tx, err := d.bolt.Begin(true)
+	if err != nil {
+		return
+	}
+	defer tx.Rollback()
+	m := tx.Bucket(bMeta)
+	if err := m.Put(kCounters, append([]byte(nil), m.Get(kCounters)...)); err != nil {
+		d.log.Error("an attempt to write to the store failed", "file", d.path, "error", err)
+		return
+	}
+	if d.commit(tx) == nil {
+		d.disk.stuck.Store(nil)
+	}
+}
