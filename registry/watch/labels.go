@@ -1,0 +1,191 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// Labels looks up labels of IRIs at the endpoints that use them, and remembers them. It
+// is safe for concurrent use.
+type Labels struct {
+	ask   Ask
+	clock func() time.Time
+
+	mu    sync.Mutex
+	known map[labelKey]label
+	turns map[string]*turn // by endpoint
+}
+
+// Ask executes a query once at an endpoint, within the endpoint's limits and budget.
+type Ask func(ctx context.Context, endpoint, text string) (*diff.Result, error)
+
+// A labelKey identifies a label. Languages are separated by commas.
+type labelKey struct{ endpoint, languages, iri string }
+
+type label struct {
+	text  string // "" if the endpoint has none
+	until time.Time
+}
+
+// A turn lets one lookup at a time ask an endpoint, and none soon after a failure.
+type turn struct {
+	free chan struct{}
+	rest time.Time
+}
+
+// Bounds of lookups. One lookup sends at most one request.
+const (
+	labelsAtOnce = 100     // IRIs in one request
+	labelsText   = 16_000  // bytes of their IRIs
+	labelsKept   = 100_000 // labels in memory
+	labelLasts   = 24 * time.Hour
+	absenceLasts = time.Hour
+	failureRest  = time.Minute // between a failed lookup and the next one at the endpoint
+)
+
+// NewLabels returns labels without contents.
+func NewLabels(ask Ask, clock func() time.Time) *Labels {
+	return &Labels{ask: ask, clock: clock, known: map[labelKey]label{}, turns: map[string]*turn{}}
+}
+
+// Lookup returns the labels of IRIs in the best of the languages, as far as they are
+// known when ctx ends. It asks the endpoint for unknown ones at most once.
+func (l *Labels) Lookup(ctx context.Context, endpoint string, languages, iris []string) Namer {
+	languages = preferred(languages)
+	if missing := l.missing(endpoint, strings.Join(languages, ","), iris); len(missing) > 0 {
+		l.fill(ctx, endpoint, languages, missing)
+	}
+	return l.Known(endpoint, languages)
+}
+
+// Known returns the labels that are known, without asking for others.
+func (l *Labels) Known(endpoint string, languages []string) Namer {
+	list := strings.Join(preferred(languages), ",")
+	return func(iri string) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.known[labelKey{endpoint, list, labelled(iri)}].text
+	}
+}
+
+// preferred returns the languages to look for, best first. English is the default, and
+// labels for all languages or without a language are the last resort.
+func preferred(languages []string) []string {
+	if len(languages) == 0 {
+		languages = []string{"en"}
+	}
+	all := make([]string, 0, len(languages)+2)
+	for _, l := range append(slices.DeleteFunc(slices.Clone(languages), lastResort), "mul", "") {
+		if l = strings.ToLower(l); !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func lastResort(language string) bool { return language == "" || strings.EqualFold(language, "mul") }
+
+// missing returns the IRIs without a fresh label, as many as fit into one request.
+func (l *Labels) missing(endpoint, languages string, iris []string) (list []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, size := l.clock(), 0
+	for _, iri := range iris {
+		iri = labelled(iri)
+		known, ok := l.known[labelKey{endpoint, languages, iri}]
+		if ok && now.Before(known.until) || !safeIRI(iri) || checkIRI("", iri) != nil || slices.Contains(list, iri) {
+			continue
+		}
+		if size += len(iri) + 3; len(list) == labelsAtOnce || size > labelsText {
+			break
+		}
+		list = append(list, iri)
+	}
+	return list
+}
+
+// fill asks for labels when it is this lookup's turn, unless another one has brought
+// them meanwhile.
+func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []string) {
+	l.mu.Lock()
+	t := l.turns[endpoint]
+	if t == nil {
+		t = &turn{free: make(chan struct{}, 1)}
+		l.turns[endpoint] = t
+	}
+	l.mu.Unlock()
+	select {
+	case t.free <- struct{}{}:
+		defer func() { <-t.free }()
+	case <-ctx.Done():
+		return
+	}
+	if l.clock().Before(t.rest) {
+		return
+	}
+	list := strings.Join(languages, ",")
+	if iris = l.missing(endpoint, list, iris); len(iris) == 0 {
+		return
+	}
+	found, err := l.request(ctx, endpoint, languages, iris)
+	if err != nil {
+		t.rest = l.clock().Add(failureRest)
+		return
+	}
+	l.remember(endpoint, list, iris, found)
+}
+
+// remember keeps the labels of IRIs, and that the others have none.
+func (l *Labels) remember(endpoint, languages string, iris []string, found map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.known { // any: what is still needed is asked for again
+		if len(l.known)+len(iris) <= labelsKept {
+			break
+		}
+		delete(l.known, key)
+	}
+	now := l.clock()
+	for _, iri := range iris {
+		until := now.Add(absenceLasts)
+		if found[iri] != "" {
+			until = now.Add(labelLasts)
+		}
+		l.known[labelKey{endpoint, languages, iri}] = label{found[iri], until}
+	}
+}
+
+// request asks the endpoint for labels and returns the best one of each IRI.
+func (l *Labels) request(ctx context.Context, endpoint string, languages, iris []string) (map[string]string, error) {
+	text := "SELECT ?iri ?label WHERE { VALUES ?iri { <" + strings.Join(iris, "> <") + "> }" +
+		" ?iri <http://www.w3.org/2000/01/rdf-schema#label>|<http://www.w3.org/2004/02/skos/core#prefLabel> ?label" +
+		` FILTER(LCASE(LANG(?label)) IN ("` + strings.Join(languages, `", "`) + `")) }`
+	r, err := l.ask(ctx, endpoint, text)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || r.Form() != diff.Select || len(r.Vars()) != 2 || !slices.Contains(r.Vars(), "iri") {
+		return nil, errors.New("the answer is not a table of labels")
+	}
+	iri := slices.Index(r.Vars(), "iri")
+	best, rank := map[string]string{}, map[string]int{}
+	for i := range r.Len() {
+		terms := r.Terms(i)
+		of, name := terms[iri].Value, terms[1-iri]
+		place := slices.Index(languages, strings.ToLower(name.Lang))
+		text := strings.Join(strings.Fields(name.Value), " ")
+		if name.Kind != diff.Literal || place < 0 || text == "" {
+			continue
+		}
+		if old, ok := rank[of]; !ok || place < old {
+			best[of], rank[of] = text, place
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,199 @@
+package watch
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// A Namer returns the label of an IRI, or "" if it is unknown.
+type Namer func(iri string) string
+
+// name returns the label of an IRI, else the last part of the IRI.
+func (n Namer) name(iri string) string {
+	if label := n(iri); label != "" {
+		return label
+	}
+	short := strings.TrimRight(iri, "/#")
+	if i := strings.LastIndexAny(short, "/#"); i >= 0 && strings.Contains(short, "://") {
+		short = short[i+1:]
+	}
+	if plain, err := url.PathUnescape(short); err == nil {
+		short = plain
+	}
+	return short
+}
+
+// term returns a term for people.
+func (n Namer) term(t diff.Term) string {
+	switch t.Kind {
+	case diff.IRI:
+		return n.name(t.Value)
+	case diff.Blank:
+		return "_:" + t.Value
+	case diff.Unbound:
+		return "nothing"
+	}
+	text := strings.Join(strings.Fields(t.Value), " ")
+	if r := []rune(text); len(r) > mostText {
+		text = string(r[:mostText]) + "…"
+	}
+	if t.Lang != "" {
+		text += " (" + t.Lang + ")"
+	}
+	return text
+}
+
+// mostText is the number of characters shown of a literal, mostLines that of lines of
+// one change.
+const (
+	mostText  = 200
+	mostLines = 50
+)
+
+// Describe says in a few words what a watch covers.
+func (w Watch) Describe(n Namer) string {
+	entity := n.name(w.IRI)
+	switch w.Kind {
+	case Instances:
+		return "the instances of " + entity
+	case Members:
+		return "the members of " + entity
+	}
+	what, who := "all properties of "+entity, "everything that refers to "+entity
+	if len(w.Properties) > 0 {
+		names := make([]string, len(w.Properties))
+		for i, p := range w.Properties {
+			names[i] = n.name(p)
+		}
+		list := strings.Join(names, ", ")
+		what, who = list+" of "+entity, "everything that refers to "+entity+" by "+list
+	}
+	switch w.Direction {
+	case Incoming:
+		return who
+	case Both:
+		return what + ", and " + who
+	}
+	return what
+}
+
+// A fact is one row of an entity's result.
+type fact struct {
+	property diff.Term
+	other    diff.Term
+	incoming bool
+}
+
+// facts returns the rows of one side of a change.
+func (w Watch) facts(rows diff.Rows, vars []string) []fact {
+	list := make([]fact, len(rows))
+	for i, row := range rows {
+		for j, t := range diff.RowTerms(diff.Select, vars, row) {
+			switch vars[j] {
+			case "property":
+				list[i].property = t
+			case "subject":
+				if t.Kind != diff.Unbound {
+					list[i].other, list[i].incoming = t, true
+				}
+			default:
+				if t.Kind != diff.Unbound {
+					list[i].other = t
+				}
+			}
+		}
+	}
+	return list
+}
+
+// Summarize writes a change in lines for people, such as "birth place: Ulm → Neu-Ulm".
+// A value that replaces the only other one of its property is written as a change, any
+// other as added or removed.
+func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
+	if d == nil || d.Form != diff.Select {
+		return []string{}
+	}
+	if d.Baseline {
+		return []string{fmt.Sprintf("first result: %d %s", d.NewLen, map[bool]string{true: "row", false: "rows"}[d.NewLen == 1])}
+	}
+	removed, added := w.facts(d.Removed, d.OldVars), w.facts(d.Added, d.Vars)
+	gone, came := byProperty(removed), byProperty(added)
+	lines := []string{}
+	written := map[group]bool{}
+	write := func(f fact, sign string) {
+		g := f.group()
+		if len(gone[g]) == 1 && len(came[g]) == 1 && w.Kind == Entity && !f.incoming {
+			if !written[g] {
+				lines = append(lines, n.name(f.property.Value)+": "+n.term(gone[g][0].other)+" → "+n.term(came[g][0].other))
+			}
+			written[g] = true
+			return
+		}
+		lines = append(lines, w.line(f, sign, n))
+	}
+	for _, f := range removed {
+		write(f, "−")
+	}
+	for _, f := range added {
+		write(f, "+")
+	}
+	if rest := len(lines) - mostLines; rest > 0 {
+		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", rest))
+	}
+	return lines
+}
+
+// line writes one fact that was added or removed.
+func (w Watch) line(f fact, sign string, n Namer) string {
+	switch {
+	case w.Kind != Entity:
+		return sign + " " + n.term(f.other)
+	case f.incoming:
+		return sign + " " + n.term(f.other) + " (" + n.name(f.property.Value) + ")"
+	}
+	return n.name(f.property.Value) + ": " + sign + " " + n.term(f.other)
+}
+
+// A group is a property in one direction.
+type group struct {
+	property string
+	incoming bool
+}
+
+func (f fact) group() group { return group{f.property.Value, f.incoming} }
+
+func byProperty(list []fact) map[group][]fact {
+	out := map[group][]fact{}
+	for _, f := range list {
+		out[f.group()] = append(out[f.group()], f)
+	}
+	return out
+}
+
+// IRIs lists the IRIs that the description of a watch and the summaries of changes name.
+func (w Watch) IRIs(changes ...*diff.Delta) []string {
+	list := append([]string{w.IRI}, w.Properties...)
+	seen := map[string]bool{}
+	for _, iri := range list {
+		seen[iri] = true
+	}
+	add := func(t diff.Term) {
+		if t.Kind == diff.IRI && !seen[t.Value] {
+			seen[t.Value] = true
+			list = append(list, t.Value)
+		}
+	}
+	for _, d := range changes {
+		if d == nil || d.Baseline || d.Form != diff.Select {
+			continue
+		}
+		for _, f := range append(w.facts(d.Removed[:min(len(d.Removed), mostLines)], d.OldVars), w.facts(d.Added[:min(len(d.Added), mostLines)], d.Vars)...) {
+			add(f.property)
+			add(f.other)
+		}
+	}
+	return list
+}

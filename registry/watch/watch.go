@@ -1,0 +1,205 @@
+package watch
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Kind says what a watch is about.
+type Kind string
+
+// The kinds of watches.
+const (
+	Entity    Kind = "entity"
+	Instances Kind = "instances"
+	Members   Kind = "members"
+)
+
+// Kinds lists the kinds of watches.
+func Kinds() []Kind { return []Kind{Entity, Instances, Members} }
+
+// The directions in which an entity is watched.
+const (
+	Outgoing = "outgoing" // its properties and their values
+	Incoming = "incoming" // the resources that refer to it
+	Both     = "both"
+)
+
+// Directions lists the directions.
+func Directions() []string { return []string{Outgoing, Incoming, Both} }
+
+// A Watch says what to watch.
+type Watch struct {
+	Kind Kind   `json:"kind"`
+	IRI  string `json:"iri"`
+	// Direction is of an entity only.
+	Direction string `json:"direction,omitempty"`
+	// Properties are those of an entity to watch; none means all within Within. The
+	// instances of a class and the members of a category have one: the property that
+	// leads from them to it.
+	Properties []string `json:"properties,omitempty"`
+	// Within is how the IRIs of the watched properties of an entity begin.
+	Within string `json:"within,omitempty"`
+	// Labels are the preferred languages of labels, best first.
+	Labels []string `json:"labels,omitempty"`
+}
+
+// Tag marks the registrations that are watches. Languages of labels are in a tag of
+// their own that begins with labelsTag.
+const (
+	Tag       = "watch"
+	labelsTag = "labels:"
+)
+
+// What a watch may have.
+const (
+	maxIRI        = 2048
+	maxProperties = 50
+	maxLanguages  = 8
+)
+
+// Normalize returns w with page addresses replaced by IRIs and with its defaults. The
+// error is a *registry.Problem.
+func (w Watch) Normalize() (Watch, error) {
+	if w.Kind == "" {
+		w.Kind = Entity
+	}
+	if !slices.Contains(Kinds(), w.Kind) {
+		return w, wrong("kind", "kind must be entity, instances or members, not %q", w.Kind)
+	}
+	w.IRI = EntityIRI(w.IRI)
+	if err := checkIRI("iri", w.IRI); err != nil {
+		return w, err
+	}
+	site := SiteOf(w.IRI)
+	w.Properties = slices.Clone(w.Properties)
+	for i, p := range w.Properties {
+		w.Properties[i] = site.propertyIRI(p)
+		if err := checkIRI(fmt.Sprintf("properties/%d", i), w.Properties[i]); err != nil {
+			return w, err
+		}
+	}
+	slices.Sort(w.Properties)
+	w.Properties = slices.Compact(w.Properties)
+	if len(w.Properties) > maxProperties {
+		return w, wrong("properties", "at most %d properties", maxProperties)
+	}
+	if err := checkLanguages(w.Labels); err != nil {
+		return w, err
+	}
+	if w.Kind == Entity {
+		return w.entity(site)
+	}
+	return w.group(site)
+}
+
+// entity completes the watch of an entity.
+func (w Watch) entity(site Site) (Watch, error) {
+	if w.Direction == "" {
+		w.Direction = Outgoing
+	}
+	switch {
+	case !slices.Contains(Directions(), w.Direction):
+		return w, wrong("direction", "direction must be outgoing, incoming or both, not %q", w.Direction)
+	case len(w.Properties) > 0 && w.Within != "":
+		return w, wrong("within", "give either properties or within")
+	case w.Within != "":
+		return w, checkIRI("within", w.Within)
+	case len(w.Properties) == 0:
+		w.Within = site.within
+	}
+	return w, nil
+}
+
+// group completes the watch of a class or a category.
+func (w Watch) group(site Site) (Watch, error) {
+	switch {
+	case w.Direction != "":
+		return w, wrong("direction", "only an entity has a direction")
+	case w.Within != "":
+		return w, wrong("within", "only an entity has a range of properties")
+	case len(w.Properties) > 1:
+		return w, wrong("properties", "give the one property that leads from a member to the %s", map[Kind]string{Instances: "class", Members: "category"}[w.Kind])
+	case len(w.Properties) == 1:
+	case w.Kind == Instances:
+		w.Properties = []string{site.class}
+	case site.category == "":
+		return w, wrong("properties", "%s has no property for the members of a category: name one in properties", site.Title)
+	default:
+		w.Properties = []string{site.category}
+	}
+	return w, nil
+}
+
+func wrong(field, format string, a ...any) error {
+	detail := fmt.Sprintf(format, a...)
+	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail, Errors: []registry.FieldError{{Pointer: "/" + field, Detail: detail}}}
+}
+
+// safeIRI reports whether an IRI can be written between angle brackets.
+func safeIRI(iri string) bool {
+	return len(iri) <= maxIRI && !strings.ContainsFunc(iri, func(r rune) bool { return r <= ' ' || strings.ContainsRune("<>\"{}|^`\\\u007f\ufffd", r) })
+}
+
+func checkIRI(field, iri string) error {
+	u, err := url.Parse(iri)
+	if err != nil || !u.IsAbs() || u.Host == "" && u.Opaque == "" || !safeIRI(iri) {
+		return wrong(field, "%q is not an absolute IRI of at most %d bytes, such as http://www.wikidata.org/entity/Q42", shortened(iri), maxIRI)
+	}
+	return nil
+}
+
+func shortened(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return s
+}
+
+var language = regexp.MustCompile(`^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8}){0,3}$`)
+
+func checkLanguages(list []string) error {
+	if len(list) > maxLanguages {
+		return wrong("labels", "at most %d languages", maxLanguages)
+	}
+	for i, l := range list {
+		if !language.MatchString(l) {
+			return wrong(fmt.Sprintf("labels/%d", i), "%q is not a language tag such as en or de-AT", shortened(l))
+		}
+	}
+	return nil
+}
+
+// Apply makes a registration of the watch: it sets the text and adds the tags.
+func (w Watch) Apply(reg *registry.Registration) {
+	reg.Text = w.Query()
+	reg.Tags = append(slices.Clone(reg.Tags), Tag)
+	if len(w.Labels) > 0 {
+		reg.Tags = append(reg.Tags, labelsTag+strings.Join(w.Labels, ","))
+	}
+}
+
+// Of returns what a registered query watches for a caller. ok is false if it is not a
+// watch of any holder.
+func Of(q *registry.Query, caller string) (w Watch, ok bool) {
+	tags := q.Tags()
+	if h, holds := q.Holder(caller); holds && slices.Contains(h.Tags, Tag) {
+		tags = h.Tags
+	}
+	if !slices.Contains(tags, Tag) {
+		return Watch{}, false
+	}
+	w, ok = parse(q.Normal)
+	for _, t := range tags {
+		if list, found := strings.CutPrefix(t, labelsTag); found && checkLanguages(strings.Split(list, ",")) == nil {
+			w.Labels = strings.Split(list, ",")
+			break
+		}
+	}
+	return w, ok
+}
