@@ -204,4 +204,5 @@ type (
 	profileAPI  struct{ *call }
 	followerAPI struct{ *call } // subscriptions and webhooks
 	tokenAPI    struct{ *call }
+	watchAPI    struct{ *call } // registrations without SPARQL
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // Limits bound requests. Zero means the default.
@@ -45,6 +46,8 @@ type Config struct {
 	Outbox
 	// Pages serve every path that does not belong to the API.
 	Pages Pages
+	// Labels names what watches are about; the default asks through Loops.Daemon.
+	Labels *watch.Labels
 	// Documents share the bodies of large answers; the default gives each answer its own.
 	Documents Documents
 	// Site describes the server as clients see it.
@@ -144,6 +147,9 @@ func (c *Config) complete() error {
 	}
 	if c.Health == nil {
 		c.Health = alwaysWell{}
+	}
+	if c.Labels == nil {
+		c.Labels = NewLabels(c.Registry, c.Daemon, c.Now)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (c queryAPI) register() error {
 	if err != nil {
 		return err
 	}
-	q, created, err := c.Registry.Register(c.caller, reg)
+	q, status, err := c.take(reg, "/v1/queries/")
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,21 @@ func (c queryAPI) register() error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
-	}
-	c.w.Header().Set("Location", c.url("/v1/queries/"+url.PathEscape(q.ID)))
 	return c.json(status, v)
+}
+
+// take stores a registration. It returns the status of the answer and sets its Location
+// in a collection.
+func (c queryAPI) take(reg registry.Registration, collection string) (registry.Query, int, error) {
+	q, created, err := c.Registry.Register(c.caller, reg)
+	if err != nil {
+		return q, 0, err
+	}
+	c.w.Header().Set("Location", c.url(collection+url.PathEscape(q.ID)))
+	if created {
+		return q, http.StatusCreated, nil
+	}
+	return q, http.StatusOK, nil
 }
 
 // answer answers with the resource of a query that was just edited.

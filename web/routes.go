@@ -41,6 +41,13 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, stream: true, run: of(query, changeAPI.latest)},
 		{method: "GET", path: "/v1/changes", need: read, stream: true, run: on(changeAPI.all)},
 
+		{method: "GET", path: "/v1/watches", need: read, run: on(watchAPI.list)},
+		{method: "POST", path: "/v1/watches", need: app, run: on(watchAPI.register)},
+		{method: "POST", path: "/v1/watches/validate", need: app, stream: true, run: on(watchAPI.validate)},
+		{method: "GET", path: "/v1/watches/{id}", need: read, stream: true, run: of((*call).watched, watchAPI.show)},
+		{method: "DELETE", path: "/v1/watches/{id}", need: app, run: on(watchAPI.release)},
+		{method: "GET", path: "/v1/watches/{id}/changes", need: read, stream: true, run: of((*call).watched, watchAPI.changes)},
+
 		{method: "GET", path: "/v1/endpoints", need: read, run: on(endpointAPI.list)},
 		{method: "POST", path: "/v1/endpoints", need: admin, run: on(endpointAPI.create)},
 		{method: "GET", path: "/v1/endpoints/{name}", need: read, run: of(endpoint, endpointAPI.show)},

@@ -45,9 +45,15 @@ func (c queryAPI) validate() error {
 	if err != nil {
 		return err
 	}
+	v, err := c.analyse(reg, run)
+	return c.reply(http.StatusOK, v, err)
+}
+
+// analyse analyses a registration and, with run, executes its query once.
+func (c queryAPI) analyse(reg registry.Registration, run bool) (analysisView, error) {
 	q, err := c.Registry.Analyse(reg)
 	if err != nil {
-		return err
+		return analysisView{}, err
 	}
 	v := analysisView{ID: q.ID, Endpoint: q.Endpoint, Form: q.Form, Ordered: q.Ordered, OrderKeys: q.OrderKeys, Normal: q.Normal,
 		Constants: list(q.Constants), Warnings: list(q.Warnings)}
@@ -56,14 +62,13 @@ func (c queryAPI) validate() error {
 	}
 	_, err = c.Queries.Item(q.ID)
 	if v.Registered = err == nil; err != nil && !missing(err) {
-		return err
+		return v, err
 	}
-	if run {
-		if v.Run, err = c.try(&q); err != nil {
-			return err
-		}
+	if !run {
+		return v, nil
 	}
-	return c.json(http.StatusOK, v)
+	v.Run, err = c.try(&q)
+	return v, err
 }
 
 func (c queryAPI) try(q *registry.Query) (*trialView, error) {

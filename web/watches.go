@@ -1,0 +1,247 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+// labelTime is how long a call waits for labels.
+const labelTime = 5 * time.Second
+
+// NewLabels returns labels that are looked up by trial runs, which the endpoint's budget
+// pays for.
+func NewLabels(r *registry.Registry, x Executor, clock Clock) *watch.Labels {
+	return watch.NewLabels(func(ctx context.Context, endpoint, text string) (*diff.Result, error) {
+		q, err := r.Analyse(registry.Registration{Endpoint: endpoint, Text: text})
+		if err != nil {
+			return nil, err
+		}
+		a, err := x.Trial(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		if !a.Outcome.Complete() {
+			return nil, errors.New(a.Error)
+		}
+		return a.Result, nil
+	}, clock)
+}
+
+// A watchRequest is a registration with a watch instead of a query.
+type watchRequest struct {
+	watch.Watch
+	registry.Registration
+}
+
+// A watchView is the watch resource.
+type watchView struct {
+	ID string `json:"id"`
+	watch.Watch
+	Describes string    `json:"describes"` // for people
+	Query     queryView `json:"query"`
+}
+
+// A watched is a registered query that is a watch.
+type watched struct {
+	query registry.Query
+	watch watch.Watch
+}
+
+// watched returns the watch that the path names by id or name.
+func (c *call) watched() (watched, error) {
+	q, err := c.query()
+	if err != nil {
+		return watched{}, err
+	}
+	w, ok := watch.Of(&q, c.caller.Name)
+	if !ok {
+		return watched{}, notFound("the query " + q.ID + " is no watch: it was registered as SPARQL, or has lost the tag " + watch.Tag)
+	}
+	return watched{q, w}, nil
+}
+
+// registration reads a watch and the registration that it becomes.
+func (c watchAPI) registration() (w watch.Watch, reg registry.Registration, err error) {
+	var body watchRequest
+	if err := c.decode(&body, typeJSON); err != nil {
+		return w, reg, err
+	}
+	if body.Text != "" {
+		return w, reg, unprocessable(registry.KindBadSetting, "/query", "a watch has no query: leave it out, or register it at /v1/queries")
+	}
+	if w, err = body.Watch.Normalize(); err != nil {
+		return w, reg, err
+	}
+	reg = body.Registration
+	if reg.Endpoint == "" {
+		reg.Endpoint = WatchEndpoint(c.Registry, w)
+	}
+	w.Apply(&reg)
+	return w, reg, nil
+}
+
+// WatchEndpoint returns the endpoint that has the name of the watched site, or "" for
+// the default one.
+func WatchEndpoint(r *registry.Registry, w watch.Watch) string {
+	name := watch.SiteOf(w.IRI).Name
+	if _, err := r.Endpoint(name); name == "" || err != nil {
+		return ""
+	}
+	return name
+}
+
+func (c watchAPI) register() error {
+	_, reg, err := c.registration()
+	if err != nil {
+		return err
+	}
+	q, status, err := queryAPI(c).take(reg, "/v1/watches/")
+	if err != nil {
+		return err
+	}
+	return c.answer(status, q.ID)
+}
+
+// answer answers with a watch. It does not ask for labels.
+func (c watchAPI) answer(status int, id string) error {
+	it, err := c.Queries.Item(id)
+	if err != nil {
+		return err
+	}
+	v := queryAPI(c).viewer()
+	if err := v.expect(it); err != nil {
+		return err
+	}
+	view, err := c.view(v, it)
+	return c.reply(status, view, err)
+}
+
+// view renders a watch with the labels that are known.
+func (c watchAPI) view(v *viewer, it registry.ListedQuery) (watchView, error) {
+	w, _ := watch.Of(&it.Query, c.caller.Name)
+	query, err := v.item(it)
+	return watchView{ID: it.Query.ID, Watch: w, Describes: w.Describe(c.Labels.Known(it.Query.Endpoint, w.Labels)), Query: query}, err
+}
+
+func (c watchAPI) list() error {
+	f := registry.QueryFilter{Endpoint: c.params.Get("endpoint"), Text: c.params.Get("q"), Tag: watch.Tag}
+	limit, cursor := c.params.limit(usualPage, mostPage), c.params.cursor("q_")
+	if c.params.err != nil {
+		return c.params.err
+	}
+	items, next, err := c.Queries.List(f, cursor, limit)
+	if err != nil {
+		return err
+	}
+	v, views := queryAPI(c).viewer(), []watchView{}
+	if err := v.expect(items...); err != nil {
+		return err
+	}
+	for _, it := range items {
+		if _, ok := watch.Of(&it.Query, c.caller.Name); !ok {
+			continue
+		}
+		view, err := c.view(v, it)
+		if err != nil {
+			return err
+		}
+		views = append(views, view)
+	}
+	return c.page("watches", views, next, "endpoint", "q", "limit")
+}
+
+// names looks labels up.
+func (c watchAPI) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
+	ctx, cancel := context.WithTimeout(c.r.Context(), labelTime)
+	defer cancel()
+	return c.Labels.Lookup(ctx, endpoint, w.Labels, w.IRIs(changes...))
+}
+
+func (c watchAPI) show(w watched) error {
+	c.names(w.query.Endpoint, w.watch)
+	return c.answer(http.StatusOK, w.query.ID)
+}
+
+func (c watchAPI) release() error {
+	if _, err := c.watched(); err != nil {
+		return err
+	}
+	return queryAPI(c).release()
+}
+
+// A watchPreview shows what would be watched.
+type watchPreview struct {
+	watch.Watch
+	Describes string       `json:"describes"`
+	Query     string       `json:"query"`
+	Analysis  analysisView `json:"analysis"`
+}
+
+func (c watchAPI) validate() error {
+	run := c.params.flag("run")
+	if c.params.err != nil {
+		return c.params.err
+	}
+	w, reg, err := c.registration()
+	if err != nil {
+		return err
+	}
+	a, err := queryAPI(c).analyse(reg, run)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, watchPreview{Watch: w, Describes: w.Describe(c.names(a.Endpoint, w)), Query: reg.Text, Analysis: a})
+}
+
+// A watchChange is a change for people.
+type watchChange struct {
+	Epoch     string    `json:"epoch"`
+	Prev      uint64    `json:"prev"`
+	Seq       uint64    `json:"seq"`
+	Time      time.Time `json:"time"`
+	CheckedAt time.Time `json:"checked_at"`
+	Baseline  bool      `json:"baseline,omitempty"`
+	Added     int       `json:"added"` // rows
+	Removed   int       `json:"removed"`
+	Summary   []string  `json:"summary"`
+}
+
+// changes answers with a page of the log in words.
+func (c watchAPI) changes(w watched) error {
+	limit, after, given, err := changeAPI(c).pageAfter()
+	if err != nil {
+		return err
+	}
+	if !given {
+		if after, err = changeAPI(c).oldest(w.query.ID); err != nil {
+			return err
+		}
+	}
+	log, err := c.History.After(w.query.ID, after, limit)
+	if err != nil {
+		return err
+	}
+	deltas := make([]*diff.Delta, len(log))
+	for i, ch := range log {
+		deltas[i] = ch.Delta
+	}
+	page := struct {
+		Changes []watchChange `json:"changes"`
+		Next    string        `json:"next"`
+	}{[]watchChange{}, after.String()}
+	names := c.names(w.query.Endpoint, w.watch, deltas...)
+	for _, ch := range log {
+		v := watchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(), Baseline: ch.Baseline, Summary: w.watch.Summarize(ch.Delta, names)}
+		if ch.Delta != nil {
+			v.Added, v.Removed = len(ch.Delta.Added), len(ch.Delta.Removed)
+		}
+		page.Changes, page.Next = append(page.Changes, v), ch.Position().String()
+	}
+	return c.json(http.StatusOK, page)
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// labelling makes the endpoint answer requests for labels, and counts them.
+func (w *world) labelling() (asked *int) {
+	asked = new(int)
+	w.m.trial = func(q *registry.Query) (scheduler.Answer, error) {
+		if *asked++; !strings.Contains(q.Text, "#label>") {
+			return scheduler.Answer{Outcome: registry.Timeout, Error: "too slow"}, nil
+		}
+		b := diff.NewBuilder(diff.Select, diff.Options{})
+		err := b.SetVars([]string{"iri", "label"})
+		for iri, label := range map[string]string{"Ulm": "Ulm", "birthPlace": "birth place", "adams": "Douglas Adams"} {
+			if strings.Contains(q.Text, "/"+iri+">") {
+				err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + iri}, diff.Term{Kind: diff.Literal, Value: label, Lang: "en"}))
+			}
+		}
+		r, e := b.Finish()
+		return scheduler.Answer{Outcome: registry.Changed, Result: r}, errors.Join(err, e)
+	}
+	return asked
+}
+
+// properties is a result of an entity's watch.
+func properties(t *testing.T, list ...[2]string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	err := b.SetVars([]string{"property", "value"})
+	for _, x := range list {
+		err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[0]}, diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[1]}))
+	}
+	r, e := b.Finish()
+	if err = errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A watch is previewed, registered, changes, is told in words, and is released.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	asked := w.labelling()
+	const body = `{"iri":"http://x.example/adams","labels":["en"],"name":"adams","tags":["people"]}`
+	p := w.post("/v1/watches/validate", body).status(200).json()
+	if p["describes"] != "all properties of Douglas Adams" || p["query"] != "SELECT ?property ?value WHERE { <http://x.example/adams> ?property ?value }" || p["direction"] != "outgoing" || len(w.m.queries) != 0 {
+		t.Errorf("preview %v", p)
+	}
+	if run := w.post("/v1/watches/validate?run=1", body).status(200).json()["analysis"].(map[string]any)["run"].(map[string]any); run["outcome"] != "timeout" {
+		t.Errorf("trial run %v", run)
+	}
+	a := w.post("/v1/watches", body).status(201)
+	id := a.string("id")
+	if got := a.Header.Get("Location"); got != "http://freshet.example.org:8080/v1/watches/"+id {
+		t.Errorf("Location %q", got)
+	}
+	w.post("/v1/watches", body).status(200)
+	q := w.get("/v1/queries/adams").status(200)
+	if q.string("id") != id || fmt.Sprint(q.json()["tags"]) != "[labels:en people watch]" {
+		t.Errorf("the registration is %s", q.body)
+	}
+	w.register(selectText)
+	other := w.post("/v1/queries", `{"query":"ASK { ?a ?b ?c }","tags":["watch"],"name":"other"}`).status(201).string("id")
+	if list := w.get("/v1/watches").status(200).json()["watches"].([]any); len(list) != 1 || list[0].(map[string]any)["id"] != id || list[0].(map[string]any)["describes"] != "all properties of Douglas Adams" {
+		t.Errorf("list %v", list)
+	}
+	if w.post("/v1/watches", `{"iri":"http://x.example/z"}`).status(201); len(w.get("/v1/watches?limit=1&q=x.example").status(200).json()["watches"].([]any)) != 1 {
+		t.Error("the first page of watches is not one watch")
+	}
+	w.get("/v1/watches?limit=0").problem(400, "malformed")
+	w.get("/v1/watches/"+other).problem(404, "not-found")
+	w.get("/v1/watches/"+other+"/changes").problem(404, "not-found")
+	w.do("DELETE", "/v1/watches/"+other, "").problem(404, "not-found")
+	if v := w.get("/v1/watches/adams").status(200); v.string("iri") != "http://x.example/adams" {
+		t.Errorf("show %s", v.body)
+	}
+
+	w.m.publish(id, properties(t, [2]string{"birthPlace", "Ulm"}))
+	w.m.publish(id, properties(t, [2]string{"birthPlace", "Neu-Ulm"}))
+	*asked = 0
+	var c struct {
+		next    string
+		summary []any
+	}
+	for range 2 {
+		page := w.get("/v1/watches/adams/changes").status(200).json()
+		changes := page["changes"].([]any)
+		c.next, c.summary = page["next"].(string), nil
+		for _, x := range changes {
+			c.summary = append(c.summary, x.(map[string]any)["summary"].([]any)...)
+		}
+	}
+	if want := []any{"first result: 1 row", "birth place: Ulm → Neu-Ulm"}; !slices.Equal(c.summary, want) || *asked != 1 {
+		t.Errorf("summary %q after %d requests, want %q after one", c.summary, *asked, want)
+	}
+	if rest := w.get("/v1/watches/adams/changes?after=" + c.next).status(200).json(); len(rest["changes"].([]any)) != 0 || rest["next"] != c.next {
+		t.Errorf("after the last change: %v", rest)
+	}
+	w.get("/v1/watches/adams/changes?after=old:1").problem(410, "gap")
+	w.get("/v1/watches/adams/changes?after=1").problem(400, "malformed")
+	w.get("/v1/watches/adams/changes?rate=1s").problem(400, "malformed")
+	w.do("DELETE", "/v1/watches/adams", "").status(204)
+	w.get("/v1/watches/adams").problem(404, "not-found")
+}
+
+// A watch belongs to the endpoint with the name of its site.
+func TestWatchEndpoint(t *testing.T) {
+	w := newWorld(t)
+	w.labelling()
+	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:3030/wikidata"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.post("/v1/watches", `{"iri":"https://www.wikidata.org/wiki/Q5","kind":"instances"}`).status(201); a.json()["query"].(map[string]any)["endpoint"] != "wikidata" || a.string("iri") != "http://www.wikidata.org/entity/Q5" {
+		t.Errorf("%s", a.body)
+	}
+	if a := w.post("/v1/watches", `{"iri":"Q5","kind":"instances","endpoint":"city"}`).status(201); a.json()["query"].(map[string]any)["endpoint"] != "city" {
+		t.Errorf("%s", a.body)
+	}
+}
+
+func TestWatchRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.labelling()
+	for body, want := range map[string]string{
+		``:                               "415 unsupported-media-type",
+		`{`:                              "400 malformed",
+		`{}`:                             "422 bad-setting /iri",
+		`{"iri":"adams"}`:                "422 bad-setting /iri",
+		`{"uri":"x"}`:                    "400 malformed /uri",
+		`{"iri":1}`:                      "400 malformed /iri",
+		`{"iri":"Q5","kind":"members"}`:  "422 bad-setting /properties",
+		`{"iri":"Q5","labels":["e n"]}`:  "422 bad-setting /labels/0",
+		`{"iri":"Q5","query":"ASK {}"}`:  "422 bad-setting /query",
+		`{"iri":"Q5","weight":-1}`:       "422 bad-setting /weight",
+		`{"iri":"Q5","endpoint":"moon"}`: "422 unknown-endpoint /endpoint",
+		`{"iri":"http://x.example/> . ?a ?b ?c } #"}`: "422 bad-setting /iri",
+	} {
+		a := w.post("/v1/watches", body)
+		got := fmt.Sprint(a.StatusCode, " ", strings.TrimPrefix(a.string("type"), "/problems/"))
+		if errs, ok := a.json()["errors"].([]any); ok && strings.Count(want, " ") == 2 {
+			got += " " + errs[0].(map[string]any)["pointer"].(string)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s\n%.300s", body, got, want, a.body)
+		}
+		w.post("/v1/watches/validate", body).status(a.StatusCode)
+	}
+	if len(w.m.queries) != 0 {
+		t.Error("a refused watch is registered")
+	}
+	w.post("/v1/watches", `{"iri":"http://x.example/a","name":"same"}`).status(201)
+	w.post("/v1/watches", `{"iri":"http://x.example/b","name":"same"}`).problem(409, "name-taken")
+}
