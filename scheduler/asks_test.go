@@ -636,3 +636,42 @@ func TestFailingEndpointIsAskedAlone(t *testing.T) {
 		w.stop()
 	})
 }
+
+// An endpoint that fails is noticed within a slot although its queries are merged, whether
+// they have results or not. It is asked as usual once it answers again.
+func TestFailingEndpointIsNoticedInMergedRequests(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		bubble.Test(t, func(t *testing.T) {
+			d, broken := newDataset(t), !known
+			w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeAuto), func(q *registry.Query, n int) reply {
+				if broken {
+					return reply{5 * time.Millisecond, registry.Partial, nil}
+				}
+				return d.reply(q, n)
+			})
+			for _, n := range names("a", 100) {
+				d.register(w, n)
+				d.set(n, "x")
+			}
+			w.run()
+			w.tick()
+			w.tick()
+			if broken = true; known {
+				w.tick()
+			}
+			if st := w.loop.State(); st.Health.State != registry.HealthFailing {
+				t.Errorf("with results: %t: %+v", known, st)
+			}
+			broken = false
+			for range 3 {
+				time.Sleep(time.Hour)
+				w.tick()
+			}
+			if h := w.loop.State().Health; h.State == registry.HealthFailing || h.Incomplete != 0 {
+				t.Errorf("after it answered again: %+v", h)
+			}
+			d.checkTruth(w, true)
+			w.stop()
+		})
+	}
+}

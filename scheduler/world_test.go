@@ -158,10 +158,11 @@ type world struct {
 
 const city = "city"
 
+// endpoint returns an endpoint that is asked for each query alone, see merging.
 func endpoint(slot string, budget time.Duration, policy string) registry.Endpoint {
 	return registry.Endpoint{
 		Name: city, URL: "http://127.0.0.1/sparql", Slot: slot, Budget: registry.Duration(budget), Policy: policy,
-		Timeout: registry.Duration(time.Hour),
+		Timeout: registry.Duration(time.Hour), Merge: registry.MergeOff,
 	}
 }
 

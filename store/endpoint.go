@@ -23,6 +23,11 @@ func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 	if err := json.Unmarshal(v, &c); err != nil {
 		return c, fmt.Errorf("endpoint %s: %w: %w", name, ErrDamaged, err)
 	}
+	// Settings that did not exist when the endpoint was stored have their defaults.
+	c.Endpoint = c.Endpoint.WithDefaults()
+	if c.File.URL != "" {
+		c.File = c.File.WithDefaults()
+	}
 	return c, nil
 }
 

@@ -224,8 +224,8 @@ func TestEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	want := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", MaxBytes: 5, Headers: map[string]string{"A": "b"},
-		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}
-	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}
+		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}.WithDefaults()
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}.WithDefaults()
 	edit := func(f func(c *registry.Configured, found bool) error) error {
 		_, err := d.EditEndpoint("city", f)
 		return err
@@ -257,6 +257,21 @@ func TestEndpoints(t *testing.T) {
 	}
 	if _, err := d.Endpoint("nowhere"); !errors.Is(err, registry.ErrNotFound) {
 		t.Fatal(err)
+	}
+}
+
+// Settings that did not exist when an endpoint was stored have their defaults.
+func TestSettingsOfEarlierVersions(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	if err := d.edit(func(tx *bbolt.Tx) (bool, error) {
+		return false, tx.Bucket(bEndpoints).Put([]byte("city"), []byte(`{"endpoint":{"name":"city","url":"http://127.0.0.1:1/"},"file":{"name":"city","url":"http://127.0.0.1:1/"}}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Configured("city")
+	if err != nil || c.Endpoint.Merge != registry.DefaultMerge || c.File.Merge != registry.DefaultMerge {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -249,7 +249,7 @@ func TestTableInLoopAndShadow(t *testing.T) {
 	x := &counting{t, map[string]int{}}
 	e := registry.Endpoint{
 		Name: "city", URL: "http://127.0.0.1/sparql", Slot: scheduler.Never, Policy: "hunch", Concurrency: 1,
-		Budget: registry.Duration(500 * time.Millisecond), Timeout: registry.Duration(time.Second), Shadows: []string{"hunch:draw=9", "rr"},
+		Budget: registry.Duration(500 * time.Millisecond), Timeout: registry.Duration(time.Second), Shadows: []string{"hunch:draw=9", "rr"}, Merge: registry.MergeOff,
 	}
 	if err := m.Add(e, x); err != nil {
 		t.Fatal(err)

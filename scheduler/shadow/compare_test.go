@@ -53,7 +53,7 @@ const city = "city"
 func shadowed(policy string, shadows ...string) registry.Endpoint {
 	return registry.Endpoint{
 		Name: city, URL: "http://127.0.0.1/sparql", Slot: "never", Budget: registry.Duration(3 * time.Second), Policy: policy,
-		Timeout: registry.Duration(time.Hour), Shadows: shadows,
+		Timeout: registry.Duration(time.Hour), Shadows: shadows, Merge: registry.MergeOff,
 	}
 }
 

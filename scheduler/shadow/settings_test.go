@@ -151,7 +151,7 @@ func runLive(t *testing.T, spelling string, s setting) (chosen map[uint64][]stri
 		ledger := &schedulertest.Memory{}
 		e := registry.Endpoint{
 			Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1m", Budget: registry.Duration(30 * time.Second),
-			Timeout: registry.Duration(time.Hour), Policy: spelling,
+			Timeout: registry.Duration(time.Hour), Policy: spelling, Merge: registry.MergeOff, // shadows ask for each query alone
 		}
 		register := func(edit bool) {
 			for n := range 8 {
