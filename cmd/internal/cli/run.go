@@ -90,6 +90,8 @@ func goesOn(c *cobra.Command) bool {
 	switch c.CommandPath() {
 	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet profile watch":
 		return true
+	case "freshet watch-entity", "freshet watch-class", "freshet watch-category":
+		return c.Flags().Changed("follow")
 	case "freshet hint":
 		return c.Flags().Changed("changesets")
 	}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+// A watchView holds the members of the watch resource that the commands print.
+type watchView struct {
+	ID        string `json:"id"`
+	Describes string `json:"describes"`
+}
+
+// A watchChange is a change in words.
+type watchChange struct {
+	Epoch     string    `json:"epoch"`
+	Seq       uint64    `json:"seq"`
+	CheckedAt time.Time `json:"checked_at"`
+	Summary   []string  `json:"summary"`
+}
+
+// watchCommands returns the commands that watch something without SPARQL.
+func watchCommands(w *cli.Env) []*cobra.Command {
+	return []*cobra.Command{
+		watchOf(w, watch.Entity, "watch-entity IRI", "Watch the properties of an entity", `Registers a query for the properties of an entity, for what refers to it, or for both, and
+prints its id. IRI is the entity or its page on Wikidata, DBpedia, UniProt or Europeana.
+The changes come in words, with labels: see --follow.`,
+			"  freshet watch-entity https://www.wikidata.org/wiki/Q42 --labels en,de --follow\n  freshet watch-entity http://dbpedia.org/resource/Ulm --property http://dbpedia.org/ontology/mayor --both"),
+		watchOf(w, watch.Instances, "watch-class IRI", "Watch the instances of a class", `Registers a query for the instances of a class and prints its id. The property that leads
+from an instance to the class is rdf:type, or P31 on Wikidata, unless --property names
+another one.`,
+			"  freshet watch-class http://dbpedia.org/ontology/Volcano --preview\n  freshet watch-class Q8072 --follow"),
+		watchOf(w, watch.Members, "watch-category IRI", "Watch the members of a category", `Registers a query for the members of a category and prints its id. The property that leads
+from a member to the category is dcterms:subject, unless --property names another one.`,
+			"  freshet watch-category http://dbpedia.org/resource/Category:Ulm"),
+	}
+}
+
+func watchOf(w *cli.Env, kind watch.Kind, use, short, long, examples string) *cobra.Command {
+	a := &api{w: w}
+	var follow, preview bool
+	c := &cobra.Command{Use: use, Short: short, Long: long, Example: examples, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			body := given(c, map[string]string{"property": "properties", "tag": "tags", "follow": "", "preview": "", "incoming": "", "outgoing": "", "both": ""})
+			for _, d := range watch.Directions() {
+				if f := c.Flags().Lookup(d); f != nil && f.Value.String() == "true" {
+					body["direction"] = d
+				}
+			}
+			body["iri"], body["kind"] = args[0], kind
+			if preview {
+				return a.previewWatch(c.Context(), body)
+			}
+			if !follow {
+				return showAs(c.Context(), a, http.MethodPost, "/v1/watches", body, a.printWatch)
+			}
+			return a.followWatch(c.Context(), body)
+		}}
+	a.flags(c)
+	f := c.Flags()
+	if kind == watch.Entity {
+		f.StringArray("property", nil, "only this property; may be given several times")
+		f.String("within", "", "only properties whose IRI begins like this")
+		f.Bool(watch.Outgoing, false, "the properties of the entity (default)")
+		f.Bool(watch.Incoming, false, "what refers to the entity")
+		f.Bool(watch.Both, false, "its properties and what refers to it")
+		c.MarkFlagsMutuallyExclusive(watch.Directions()...)
+	} else {
+		f.StringArray("property", nil, "the property that leads from a member to IRI")
+	}
+	f.StringSlice("labels", nil, "languages of labels, best first (default en)")
+	f.String("endpoint", "", "endpoint to ask (default: the one named like the site, else the server's default)")
+	f.String("name", "", "your name for the watch")
+	f.StringSlice("tag", nil, "tag; may be given several times")
+	f.String("max-staleness", "", "maximum age of the result, e.g. 10m")
+	f.String("min-interval", "", "minimum time between two executions, e.g. 1m")
+	f.BoolVar(&follow, "follow", false, "print the changes as they arrive")
+	f.BoolVar(&preview, "preview", false, "show what would be watched, and register nothing")
+	c.MarkFlagsMutuallyExclusive("follow", "preview")
+	return c
+}
+
+func (a *api) printWatch(v watchView) error {
+	fmt.Fprintf(a.w.Stderr, "watching %s\n", escapeControls(v.Describes))
+	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
+	return err
+}
+
+// previewWatch shows what a watch would cover, and its first rows.
+func (a *api) previewWatch(ctx context.Context, body any) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, http.MethodPost, "/v1/watches/validate?run=1", body, &raw); err != nil {
+		return err
+	}
+	var v struct {
+		watchView
+		Query    string `json:"query"`
+		Analysis struct {
+			Endpoint string `json:"endpoint"`
+			Run      *trial `json:"run"`
+		} `json:"analysis"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	if a.asJSON {
+		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
+			return err
+		}
+		return v.Analysis.Run.problem()
+	}
+	fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", escapeControls(v.Describes), v.Analysis.Endpoint, v.Query)
+	if err := v.Analysis.Run.problem(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.w.Stdout, "now %s\n", v.Analysis.Run.size())
+	return v.Analysis.Run.printRows(a.w.Stdout)
+}
+
+// followWatch registers a watch and prints its changes in words until ctx ends.
+func (a *api) followWatch(ctx context.Context, body any) error {
+	var v watchView
+	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
+		return err
+	}
+	token, err := a.token()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", escapeControls(v.Describes), v.ID)
+	var at registry.Position
+	o := client.Options{Server: a.base(), Token: token, Query: v.ID, Trouble: func(err error) {
+		fmt.Fprintf(a.w.Stderr, "connection lost (%v), coming back\n", err)
+	}}
+	return watchError(client.Follow(ctx, o, func(e client.Event) error {
+		switch e.Kind {
+		case client.Subscribed, client.Status:
+			if !a.asJSON {
+				return a.watched(e, 0)
+			}
+		case client.Snapshot:
+			at = registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq}
+			if !a.asJSON {
+				return a.watched(e, 0)
+			}
+		case client.Delta:
+			at, err = a.printSummaries(ctx, v.ID, at, registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq})
+			return err
+		}
+		return nil
+	}))
+}
+
+// printSummaries prints the changes from one position to another in words.
+func (a *api) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
+	for at.Epoch == until.Epoch && at.Seq < until.Seq {
+		var page struct {
+			Changes []json.RawMessage `json:"changes"`
+		}
+		err := a.do(ctx, http.MethodGet, "/v1/watches/"+url.PathEscape(id)+"/changes?after="+url.QueryEscape(at.String()), nil, &page)
+		if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusGone {
+			break // the changes are not kept any more
+		}
+		if err != nil || len(page.Changes) == 0 {
+			return until, err
+		}
+		for _, raw := range page.Changes {
+			var c watchChange
+			if err := json.Unmarshal(raw, &c); err != nil {
+				return until, err
+			}
+			if at.Seq = c.Seq; at.Seq > until.Seq {
+				break // the next event announces it
+			}
+			if err := a.printSummary(raw, c); err != nil {
+				return until, err
+			}
+		}
+	}
+	return until, nil
+}
+
+func (a *api) printSummary(raw json.RawMessage, c watchChange) error {
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, raw)
+	}
+	for _, line := range c.Summary {
+		if _, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", clockTime(c.CheckedAt), escapeControls(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
