@@ -135,10 +135,10 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 		lines = append(lines, w.line(f, sign, n))
 	}
 	for _, f := range removed {
-		write(f, "−")
+		write(f, "− ")
 	}
 	for _, f := range added {
-		write(f, "+")
+		write(f, "+ ")
 	}
 	if rest := len(lines) - mostLines; rest > 0 {
 		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", rest))
@@ -150,11 +150,29 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 func (w Watch) line(f fact, sign string, n Namer) string {
 	switch {
 	case w.Kind != Entity:
-		return sign + " " + n.term(f.other)
+		return sign + n.term(f.other)
 	case f.incoming:
-		return sign + " " + n.term(f.other) + " (" + n.name(f.property.Value) + ")"
+		return sign + n.term(f.other) + " (" + n.name(f.property.Value) + ")"
 	}
-	return n.name(f.property.Value) + ": " + sign + " " + n.term(f.other)
+	return n.name(f.property.Value) + ": " + sign + n.term(f.other)
+}
+
+// First returns the first rows of a result as a change, for IRIs and Lines.
+func First(r *diff.Result) *diff.Delta {
+	d := &diff.Delta{Form: r.Form(), Vars: r.Vars()}
+	for i := range min(r.Len(), mostLines) {
+		d.Added = append(d.Added, r.Row(i))
+	}
+	return d
+}
+
+// Lines writes the added rows of a change for people.
+func (w Watch) Lines(d *diff.Delta, n Namer) []string {
+	lines := []string{}
+	for _, f := range w.facts(d.Added, d.Vars) {
+		lines = append(lines, w.line(f, "", n))
+	}
+	return lines
 }
 
 // A group is a property in one direction.

@@ -38,6 +38,8 @@ func refusedForms(query string) []refusedForm {
 		{"/register", "/register", []string{"endpoint", "city", "query", "SELECT WHERE", "name", "kept"}, "query"},
 		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "weight", "-1"}, "weight"},
 		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "min_interval", "often"}, "min_interval"},
+		{"/watch", "/watch", []string{"iri", "Douglas Adams", "kind", "entity"}, "iri"},
+		{"/watch", "/watch", []string{"iri", "Q42", "labels", "en, e n", "do", "look"}, "labels"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "max_staleness"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "name"},
 		{"/profiles", "/add-profile", []string{"name", "board", "items", "nothing every 5m slack 1m"}, "items"},

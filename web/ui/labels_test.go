@@ -49,6 +49,7 @@ func TestLabelsAreSettings(t *testing.T) {
 		{"/add-endpoint", append(signIn, endpoint...), nil},
 		{"/register", registration, []string{"replace"}},
 		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
+		{"/watch", append(registration, properties(t, doc.Tree, "components", "requestBodies", "Watch", "content", "application/json", "schema")...), nil},
 		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
 		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
 	} {

@@ -3,6 +3,7 @@ package ui
 import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // A queryHead shows a query's name, its state and the available actions.
@@ -13,12 +14,14 @@ type queryHead struct {
 	State                  state
 	Tags                   []string
 	Paused, MayAct, Mine   bool
+	Watch                  bool // its changes can be shown in words
 }
 
 func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
 	_, holds := q.Holder(v.caller.Name)
 	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
 		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
+	_, h.Watch = watch.Of(q, v.caller.Name)
 	if v.Has("endpoint") {
 		h.EndpointLink = endpointPath(q.Endpoint)
 	}

@@ -214,26 +214,33 @@ func (v registerHandler) try(reg registry.Registration) (*trial, error) {
 	if err != nil {
 		return nil, nil // reported beside the query
 	}
+	_, t, err := v.execute(&q)
+	return t, err
+}
+
+// execute executes a query once. It returns its answer and how the pages show it. A
+// returned error is an internal one.
+func (v registerHandler) execute(q *registry.Query) (scheduler.Answer, *trial, error) {
 	select {
 	case v.tries <- struct{}{}:
 		defer func() { <-v.tries }()
 	default:
-		return &trial{Busy: true}, nil
+		return scheduler.Answer{}, &trial{Busy: true}, nil
 	}
 	rc := http.NewResponseController(v.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite + 2*time.Minute)) // the endpoint's own limits are shorter
-	a, err := v.Daemon.Trial(v.r.Context(), &q)
+	a, err := v.Daemon.Trial(v.r.Context(), q)
 	if errors.Is(err, context.Canceled) {
-		return nil, err
+		return a, nil, err
 	}
 	if err != nil {
 		p, told := web.ProblemOf(err)
 		if !told {
-			return nil, err
+			return a, nil, err
 		}
-		return &trial{Error: p.Detail}, nil
+		return a, &trial{Error: p.Detail}, nil
 	}
-	return trialOf(a, q.Text), nil
+	return a, trialOf(a, q.Text), nil
 }
 
 func trialOf(a scheduler.Answer, text string) *trial {

@@ -23,6 +23,8 @@ func (s *Server) pages() []page {
 		{path: "/queries/{id}/release", look: "release", section: "queries", need: app, build: by(holderHandler.releasePage)},
 		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: app, build: by(holderHandler.edit)},
 		{path: "/register", look: "register", section: "queries", need: app, build: by(registerHandler.page)},
+		{path: "/watch", look: "watch", section: "queries", need: app, build: by(watchHandler.page)},
+		{path: "/watches/{id}", look: "watched", section: "queries", need: read, build: by(watchHandler.changes)},
 		{path: "/endpoints", look: "endpoints", section: "endpoints", need: read, build: by(endpointHandler.list), live: true},
 		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},
 		{path: "/endpoints/{name}", look: "endpoint", section: "endpoints", need: read, build: by(endpointHandler.page), live: true},
@@ -52,6 +54,7 @@ func (s *Server) actions() []action {
 		{path: "/queries/{id}/settings", need: app, run: do(holderHandler.save)},
 		{path: "/register", need: app, run: do(registerHandler.register)},
 		{path: "/register/check", need: app, run: do(registerHandler.check)},
+		{path: "/watch", need: app, run: do(watchHandler.watch)},
 		{path: "/endpoints", need: admin, run: do(newEndpointHandler.create)},
 		{path: "/endpoints/{name}", need: admin, run: do(endpointHandler.save)},
 		{path: "/endpoints/{name}/policy", need: admin, run: do(policyHandler.use)},
@@ -128,6 +131,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Labels == nil {
+		c.Labels = web.NewLabels(c.Registry, c.Daemon, c.Now)
 	}
 	if c.Rechecks == nil {
 		c.Rechecks = web.NoRechecks{}

@@ -107,6 +107,7 @@ type (
 	tokenHandler       struct{ *visit }
 	serverHandler      struct{ *visit } // settings and about
 	sessionHandler     struct{ *visit } // sign-in and theme
+	watchHandler       struct{ *visit }
 	menu               struct{ *visit } // the surroundings of every page
 )
 

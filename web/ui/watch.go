@@ -1,0 +1,186 @@
+package ui
+
+import (
+	"context"
+	"html/template"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web"
+)
+
+// A watchPage is the form of a watch, and what it would watch.
+type watchPage struct {
+	Form                         form
+	Kinds, Directions, Endpoints []choice
+	Seen                         *seenWatch // nil until the visitor looks
+}
+
+// A seenWatch shows a watch before it is registered.
+type seenWatch struct {
+	Describes, Endpoint, Text string
+	Trial                     *trial
+	Lines                     []string
+	Rest                      int // rows without a line
+}
+
+var watchFields = []string{"iri", "kind", "direction", "properties", "within", "labels", "endpoint", "name"}
+
+// labelWait is how long a page waits for labels.
+const labelWait = 3 * time.Second
+
+func (v watchHandler) page() (content, error) {
+	f := form{Fields: watchFields, Values: url.Values{"iri": {v.r.URL.Query().Get("iri")}, "labels": {"en"}}}
+	p, err := v.fill(f, nil)
+	return content{Data: p}, err
+}
+
+func (v watchHandler) fill(f form, seen *seenWatch) (watchPage, error) {
+	p := watchPage{Form: f, Seen: seen, Endpoints: []choice{{"", "the one of the site", false}}}
+	all, err := v.Registry.Endpoints()
+	for _, e := range all {
+		p.Endpoints = append(p.Endpoints, choice{e.Name, e.Name, f.Is("endpoint", e.Name)})
+	}
+	p.Kinds = []choice{{string(watch.Entity), "an entity", false}, {string(watch.Instances), "the instances of a class", f.Is("kind", string(watch.Instances))}, {string(watch.Members), "the members of a category", f.Is("kind", string(watch.Members))}}
+	p.Directions = []choice{{"", "its properties", false}, {watch.Incoming, "what refers to it", f.Is("direction", watch.Incoming)}, {watch.Both, "both", f.Is("direction", watch.Both)}}
+	return p, err
+}
+
+// typed reads the form.
+func (v watchHandler) typed() (form, watch.Watch, registry.Registration, error) {
+	f := v.visit.typed(watchFields)
+	w, err := watch.Watch{Kind: watch.Kind(f.Get("kind")), IRI: f.Get("iri"), Direction: f.Get("direction"), Properties: lines(f.Get("properties")), Within: f.Get("within"), Labels: lines(f.Get("labels"))}.Normalize()
+	reg := registry.Registration{Endpoint: f.Get("endpoint"), Name: f.Get("name")}
+	if err != nil {
+		return f, w, reg, f.refuse(err)
+	}
+	if reg.Endpoint == "" {
+		reg.Endpoint = web.WatchEndpoint(v.Registry, w)
+	}
+	w.Apply(&reg)
+	return f, w, reg, nil
+}
+
+// watch shows or registers the watch of the form, depending on the button.
+func (v watchHandler) watch() error {
+	f, w, reg, err := v.typed()
+	if err != nil {
+		return err
+	}
+	if f.Status != 0 {
+		return v.again(f, nil)
+	}
+	if f.Get("do") == "look" {
+		seen, err := v.look(w, reg)
+		if err == nil {
+			return v.again(f, seen)
+		}
+		if err := f.refuse(err); err != nil {
+			return err
+		}
+		return v.again(f, nil)
+	}
+	q, _, err := v.Registry.Register(v.caller, reg)
+	if err != nil {
+		if err := f.refuse(err); err != nil {
+			return err
+		}
+		return v.again(f, nil)
+	}
+	v.catalogue.drop()
+	v.say("good", "watch-registered", "", "")
+	return v.to("/watches/" + url.PathEscape(q.ID))
+}
+
+func (v watchHandler) again(f form, seen *seenWatch) error {
+	p, err := v.fill(f, seen)
+	if err != nil {
+		return err
+	}
+	return v.visit.again(f, "watch", "queries", content{Data: p})
+}
+
+// look executes the query of a watch once and describes what it brings.
+func (v watchHandler) look(w watch.Watch, reg registry.Registration) (*seenWatch, error) {
+	q, err := v.Registry.Analyse(reg)
+	if err != nil {
+		return nil, err
+	}
+	a, t, err := registerHandler(v).execute(&q)
+	if err != nil {
+		return nil, err
+	}
+	seen := &seenWatch{Endpoint: q.Endpoint, Text: reg.Text, Trial: t}
+	var first []*diff.Delta
+	if t.Table != nil {
+		first = append(first, watch.First(a.Result))
+	}
+	names := v.names(q.Endpoint, w, first...)
+	seen.Describes = w.Describe(names)
+	for _, d := range first {
+		seen.Lines = w.Lines(d, names)
+		seen.Rest = a.Result.Len() - len(seen.Lines)
+	}
+	return seen, nil
+}
+
+// names looks labels up.
+func (v watchHandler) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
+	ctx, cancel := context.WithTimeout(v.r.Context(), labelWait)
+	defer cancel()
+	return v.Labels.Lookup(ctx, endpoint, w.Labels, w.IRIs(changes...))
+}
+
+// A watchedPage shows the last changes of a watch in words.
+type watchedPage struct {
+	Head      queryHead
+	Describes string
+	Changes   []watchedChange // newest first
+	More      bool            // there are older ones
+}
+
+type watchedChange struct {
+	When  template.HTML
+	Lines []string
+	Link  string
+}
+
+const changesInWords = 20
+
+func (v watchHandler) changes() (content, error) {
+	q, err := v.resolve()
+	if err != nil {
+		return content{}, err
+	}
+	w, ok := watch.Of(&q, v.caller.Name)
+	if !ok {
+		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "This query is no watch", Detail: "It was registered as SPARQL. Its own page shows its changes."}
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	if err != nil {
+		return content{}, err
+	}
+	at := registry.Position{Epoch: st.Position.Epoch, Seq: max(st.Position.Seq, changesInWords) - changesInWords}
+	log, err := v.History.After(q.ID, at, changesInWords)
+	if isGap(err) || st.Position.Seq == 0 {
+		log, err = nil, nil
+	}
+	if err != nil {
+		return content{}, err
+	}
+	deltas := make([]*diff.Delta, len(log))
+	for i, c := range log {
+		deltas[i] = c.Delta
+	}
+	names := v.names(q.Endpoint, w, deltas...)
+	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: at.Seq > 0}
+	for _, c := range slices.Backward(log) {
+		x := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0)
+		p.Changes = append(p.Changes, watchedChange{x.When, w.Summarize(c.Delta, names), x.Link})
+	}
+	return content{Data: p}, nil
+}
