@@ -2,47 +2,58 @@ package ui
 
 import (
 	"runtime"
+	"time"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A configPage shows the effective configuration and the source of each value.
 type configPage struct {
-	Rows  []Setting
-	About []pair
+	Rows   []Setting
+	Server serverFigures
 }
 
 func (v serverHandler) settings() (content, error) {
 	rows, err := v.Settings()
-	return content{Data: configPage{Rows: rows, About: v.aboutServer()}}, err
+	return content{Data: configPage{Rows: rows, Server: v.figures()}}, err
 }
 
 // An aboutPage identifies the server and links to documentation.
 type aboutPage struct {
-	Version string
-	Server  []pair
+	Server  serverFigures
 	Metrics bool
 }
 
 func (v serverHandler) about() (content, error) {
-	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Metrics: v.Metrics != nil}
-	return content{Data: p}, nil
+	return content{Data: aboutPage{Server: v.figures(), Metrics: v.Metrics != nil}}, nil
 }
 
-// aboutServer holds the figures that both pages show. Values that cannot be read at
-// the moment are left out; the page is still shown.
-func (v serverHandler) aboutServer() []pair {
-	out := []pair{{"Version", v.Version}}
+// ServerFigures are the figures that both pages show. Pointers are nil for what cannot
+// be read at the moment.
+type serverFigures struct {
+	Version string
+	Up      time.Duration // 0 if it is unknown
+	Store   *Storage
+	Changes *registry.Offset // the number of changes since the beginning
+	Memory  uint64
+	Go      string
+}
+
+func (v serverHandler) figures() serverFigures {
+	f := serverFigures{Version: v.Version, Go: runtime.Version()}
 	if !v.Started.IsZero() {
-		out = append(out, pair{"Up for", span(v.now.Sub(v.Started))})
+		f.Up = v.now.Sub(v.Started)
 	}
 	if v.Storage != nil {
 		if s, err := v.Storage(); err == nil {
-			out = append(out, pair{"Store", amount(s.Size)}, pair{"of it free", amount(s.Free)})
+			f.Store = &s
 		}
 	}
 	if head, err := v.History.Head(); err == nil {
-		out = append(out, pair{"Changes since the beginning", count(head.Seq)})
+		f.Changes = &head
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return append(out, pair{"Memory", amount(m.Sys - m.HeapReleased)}, pair{"Built with", runtime.Version()})
+	f.Memory = m.Sys - m.HeapReleased
+	return f
 }

@@ -215,8 +215,8 @@ func tallyStates(list []registry.QueryDigest) tallied {
 
 // A sorting is a sort order of the list with its default direction.
 type sorting struct {
-	key, label, aria string
-	by               func(*snapshot) func(a, b int32) int
+	key, aria string
+	by        func(*snapshot) func(a, b int32) int
 }
 
 // ages returns the median and the 95th percentile of the time since active results

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -10,11 +9,14 @@ import (
 
 // A grid holds the rows of a result as they are displayed.
 type grid struct {
-	Heads  []string
-	Number []bool // numeric columns, which are right-aligned
-	Rows   []gridRow
-	Wide   string // a note that a wide result shows only some of its columns
+	Heads   []string
+	Number  []bool // numeric columns, which are right-aligned
+	Rows    []gridRow
+	Columns int // of the whole result, of which Heads may be only the first
 }
+
+// Hidden reports whether columns are left out.
+func (g grid) Hidden() bool { return g.Columns > len(g.Heads) }
 
 type gridRow struct {
 	Sign  string
@@ -124,10 +126,7 @@ func headsOf(form diff.Form, vars []string) []string {
 
 // grid renders rows; where returns the address of a cell's full value.
 func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
-	g := grid{Heads: headsOf(form, vars[:min(len(vars), mostColumns)])}
-	if len(vars) > mostColumns {
-		g.Wide = fmt.Sprintf("The first %d of %s columns are shown; the downloads have all.", mostColumns, count(len(vars)))
-	}
+	g := grid{Heads: headsOf(form, vars[:min(len(vars), mostColumns)]), Columns: len(vars)}
 	g.Number = make([]bool, len(g.Heads))
 	for c := range g.Number {
 		g.Number[c] = rows > 0

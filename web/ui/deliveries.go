@@ -187,7 +187,7 @@ func waysOf(all []*follower, here registry.Way) []tocEntry {
 	for _, f := range all {
 		n[f.Way]++
 	}
-	out := []tocEntry{{Name: "Trouble first", Link: "/deliveries", Here: !slices.Contains(registry.Ways, here)}}
+	out := []tocEntry{{Link: "/deliveries", Here: !slices.Contains(registry.Ways, here)}}
 	for _, w := range registry.Ways {
 		if n[w] > 0 || w == here {
 			out = append(out, tocEntry{Name: w.Title(), Link: "/deliveries?way=" + string(w), Word: count(n[w]), Here: w == here})

@@ -24,7 +24,8 @@ type endpointsLede struct {
 
 type endpointRow struct {
 	overviewEndpoint
-	URL, Every    string
+	URL           string
+	Slot          string // its schedule
 	Used          string // share of the budget in the last slots
 	Meter         string
 	Hot           bool // the budget is the bottleneck
@@ -57,7 +58,7 @@ func (v endpointHandler) list() (content, error) {
 }
 
 func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {
-	r := endpointRow{overviewEndpoint: o, URL: e.URL, Every: spoken(e.Slot), Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
+	r := endpointRow{overviewEndpoint: o, URL: e.URL, Slot: e.Slot, Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
 	t := total(slots)
 	if t.slots > 0 {
 		r.Found = count(t.Changed)
@@ -107,8 +108,6 @@ type tocEntry struct {
 	Class      string // of an endpoint's state, "" if it runs normally
 	Here       bool
 }
-
-type pair struct{ Label, Value string }
 
 // healthSlots is the number of slots from which the health plot and the numbers are
 // computed.

@@ -50,7 +50,7 @@ func (o overviewEndpoint) Fails() failure { return failureOf(o.Loop.Health) }
 // FailsSince returns how it fails, and since when.
 func (o overviewEndpoint) FailsSince() failure {
 	f := o.Fails()
-	f.Since = since(o.Loop.Health.Since, o.now)
+	f.Since = o.hour(o.Loop.Health.Since)
 	return f
 }
 
@@ -148,7 +148,7 @@ var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
 type failure struct {
 	Nothing bool   // it answers nothing complete
 	Status  string // the status that it answers with, "" if it does not answer
-	Since   string // in words, "" to leave it out
+	Since   string // when it began, "" to leave it out
 }
 
 func failureOf(h registry.Health) failure {
@@ -158,27 +158,12 @@ func failureOf(h registry.Health) failure {
 	return failure{Status: leadingStatus.FindString(h.Error)}
 }
 
-func since(t, now time.Time) string {
-	if t.IsZero() {
-		return ""
+// interval returns the distance of the slots of a schedule like "@every 10s", else 0.
+func interval(slot string) time.Duration {
+	every, ok := strings.CutPrefix(slot, "@every ")
+	if !ok {
+		return 0
 	}
-	if now.Sub(t) > 20*time.Hour {
-		return " since " + t.UTC().Format("2 Jan, 15:04")
-	}
-	return " since " + t.UTC().Format("15:04")
-}
-
-// spoken describes a schedule in words if it has a short form.
-func spoken(slot string) string {
-	switch {
-	case slot == scheduler.Never:
-		return "by hand"
-	case strings.HasPrefix(slot, "@every "):
-		if d, err := time.ParseDuration(strings.TrimSpace(slot[len("@every "):])); err == nil {
-			return "every " + span(d)
-		}
-	case strings.HasPrefix(slot, "@"):
-		return slot[1:]
-	}
-	return slot
+	d, _ := time.ParseDuration(strings.TrimSpace(every)) // 0 for what does not parse
+	return d
 }

@@ -151,8 +151,8 @@ func TestStripOfCutRun(t *testing.T) {
 
 // A state that began in the past is described in the right tense.
 func TestFailsSince(t *testing.T) {
-	for want, f := range map[string]failure{"does not answer": {}, "has not answered since 05:02": {Since: " since 05:02"}, "answers with status 502": {Status: "502"},
-		"has answered with status 502 since 05:02": {Status: "502", Since: " since 05:02"}, "has answered nothing complete since 05:02": {Nothing: true, Since: " since 05:02"}} {
+	for want, f := range map[string]failure{"does not answer": {}, "has not answered since 05:02": {Since: "05:02"}, "answers with status 502": {Status: "502"},
+		"has answered with status 502 since 05:02": {Status: "502", Since: "05:02"}, "has answered nothing complete since 05:02": {Nothing: true, Since: "05:02"}} {
 		if got := rendered(t, "endpoint", "fails", f); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

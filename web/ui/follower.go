@@ -27,7 +27,7 @@ const (
 	served
 )
 
-var conditions = [...]state{{"failing", "given up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "not agreed yet"}, {"paused", "paused"}, {"live", "live"}}
+var conditions = [...]state{{"failing", "given-up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "pending"}, {"paused", "paused"}, {"live", "live"}}
 
 func (f *follower) condition() int {
 	switch {
@@ -58,7 +58,7 @@ func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
 func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }
 
 // Title returns the name that the client program gives itself, else the label given by
-// its owner, else its address.
+// its owner, else its address or its token; "" if it has none of these.
 func (f *follower) Title() string {
 	switch {
 	case f.Way.Connected() && f.Client != "":
@@ -68,7 +68,7 @@ func (f *follower) Title() string {
 	case !f.Way.Connected() && f.Callback != "":
 		return clip(f.Address(), 80)
 	case f.Anonymous():
-		return "a follower without a token"
+		return ""
 	}
 	return f.Caller
 }

@@ -16,10 +16,10 @@ import (
 // API. Its element has the id f-NAME, its help text f-NAME-h and its error f-NAME-e.
 type form struct {
 	Values  url.Values
-	Fields  []string          // field names in page order
-	Errors  map[string]string // by field
-	Problem string            // an error of the form as a whole
-	Status  int               // of the response, 0 if there is no error
+	Fields  []string         // field names in page order
+	Faults  map[string]fault // by field
+	Problem string           // an error of the form as a whole
+	Status  int              // of the response, 0 if there is no error
 }
 
 // typed returns a form with the values of the request.
@@ -28,8 +28,8 @@ func (v *visit) typed(fields []string) form { return form{Values: v.r.PostForm, 
 // Get returns the value of a field.
 func (f form) Get(name string) string { return f.Values.Get(name) }
 
-// Bad returns the error of a field, "" if it has none.
-func (f form) Bad(name string) string { return f.Errors[name] }
+// Bad reports whether a field has an error.
+func (f form) Bad(name string) bool { return f.Faults[name] != fault{} }
 
 // Is reports whether a field has a value; for a group, whether the value is the
 // selected one.
@@ -37,14 +37,14 @@ func (f form) Is(name, value string) bool { return f.Values.Get(name) == value }
 
 // Any reports whether one of the fields has a value or an error.
 func (f form) Any(names ...string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return f.Get(name) != "" || f.Bad(name) != "" })
+	return slices.ContainsFunc(names, func(name string) bool { return f.Get(name) != "" || f.Bad(name) })
 }
 
 // Attrs returns the attributes that name the help and the error of a field. The first
 // invalid field gets the focus when the page opens.
 func (f form) Attrs(name string) template.HTMLAttr {
 	id := "f-" + template.HTMLEscapeString(name)
-	if f.Errors[name] == "" {
+	if !f.Bad(name) {
 		return template.HTMLAttr(` aria-describedby="` + id + `-h"`)
 	}
 	wrong := ` aria-describedby="` + id + "-e " + id + `-h" aria-invalid="true"`
@@ -54,21 +54,27 @@ func (f form) Attrs(name string) template.HTMLAttr {
 	return template.HTMLAttr(wrong)
 }
 
-// A fieldError is an error text with the name of its field.
-type fieldError struct{ Name, Text string }
+// A fault is the error of a field. The template "fault" has the sentence of each code;
+// an error without a code has its own text.
+type fault struct {
+	Name string // of the field
+	Code string
+	Text string // the error, or the part of the input that the sentence quotes
+	Line int    // of a field with several lines, 0 for the field as a whole
+}
 
 // Wrong returns the error of a field, nil if it has none.
-func (f form) Wrong(name string) *fieldError {
-	if f.Errors[name] == "" {
-		return nil
+func (f form) Wrong(name string) *fault {
+	if x, ok := f.Faults[name]; ok {
+		return &x
 	}
-	return &fieldError{name, f.Errors[name]}
+	return nil
 }
 
 // wrong returns the invalid fields in form order.
 func (f form) wrong() (list []string) {
 	for _, name := range f.Fields {
-		if f.Errors[name] != "" {
+		if f.Bad(name) {
 			list = append(list, name)
 		}
 	}
@@ -79,7 +85,7 @@ func (f form) wrong() (list []string) {
 // to each invalid field.
 type refusal struct {
 	Problem string
-	Fields  []fieldError
+	Fields  []fault
 }
 
 // refusal returns nil if there is no error.
@@ -89,18 +95,21 @@ func (f form) refusal() *refusal {
 	}
 	r := &refusal{Problem: f.Problem}
 	for _, name := range f.wrong() {
-		r.Fields = append(r.Fields, fieldError{name, f.Errors[name]})
+		r.Fields = append(r.Fields, f.Faults[name])
 	}
 	return r
 }
 
-// bad records the error of a field.
-func (f *form) bad(name, text string) {
-	if f.Errors == nil {
-		f.Errors = map[string]string{}
+// bad records an error of a field by its code.
+func (f *form) bad(name, code string) { f.record(fault{Name: name, Code: code}) }
+
+// record keeps the first error of a field.
+func (f *form) record(x fault) {
+	if f.Faults == nil {
+		f.Faults = map[string]fault{}
 	}
-	if f.Errors[name] == "" {
-		f.Errors[name] = text
+	if !f.Bad(x.Name) {
+		f.Faults[x.Name] = x
 	}
 	f.Status = http.StatusUnprocessableEntity
 }
@@ -115,10 +124,10 @@ func (f *form) refuse(err error) error {
 	for _, e := range p.Errors {
 		name, rest := fieldOf(e.Pointer)
 		if slices.Contains(f.Fields, name) {
-			f.bad(name, sentence(lineOf(rest)+e.Detail))
+			f.record(fault{Name: name, Line: lineOf(rest), Text: e.Detail})
 		}
 	}
-	if len(f.Errors) == 0 {
+	if len(f.Faults) == 0 {
 		f.Problem = sentence(p.Detail)
 		if f.Problem == "" {
 			f.Problem = p.Heading() + "."
@@ -128,13 +137,13 @@ func (f *form) refuse(err error) error {
 	return nil
 }
 
-// lineOf returns the line of a field in which each line is a list element.
-func lineOf(rest string) string {
+// lineOf returns the line of a field in which each line is a list element, else 0.
+func lineOf(rest string) int {
 	index, _, _ := strings.Cut(rest, "/")
 	if n, err := strconv.Atoi(index); err == nil {
-		return "line " + strconv.Itoa(n+1) + ": "
+		return n + 1
 	}
-	return ""
+	return 0
 }
 
 // fieldOf splits a JSON pointer into its first part and the rest.

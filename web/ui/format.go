@@ -235,6 +235,17 @@ func (c clock) plain(t time.Time) string {
 	return t.Format("2 Jan 2006, 15:04:05")
 }
 
+// hour formats a time of the last hours without the seconds, "" for the zero time.
+func (c clock) hour(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case c.now.Sub(t) > 20*time.Hour:
+		return t.UTC().Format("2 Jan, 15:04")
+	}
+	return t.UTC().Format("15:04")
+}
+
 // Coming reports whether a time lies ahead.
 func (c clock) Coming(t time.Time) bool { return t.After(c.now) }
 

@@ -35,8 +35,8 @@ func (v queryHandler) act() error {
 type releasePage struct {
 	Head        queryHead
 	Others      int
-	Changes     string
-	Last        bool // the caller is the only holder
+	Changes     uint64 // in the log
+	Last        bool   // the caller is the only holder
 	Mine, Force bool
 }
 
@@ -50,7 +50,7 @@ func (v holderHandler) releasePage() (content, error) {
 		return content{}, err
 	}
 	_, mine := q.Holder(v.caller.Name)
-	d := releasePage{Head: queryHandler(v).head(&q, st), Others: len(q.Holders), Changes: plural(int(st.Position.Seq), "change", "changes"), Mine: mine, Force: v.May(registry.RoleAdmin)}
+	d := releasePage{Head: queryHandler(v).head(&q, st), Others: len(q.Holders), Changes: st.Position.Seq, Mine: mine, Force: v.May(registry.RoleAdmin)}
 	if mine {
 		d.Others--
 	}

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"time"
+
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
@@ -14,15 +16,16 @@ type mergingView struct {
 
 // A mergingRow is one template.
 type mergingRow struct {
-	ID        string
-	Queries   int
-	Kind      string
-	Why       string // its expected cost
-	Requests  uint64
-	Asked     uint64
-	Audits    uint64
-	Different uint64
-	Off       string // until when it is switched off
+	ID      string
+	Queries int
+	Kind    string
+	// The expected cost in seconds of a request, and of each query and row in it.
+	Request, Query, Row float64
+	Requests            uint64
+	Asked               uint64
+	Audits              uint64
+	Different           uint64
+	OffUntil            time.Time // when it is no longer switched off, zero if it is not
 }
 
 const templatesListed = 20
@@ -49,19 +52,10 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 }
 
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
-	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different}
+	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
 	for _, k := range cohort.Kinds() {
 		r.Requests += s.Asks[k]
 		r.Asked += s.Asked[k]
-	}
-	if r.Requests > 0 {
-		r.Why = took(s.A) + " a request"
-		if s.Kind != cohort.Single {
-			r.Why += ", " + took(s.B) + " a query, " + took(s.C) + " a row"
-		}
-	}
-	if !s.OffUntil.IsZero() {
-		r.Off = s.OffUntil.UTC().Format("2 Jan, 15:04")
 	}
 	return r
 }

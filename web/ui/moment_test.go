@@ -51,7 +51,7 @@ func TestVersionsByTime(t *testing.T) {
 	}
 	show(all[0].Time.Add(-1)).has("At this time there was no result yet.")
 	r.get(at + "?at=yesterday").status(200).has("Write a date and a time in UTC")
-	page := r.get(at+"?b=3").has(`<option value="3" selected>3, `, `<option value="60">60, `, ", newest", `<option value="" selected>nothing</option>`)
+	page := r.get(at+"?b=3").has(`<option value="3" selected>3, `, `<option value="60">60, `, ", newest", `<option value="">nothing</option>`)
 	link := regexp.MustCompile(`href="([^"]+)">link to this time`).FindStringSubmatch(page.body)
 	if link == nil {
 		t.Fatal("no link by time")
@@ -76,13 +76,13 @@ func TestMomentsThatAreRead(t *testing.T) {
 
 // A query without a time for its next run says why.
 func TestNextRun(t *testing.T) {
-	v := queriesHandler{&visit{clock: clock{time.Now()}}}
+	c := clock{time.Now()}
 	for _, x := range []struct {
 		due     time.Time
 		running bool
 		has     string
-	}{{time.Time{}, true, "after this slot"}, {time.Time{}, false, none}, {v.now.Add(time.Minute + time.Second), true, "in 1"}} {
-		if got := string(v.nextRun(x.due, x.running)); !strings.Contains(got, x.has) {
+	}{{time.Time{}, true, "after this slot"}, {time.Time{}, false, none}, {c.now.Add(time.Minute + time.Second), false, "in 1"}} {
+		if got := rendered(t, "queries", "query-row", queryRow{Next: c.Next(x.due), Running: x.running}); !strings.Contains(got, x.has) {
 			t.Errorf("due %v, running %v: %s", x.due, x.running, got)
 		}
 	}

@@ -50,7 +50,7 @@ func (v newEndpointHandler) form(f form, found *probed) content {
 			p.List = append(p.List, s)
 		case slices.Contains(moreFields, s.Name):
 			p.More = append(p.More, s)
-			p.Open = p.Open || f.Bad(s.Name) != "" || s.Name != "min_gap" && f.Get(s.Name) != ""
+			p.Open = p.Open || f.Bad(s.Name) || s.Name != "min_gap" && f.Get(s.Name) != ""
 		}
 	}
 	return content{Data: p}

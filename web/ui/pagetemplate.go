@@ -52,6 +52,7 @@ func functions(a assets) template.FuncMap {
 		"cut":      func(n int, s string) string { return clip(s, n) },
 		"list":     func(v ...any) []any { return v },
 		"sentence": sentence,
+		"interval": interval,
 	}
 }
 

@@ -90,6 +90,9 @@ func (s *profileSnapshot) add(d profileDigest) {
 
 func (d *profileDigest) name() string { return cmp.Or(d.Name, d.ID) }
 
+// Title returns the name by which a row shows the profile.
+func (d profileDigest) Title() string { return clip(d.name(), 120) }
+
 // Ends returns the number of its rounds that ended.
 func (d profileDigest) Ends() uint64 { return d.Captured + d.Expired }
 
@@ -119,15 +122,15 @@ func byProfileName(a, b profileDigest) int {
 
 // A profileOrder is a sort order of the list.
 type profileOrder struct {
-	key, label string
-	compare    func(a, b profileDigest) int // nil for the order of the snapshot
+	key     string
+	compare func(a, b profileDigest) int // nil for the order of the snapshot
 }
 
 var profileOrders = []profileOrder{
-	{"", "Trouble first", nil},
-	{"name", "Name", byProfileName},
-	{"ended", "Ended, latest first", func(a, b profileDigest) int { return cmp.Or(b.Ended.Compare(a.Ended), byProfileName(a, b)) }},
-	{"captured", "Captured, most first", func(a, b profileDigest) int { return cmp.Or(cmp.Compare(b.Captured, a.Captured), byProfileName(a, b)) }},
+	{"", nil},
+	{"name", byProfileName},
+	{"ended", func(a, b profileDigest) int { return cmp.Or(b.Ended.Compare(a.Ended), byProfileName(a, b)) }},
+	{"captured", func(a, b profileDigest) int { return cmp.Or(cmp.Compare(b.Captured, a.Captured), byProfileName(a, b)) }},
 }
 
 // find returns the matching profiles in a sort order.

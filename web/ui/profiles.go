@@ -33,18 +33,16 @@ type profileList struct {
 }
 
 type profileRow struct {
-	Name, Link, About       string
-	State                   state
-	Strip                   strip
-	Captured, Expired, Open string
-	Ended                   template.HTML
+	profileDigest
+	Link    string
+	Strip   strip
+	LastEnd template.HTML
 }
 
 const (
-	shownProfiles  = 25
-	drawnProfiles  = 3  // number of profiles shown with their intervals
-	stripRounds    = 24 // rounds drawn in a row
-	shownLostRound = 240
+	shownProfiles = 25
+	drawnProfiles = 3  // number of profiles shown with their intervals
+	stripRounds   = 24 // rounds drawn in a row
 )
 
 func (v profileHandler) list() (content, error) {
@@ -55,9 +53,9 @@ func (v profileHandler) list() (content, error) {
 	q := v.r.URL.Query()
 	text, endpoint, sort := clip(q.Get("q"), 200), q.Get("endpoint"), q.Get("sort")
 	found := snap.find(text, endpoint, sort)
-	p := profilesPage{May: v.May(registry.RoleApp), All: snap, Text: text, Many: len(snap.List) > drawnProfiles, Endpoints: choices("All endpoints", snap.endpoints, endpoint)}
+	p := profilesPage{May: v.May(registry.RoleApp), All: snap, Text: text, Many: len(snap.List) > drawnProfiles, Endpoints: choices(snap.endpoints, endpoint)}
 	for _, o := range profileOrders {
-		p.Sorts = append(p.Sorts, choice{o.key, o.label, o.key == sort})
+		p.Sorts = append(p.Sorts, choice{Value: o.key, Selected: o.key == sort})
 	}
 	p.List.None, p.List.Nothing = len(snap.List) == 0, len(found) == 0
 	if len(found) > drawnProfiles {
@@ -93,24 +91,9 @@ func (v profileHandler) rows(list []profileDigest) (rows []profileRow, err error
 		} else if err != nil {
 			return nil, err
 		}
-		rows = append(rows, profileRow{Name: clip(d.name(), 120), Link: profilePath(d.ID), About: plural(d.Items, "query", "queries") + " on " + d.Endpoint, State: d.state(),
-			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.Past(d.Ended)})
+		rows = append(rows, profileRow{profileDigest: *d, Link: profilePath(d.ID), Strip: roundStrip(rounds), LastEnd: v.Past(d.Ended)})
 	}
 	return rows, nil
-}
-
-func (d *profileDigest) state() state {
-	switch lost := d.Lost(); {
-	case d.Broken:
-		return state{"failing", "misses a query"}
-	case lost >= 0.5:
-		return state{"failing", share(lost).String() + " lost"}
-	case lost > 0:
-		return state{"stale", share(lost).String() + " lost"}
-	case d.Captured > 0:
-		return state{"live", "all captured"}
-	}
-	return state{"new", "none ended"}
 }
 
 // roundStrip draws rounds, given newest first, as ticks: tall = captured, cross =
@@ -164,7 +147,7 @@ func (f *form) items(name string) (list []registry.Item) {
 		n++
 		it, err := registry.ParseItem(line)
 		if err != nil {
-			f.bad(name, "Line "+count(n)+": "+sentence(err.Error()))
+			f.record(fault{Name: name, Line: n, Text: err.Error()})
 		}
 		list = append(list, it)
 	}
@@ -176,7 +159,7 @@ func (v profileHandler) create() error {
 	req := registry.ProfileRequest{Name: strings.TrimSpace(f.Get("name")), Items: f.items("items")}
 	if s := strings.TrimSpace(f.Get("window")); s != "" {
 		if err := req.Window.UnmarshalText([]byte(s)); err != nil {
-			f.bad("window", sentence(err.Error()))
+			f.record(fault{Name: "window", Text: err.Error()})
 		}
 	}
 	f.read("budget", &req.Budget)
@@ -244,11 +227,13 @@ func (v profileHandler) remove() error {
 
 // A profileSheet shows a profile with the intervals of its last rounds.
 type profileSheet struct {
-	ID, Name, Link, About   string
+	ID, Name, Link          string
+	Endpoint, Policy        string
 	Captured, Expired, Open int
-	Why                     string
+	Lost                    *registry.Round // the last round that expired, nil if there is none
 	Time                    timeline
-	Foot                    []template.HTML
+	NextRound               template.HTML // when the next round opens, "" if that is unknown
+	Followers               int           // -1 if they are not counted
 	Captures, Drop          string
 }
 
@@ -271,10 +256,10 @@ func (v profileHandler) sheets(list []profileDigest) (sheets []profileSheet, err
 
 func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	p, s := &it.Profile, &it.Status
-	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), About: p.Endpoint, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
+	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), Endpoint: p.Endpoint, Followers: -1, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
 		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
 	if e, err := v.Registry.Endpoint(p.Endpoint); err == nil {
-		out.About += ", " + e.Policy
+		out.Policy = e.Policy
 	}
 	rounds, _, err := v.Profiles.Rounds(p.ID, "", 0, shownRounds)
 	if err != nil && !isMissing(err) {
@@ -284,13 +269,13 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 		return out, err
 	}
 	if i := slices.IndexFunc(rounds, func(r registry.Round) bool { return r.State == registry.RoundExpired }); i >= 0 {
-		out.Why = "Round " + count(rounds[i].Number) + " was lost: " + sentence(clip(rounds[i].Reason, shownLostRound))
+		out.Lost = &rounds[i]
 	}
 	if v.RoundClock != nil {
 		if at := v.RoundClock.NextRound(*p); !at.IsZero() {
-			out.Foot = append(out.Foot, "the next round opens "+v.Next(at))
+			out.NextRound = v.Next(at)
 		}
-		out.Foot = append(out.Foot, template.HTML(template.HTMLEscapeString(plural(v.RoundClock.Following(p.ID), "follower", "followers"))))
+		out.Followers = v.RoundClock.Following(p.ID)
 	}
 	if v.mayEnd(p) {
 		out.Drop = profilePath(p.ID) + "/remove"
@@ -305,7 +290,6 @@ type profilePage struct {
 	Digest  profileDigest
 	Profile registry.Profile
 	Missing string // a query that it misses
-	State   state
 	Rounds  []roundRow
 	Pages   *pager
 }
@@ -313,12 +297,29 @@ type profilePage struct {
 // Weight returns the weight of the profile, which is 1 unless it is set.
 func (p profilePage) Weight() string { return figures(cmp.Or(p.Profile.Weight, 1)) }
 
+// A roundRow is a round; the template has the words.
 type roundRow struct {
-	Number        string
-	State         state
+	registry.Round
 	Opened, Ended template.HTML
-	Why           string
 }
+
+// Class returns how the round's state is displayed.
+func (r roundRow) Class() string {
+	return map[registry.RoundState]string{registry.RoundCaptured: "live", registry.RoundExpired: "failing", registry.RoundOpen: "new"}[r.State]
+}
+
+// Ran returns the number of its queries that have run.
+func (r roundRow) Ran() (n int) {
+	for _, i := range r.Intervals {
+		if i.Done != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Took returns the time from its opening to its end.
+func (r roundRow) Took() time.Duration { return r.EndedAt.Sub(r.OpenedAt).Round(time.Millisecond) }
 
 const listedRounds = 20
 
@@ -332,7 +333,7 @@ func (v profileHandler) page() (content, error) {
 		return content{}, missingProfile(err)
 	}
 	d := digestOf(&it)
-	page := profilePage{clock: v.clock, Digest: d, Profile: p, State: d.state(), Pages: &pager{}}
+	page := profilePage{clock: v.clock, Digest: d, Profile: p, Pages: &pager{}}
 	if d.Broken {
 		page.Missing = it.Status.Missing[0]
 	}
@@ -345,7 +346,7 @@ func (v profileHandler) page() (content, error) {
 		return content{}, missingProfile(err)
 	}
 	for i := range rounds {
-		page.Rounds = append(page.Rounds, v.roundRow(&rounds[i]))
+		page.Rounds = append(page.Rounds, roundRow{rounds[i], v.Past(rounds[i].OpenedAt), v.Past(rounds[i].EndedAt)})
 	}
 	if before > 0 {
 		page.Pages.Prev = profilePath(p.ID) + "#rounds"
@@ -354,27 +355,4 @@ func (v profileHandler) page() (content, error) {
 		page.Pages.Next = profilePath(p.ID) + "?before=" + strconv.FormatUint(next, 10) + "#rounds"
 	}
 	return content{Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
-}
-
-func (v profileHandler) roundRow(r *registry.Round) roundRow {
-	row := roundRow{Number: count(r.Number), Opened: v.Past(r.OpenedAt), Ended: v.Past(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
-	switch r.State {
-	case registry.RoundCaptured:
-		row.State = state{"live", "captured"}
-	case registry.RoundExpired:
-		row.State = state{"failing", "expired"}
-	default:
-		row.State = state{"new", "open"}
-		done := 0
-		for i := range r.Intervals {
-			if r.Intervals[i].Done != nil {
-				done++
-			}
-		}
-		row.Why = count(done) + " of " + plural(len(r.Intervals), "query has run.", "queries have run.")
-	}
-	if row.Why == "" && r.State == registry.RoundCaptured && !r.EndedAt.IsZero() {
-		row.Why = "After " + span(r.EndedAt.Sub(r.OpenedAt).Round(time.Millisecond)) + "."
-	}
-	return row
 }

@@ -32,35 +32,35 @@ func TestSlotClock(t *testing.T) {
 		from, until time.Duration
 	}{{450, 452, 0, 6 * time.Second}, {451, 451, 2 * time.Second, 4 * time.Second}, {452, 454, 4 * time.Second, 10 * time.Second}, {453, 453, 6 * time.Second, 8 * time.Second}, {1452, 1452, 2004 * time.Second, 2006 * time.Second}} {
 		s, ok := c.stretch(&registry.Interval{First: x.first, Last: x.last})
-		if !ok || s.endless || !s.from.Equal(t0.Add(x.from)) || !s.until.Equal(t0.Add(x.until)) {
-			t.Errorf("slots %d to %d lie from %s to %s, %v", x.first, x.last, s.from.Sub(t0), s.until.Sub(t0), ok)
+		if !ok || s.Endless || !s.From.Equal(t0.Add(x.from)) || !s.Until.Equal(t0.Add(x.until)) {
+			t.Errorf("slots %d to %d lie from %s to %s, %v", x.first, x.last, s.From.Sub(t0), s.Until.Sub(t0), ok)
 		}
 	}
 	change := t0.Add(2500 * time.Millisecond)
-	if s, ok := c.stretch(&registry.Interval{From: change, First: 451, Last: 453}); !ok || !s.from.Equal(change) || !s.until.Equal(t0.Add(8*time.Second)) || s.slots != "slots 451 to 453" {
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 451, Last: 453}); !ok || !s.From.Equal(change) || !s.Until.Equal(t0.Add(8*time.Second)) || s.First != 451 || s.Last != 453 {
 		t.Errorf("an interval that opens with a change and ends with a slot: %+v, %v", s, ok)
 	}
-	if s, ok := c.stretch(&registry.Interval{From: change, First: 3, Last: 4}); !ok || !s.from.Equal(change) || !s.until.Equal(change) || s.endless {
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 3, Last: 4}); !ok || !s.From.Equal(change) || !s.Until.Equal(change) || s.Endless {
 		t.Errorf("an interval that opened with a change in a forgotten slot: %+v, %v", s, ok)
 	}
-	if s, ok := c.stretch(&registry.Interval{From: t0, Until: change}); !ok || !s.from.Equal(t0) || !s.until.Equal(change) {
+	if s, ok := c.stretch(&registry.Interval{From: t0, Until: change}); !ok || !s.From.Equal(t0) || !s.Until.Equal(change) {
 		t.Errorf("an interval of times: %+v, %v", s, ok)
 	}
 	if _, ok := c.stretch(&registry.Interval{First: 3, Last: 4}); ok {
 		t.Error("a forgotten slot has a place")
 	}
 	done := t0.Add(-time.Hour)
-	if s, ok := c.stretch(&registry.Interval{First: 3, Last: 4, Done: &registry.Execution{At: done}}); !ok || !s.from.Equal(done) {
+	if s, ok := c.stretch(&registry.Interval{First: 3, Last: 4, Done: &registry.Execution{At: done}}); !ok || !s.From.Equal(done) {
 		t.Error("a capture in a forgotten slot has no place")
 	}
-	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok || !s.from.Equal(t0.Add(20*time.Second)) || !s.until.Equal(t0.Add(24*time.Second)) {
+	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok || !s.From.Equal(t0.Add(20*time.Second)) || !s.Until.Equal(t0.Add(24*time.Second)) {
 		t.Errorf("the next of each tenth slot: %+v, %v", s, ok)
 	}
-	if s, ok := c.coming(registry.When{Every: registry.Span{Time: time.Minute}, Slack: registry.Span{Time: 10 * time.Second}}, t0); !ok || !s.from.Equal(t0.Add(time.Minute)) || s.until.Sub(s.from) != 10*time.Second {
+	if s, ok := c.coming(registry.When{Every: registry.Span{Time: time.Minute}, Slack: registry.Span{Time: 10 * time.Second}}, t0); !ok || !s.From.Equal(t0.Add(time.Minute)) || s.Until.Sub(s.From) != 10*time.Second {
 		t.Errorf("the next of each minute: %+v, %v", s, ok)
 	}
 	byHand := &slotClock{began: c.began, last: 452, schedule: never}
-	if s, ok := byHand.stretch(&registry.Interval{First: 452, Last: 455}); !ok || !s.endless {
+	if s, ok := byHand.stretch(&registry.Interval{First: 452, Last: 455}); !ok || !s.Endless {
 		t.Errorf("an interval whose end is unknown: %+v, %v", s, ok)
 	}
 	if _, ok := byHand.stretch(&registry.Interval{First: 453, Last: 455}); ok {
@@ -68,7 +68,7 @@ func TestSlotClock(t *testing.T) {
 	}
 }
 
-var marks = regexp.MustCompile(`<rect class="(cap1|exp|act|fut)" x="([0-9.]+)%" width="([0-9.]+)%"`)
+var marks = regexp.MustCompile(`<rect class="(captured|expired|open|coming)" x="([0-9.]+)%" width="([0-9.]+)%"`)
 
 // An interval of three slots is three slots wide, an open interval extends to its end, and the next
 // one is in the future.
@@ -93,7 +93,7 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	for _, m := range marks.FindAllStringSubmatch(page.body, -1) {
 		last[m[1]], _ = strconv.ParseFloat(m[3], 64)
 	}
-	if len(last) < 2 || last["fut"] < 20 {
+	if len(last) < 2 || last["coming"] < 20 {
 		t.Errorf("widths in per cent: %v", last)
 	}
 	for _, l := range regexp.MustCompile(`text-anchor="(?:start|end)">([0-9:, A-Za-z]+)</text>.*?text-anchor="end">([0-9:, A-Za-z]+)</text>`).FindAllStringSubmatch(page.body, -1) {

@@ -25,7 +25,7 @@ type queriesPage struct {
 	Sorts     []choice
 	Rows      []queryRow
 	Heads     map[string]sortHead
-	Caption   string
+	All       int // number of matching queries
 	Pages     *pager
 	Clear     string // address without filters, if some filter matches nothing
 	None      bool   // nothing is registered
@@ -54,6 +54,7 @@ type queryRow struct {
 	Checked        template.HTML
 	Changed        template.HTML
 	Next           template.HTML
+	Running        bool // it has its turn in the running slot, and its next run is planned after it
 }
 
 const (
@@ -80,13 +81,13 @@ func digestsBy(compare func(a, b *registry.QueryDigest) int) func(*snapshot) fun
 
 // sorts are the sort orders of the list, the default first.
 var sorts = []sorting{
-	{"changes", "Changes, most first", "descending", func(s *snapshot) func(a, b int32) int {
+	{"changes", "descending", func(s *snapshot) func(a, b int32) int {
 		return func(a, b int32) int { return cmp.Compare(s.changes[b], s.changes[a]) }
 	}},
-	{"cost", "Cost, dearest first", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return cmp.Compare(b.Median, a.Median) })},
-	{"checked", "Checked, longest ago first", "ascending", digestsBy(func(a, b *registry.QueryDigest) int { return a.CheckedAt.Compare(b.CheckedAt) })},
-	{"changed", "Changed, latest first", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return b.ChangedAt.Compare(a.ChangedAt) })},
-	{"name", "Name", "ascending", byName},
+	{"cost", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return cmp.Compare(b.Median, a.Median) })},
+	{"checked", "ascending", digestsBy(func(a, b *registry.QueryDigest) int { return a.CheckedAt.Compare(b.CheckedAt) })},
+	{"changed", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return b.ChangedAt.Compare(a.ChangedAt) })},
+	{"name", "ascending", byName},
 }
 
 func byName(s *snapshot) func(a, b int32) int {
@@ -157,18 +158,6 @@ func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	return out, nil
 }
 
-// afterSlot returns when a query that has its turn in the running slot runs next.
-const afterSlot = template.HTML(`<span class="dim" title="It has its turn in the slot that is running; its next run is planned when that slot is over">after this slot</span>`)
-
-// nextRun returns the expected time of a query's next run. The time is unknown for
-// queries in the running slot.
-func (v queriesHandler) nextRun(due time.Time, running bool) template.HTML {
-	if due.IsZero() && running {
-		return afterSlot
-	}
-	return v.Next(due)
-}
-
 // rows reads the current data of the rows. Queries removed since the list was ordered
 // are left out.
 func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
@@ -211,7 +200,7 @@ func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 			r.Why = st.Error
 		}
 		if q.Paused() == nil {
-			r.Next = v.nextRun(due[q.ID], running[x.Endpoint])
+			r.Next, r.Running = v.Next(due[q.ID]), due[q.ID].IsZero() && running[x.Endpoint]
 		}
 		rows = append(rows, r)
 	}
@@ -243,15 +232,14 @@ func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time,
 // offer fills the selects, with the number of queries in each state.
 func (d *queriesPage) offer(now url.Values, snap *snapshot) {
 	n := snap.states
-	d.Endpoints = choices("All endpoints", snap.facets.endpoints, d.Filter.Endpoint)
-	d.Tags = choices("Any tag", snap.facets.tags, d.Filter.Tag)
-	d.States = []choice{{Label: "Any state"}}
+	d.Endpoints = choices(snap.facets.endpoints, d.Filter.Endpoint)
+	d.Tags = choices(snap.facets.tags, d.Filter.Tag)
 	for _, s := range []registry.State{registry.Failing, registry.Stale, registry.Live, registry.New, registry.Paused, registry.Idle} {
 		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(n[s])), string(s) == d.Filter.State})
 	}
 	d.Heads = map[string]sortHead{}
 	for _, s := range sorts {
-		d.Sorts = append(d.Sorts, choice{s.key, s.label, s.key == d.Filter.Sort})
+		d.Sorts = append(d.Sorts, choice{Value: s.key, Selected: s.key == d.Filter.Sort})
 		h := sortHead{Link: address(now, "/queries", "sort", s.key, kept...)}
 		if s.key == d.Filter.Sort {
 			h.Aria = s.aria
@@ -262,7 +250,7 @@ func (d *queriesPage) offer(now url.Values, snap *snapshot) {
 
 // choices returns the most frequent values in alphabetical order, including the
 // selected one.
-func choices(all string, counts map[string]int, chosen string) []choice {
+func choices(counts map[string]int, chosen string) []choice {
 	values := make([]string, 0, len(counts))
 	for k := range counts {
 		values = append(values, k)
@@ -273,7 +261,7 @@ func choices(all string, counts map[string]int, chosen string) []choice {
 		values = append(values, clip(chosen, 100))
 	}
 	slices.Sort(values)
-	out := []choice{{Label: all}}
+	var out []choice
 	for _, s := range values {
 		out = append(out, choice{s, clip(s, 60), s == chosen})
 	}
@@ -284,7 +272,7 @@ func choices(all string, counts map[string]int, chosen string) []choice {
 var kept = []string{"q", "endpoint", "state", "tag", "sort"}
 
 func (d *queriesPage) pages(now url.Values, from, shown, all int) {
-	d.Caption = fmt.Sprintf("Queries, %d of %s, sorted by %s", shown, count(all), d.Filter.Sort)
+	d.All = all
 	if shown == 0 && !d.None {
 		d.Clear = "/queries"
 	}

@@ -38,8 +38,8 @@ type queryNow struct {
 	Status    registry.Status
 	Stats     policy.Stats
 	X         scheduler.Explanation
-	Mine      bool          // the visitor has paused it, and others want it to run
-	Size      string        // of its result
+	Mine      bool // the visitor has paused it, and others want it to run
+	Size      resultSize
 	Day       int           // its changes in the last 24 hours
 	Slowest   time.Duration // the 95th percentile of its last runs; 0 if it is unknown
 	Followers int
@@ -50,8 +50,8 @@ func (n queryNow) Failing() bool {
 	return n.Query.Paused() == nil && n.Status.Failures > 0 && n.Status.Error != ""
 }
 
-// Since returns since when it fails.
-func (n queryNow) Since() string { return since(n.Status.FailingSince, n.now) }
+// Since returns since when it fails, "" if that is unknown.
+func (n queryNow) Since() string { return n.hour(n.Status.FailingSince) }
 
 type changesView struct {
 	ID, Path string
@@ -64,10 +64,11 @@ type changesView struct {
 }
 
 type textView struct {
-	ID, Registered string
-	Code           template.HTML
-	Cut            string // address of the full text if it is shortened
-	Size           string
+	ID         string
+	Registered time.Time
+	Code       template.HTML
+	Cut        string // address of the full text if it is shortened
+	Size       string
 }
 
 // A whyView explains when and why a query runs. The templates have the words.
@@ -95,11 +96,12 @@ func (w whyView) Overdue() bool {
 // PassedOver reports whether the last slot passed it over.
 func (w whyView) PassedOver() bool { return w.X.PassedOver != nil && w.X.PassedOver.Slot != w.Ran.Slot }
 
-// A reason is one input of a decision.
+// A reason is one input of a decision. The template "reason" has its label.
 type reason struct {
-	Label, Value string
-	Meter        string // "" for none
-	About        string
+	Name  string
+	Of    string // what the label quotes, "" for nothing
+	Value string
+	Meter string // "" for none
 }
 
 type whoView struct {
@@ -114,8 +116,9 @@ type whoView struct {
 type askedView struct {
 	Query   *registry.Query
 	Hash    string
-	Holders string
-	Path    string // of the query in the API
+	Holders []string // those whose names the visitor may see
+	Others  int      // number of all others
+	Path    string   // of the query in the API
 	Feed    bool
 }
 
@@ -263,7 +266,7 @@ func (v resultHandler) ending(query, epoch string, last uint64, most uint64) ([]
 }
 
 func (v queryHandler) text(q *registry.Query) textView {
-	t := textView{ID: q.ID, Registered: "registered " + q.CreatedAt.UTC().Format("2 Jan 2006")}
+	t := textView{ID: q.ID, Registered: q.CreatedAt.UTC()}
 	text := q.Text
 	if len(text) > longestText {
 		t.Size, t.Cut = amount(len(text)), queryPath(q.ID)+"/text"
@@ -280,15 +283,15 @@ func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats,
 	chance, known := chanceOf(s, x)
 	w.Chance, w.Known = chance, known
 	if known {
-		w.List = append(w.List, reason{"Chance that it has changed", share(chance).String(), meter(chance), share(chance).String()})
+		w.List = append(w.List, reason{"chance", "", share(chance).String(), meter(chance)})
 	}
 	if x.Rank > 0 && x.Of > 0 {
 		place := 1 - float64(x.Rank-1)/float64(x.Of)
-		w.List = append(w.List, reason{"Its place under " + x.Policy, count(x.Rank) + " of " + count(x.Of), meter(place), "place " + count(x.Rank) + " of " + count(x.Of)})
+		w.List = append(w.List, reason{Name: "place", Meter: meter(place)})
 	}
 	if k := time.Duration(e.Budget); x.Estimate > 0 && k > 0 {
 		part := float64(x.Estimate) / float64(k)
-		w.List = append(w.List, reason{"Its share of the slot, " + cost(time.Duration(x.Estimate)).String() + " of " + cost(k).String(), share(part).String(), meter(part), share(part).String()})
+		w.List = append(w.List, reason{"slot", cost(k).String(), share(part).String(), meter(part)})
 	}
 	if n := len(s.Samples); n > 1 {
 		changed := 0
@@ -298,14 +301,13 @@ func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats,
 			}
 		}
 		part := float64(changed) / float64(n)
-		w.List = append(w.List, reason{"Changed in the last " + count(n) + " runs", share(part).String(), meter(part), share(part).String()})
+		w.List = append(w.List, reason{"runs", count(n), share(part).String(), meter(part)})
 	}
 	w.More = inputs(x)
 	if m := q.MaxStaleness(); m > 0 && !st.CheckedAt.IsZero() {
-		left := st.CheckedAt.Add(m).Sub(v.now)
-		r := reason{Label: "Until its staleness limit of " + span(m), Value: span(left)}
-		if left < 0 {
-			r.Value = "passed"
+		r := reason{Name: "staleness", Of: span(m)}
+		if left := st.CheckedAt.Add(m).Sub(v.now); left >= 0 {
+			r.Value = span(left)
 		}
 		w.List = append(w.List, r)
 	}
@@ -325,21 +327,15 @@ func chanceOf(s policy.Stats, x scheduler.Explanation) (float64, bool) {
 	return 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last)), true
 }
 
-// inputNames are the display names of the policies' inputs.
-var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Recent changes, beyond the usual", "last_change": "Last changed in slot",
-	"worth_per_second": "Value of a second of execution", "deadline": "Runs at the latest in slot", "live_slots": "Active slots since its run", "hazard": "Factor on its change rate",
-	"clock": "Active slots so far", "wait": "Target wait, in slots", "price": "Value of the last second of the budget", "waiting": "Value of having waited, per second", "reserve_seconds": "Seconds kept for deadlines",
-	"slots_per_day": "Slots a day", "sum": "Sum of the changes found", "class": "Class", "log_rank": "Logarithm of the rank", "lambda": "Lambda"}
-
-// inputs returns the other inputs of the policy under their own names.
+// inputs returns the other inputs of the policy, sorted by name.
 func inputs(x scheduler.Explanation) (out []reason) {
 	skip := map[string]bool{"executions": true, "changes": true, "median_seconds": true, "rate_per_slot": true, "last": true, "chance": true}
 	for name, n := range x.Inputs {
 		if !skip[name] {
-			out = append(out, reason{Label: cmp.Or(inputNames[name], name), Value: strings.Replace(strconv.FormatFloat(n, 'g', 3, 64), "-", minus, 1)})
+			out = append(out, reason{Name: name, Value: strings.Replace(strconv.FormatFloat(n, 'g', 3, 64), "-", minus, 1)})
 		}
 	}
-	slices.SortFunc(out, func(a, b reason) int { return cmp.Compare(a.Label, b.Label) })
+	slices.SortFunc(out, func(a, b reason) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -392,8 +388,5 @@ func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 			names = append(names, h.Caller)
 		}
 	}
-	if rest := len(q.Holders) - len(names); rest > 0 {
-		names = append(names, plural(rest, "other", "others"))
-	}
-	return askedView{Query: q, Hash: st.Hash, Holders: clip(strings.Join(names, ", "), 400), Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
+	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
 }

@@ -46,17 +46,13 @@ func stateOf(q *registry.Query, st registry.Status) state {
 	return state{string(st.State), string(st.State)}
 }
 
-// sizeOf describes the size of a result.
-func sizeOf(q *registry.Query, rows int) string {
-	switch {
-	case q.Form == diff.Ask:
-		return "true or false"
-	case q.Form.Graph():
-		return plural(rows, "triple", "triples")
-	case q.Ordered:
-		return plural(rows, "row", "rows") + ", ordered"
-	}
-	return plural(rows, "row", "rows") + ", unordered"
+// A resultSize is the size of a result; the template "size" has the words.
+type resultSize struct {
+	Form    diff.Form
+	Ordered bool
+	Rows    int
 }
+
+func sizeOf(q *registry.Query, rows int) resultSize { return resultSize{q.Form, q.Ordered, rows} }
 
 type kv struct{ Label, Link string }

@@ -29,7 +29,7 @@ type registerPage struct {
 }
 
 // An endpointChoice is an endpoint that can be selected.
-type endpointChoice struct{ Name, Every, Class string }
+type endpointChoice struct{ Name, Slot, Class string }
 
 // Found is the analysis of the query, shown while the user types.
 type found struct {
@@ -73,7 +73,7 @@ func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
 	}
 	for _, e := range all {
 		st, err := v.Daemon.State(e.Name)
-		c := endpointChoice{Name: e.Name, Every: spoken(e.Slot)}
+		c := endpointChoice{Name: e.Name, Slot: e.Slot}
 		if e.Pause != nil {
 			c.Class = "paused"
 		} else if err == nil && st.Health.State == registry.HealthFailing {
@@ -113,10 +113,10 @@ func (v registerHandler) wrong(f *form, err error) found {
 	}
 	for _, e := range p.Errors {
 		if name, _ := fieldOf(e.Pointer); name != "" {
-			f.bad(name, sentence(e.Detail))
+			f.record(fault{Name: name, Text: e.Detail})
 		}
 	}
-	if len(f.Errors) > 0 && f.Errors["query"] == "" && p.Kind == registry.KindBadSetting {
+	if len(f.Faults) > 0 && !f.Bad("query") && p.Kind == registry.KindBadSetting {
 		return found{State: "almost"}
 	}
 	detail := p.Detail
@@ -140,10 +140,8 @@ func (v registerHandler) costs(reg registry.Registration, t *trial) (c costs) {
 	if t != nil && t.Table != nil {
 		c.Took, c.Part = t.Took, share(t.Took.Seconds()/time.Duration(e.Budget).Seconds())
 	}
-	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok && reg.MaxStaleness > 0 {
-		if d, err := time.ParseDuration(every); err == nil && d > 0 {
-			c.OneIn = max(1, int(time.Duration(reg.MaxStaleness)/d))
-		}
+	if d := interval(e.Slot); d > 0 && reg.MaxStaleness > 0 {
+		c.OneIn = max(1, int(time.Duration(reg.MaxStaleness)/d))
 	}
 	if s := total(slots); s.budget > 0 {
 		part := s.used / s.budget
@@ -255,7 +253,7 @@ const previewRows = 20
 
 func previewOf(n namer, r *diff.Result) *preview {
 	if r.Form() == diff.Ask {
-		return &preview{grid{Heads: []string{"answer"}, Number: []bool{false}, Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
+		return &preview{grid{Heads: []string{"answer"}, Columns: 1, Number: []bool{false}, Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
 	}
 	nowhere := func(int, int) string { return "" }
 	return &preview{n.grid(r.Form(), r.Vars(), min(r.Len(), previewRows), r.Terms, noSign, nowhere), r.Len()}

@@ -52,22 +52,20 @@ func (v *visit) again(f form, look, section string, c content) error {
 
 // An errorPage says what failed, why, and what to do next.
 type errorPage struct {
-	Status  int
-	Type    string
-	Title   string
-	Detail  string
-	Fields  []registry.FieldError
-	Section string
+	Status   int
+	Type     string
+	Title    string
+	Detail   string
+	Fields   []registry.FieldError
+	Internal bool // the error is the server's, and only its log says what it is
+	Section  string
 }
 
 // fail answers with a page that explains the error.
 func (v *visit) fail(err error) {
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
-	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors, Section: section(v.r.URL.Path)}
-	if !told {
-		e.Detail = "The fault is the server's, not yours. Its log has one line for this request that says why."
-	}
+	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors, Internal: !told, Section: section(v.r.URL.Path)}
 	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Data: e}))
 }
 

@@ -20,18 +20,18 @@ import (
 type resultView struct {
 	Path      string
 	None      bool
-	Size      string
+	Size      *resultSize // nil if it shows no version
 	Newest    string
-	B, A      string   // the version, and the one it is compared with
-	Versions  []choice // to choose from
-	Against   []choice // to compare with
+	B, A      string          // the version, and the one it is compared with
+	Versions  []versionChoice // to choose from
+	Against   []versionChoice // to compare with
 	Since     template.HTML
 	Permalink string // address of the same version by its time
 	At        string // the requested time
 	Formats   []kv
 	Grid      grid
 	Ask       bool
-	Boolean   string
+	Boolean   string // true or false
 	Previous  string // in a comparison
 	Distance  string // Jaccard distance, in a comparison
 	Diff      bool
@@ -111,7 +111,7 @@ func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.St
 		}
 	}
 	r.Versions = v.versionChoices(st.Position.Seq, recent, b, at)
-	r.Against = append([]choice{{Label: "nothing", Selected: a == 0}}, v.versionChoices(st.Position.Seq, recent, a, other)...)
+	r.Against = v.versionChoices(st.Position.Seq, recent, a, other)
 	return nil
 }
 
@@ -140,7 +140,8 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	if err != nil {
 		return err
 	}
-	r.Size = sizeOf(q, res.Len())
+	size := sizeOf(q, res.Len())
+	r.Size = &size
 	if r.Ask {
 		r.Boolean = word(res.Boolean())
 		return nil

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func headerLines(h map[string]string) string {
 func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("headers") {
 		if len(was.Headers) > 0 && registry.LeavesHost(was, *e) {
-			f.bad("headers", "The address leads to another host: type the header fields for it.")
+			f.bad("headers", "other-host-headers")
 		}
 		return
 	}
@@ -38,12 +37,12 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 		name, value, ok := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !ok || name == "" {
-			f.bad("headers", "Write each as a name and a value: “X-Key: value”.")
+			f.bad("headers", "header")
 			return
 		}
 		if value == masked {
 			if value, ok = was.Headers[name]; !ok || registry.LeavesHost(was, *e) {
-				f.bad("headers", "Type the value of "+clip(name, 80)+": there is none to keep for this address.")
+				f.record(fault{Name: "headers", Code: "header-value", Text: clip(name, 80)})
 				return
 			}
 		}
@@ -67,27 +66,24 @@ func signInOf(a registry.Auth) (kind, user, secret string) {
 	return "", "", ""
 }
 
-// secretWords describes how an endpoint signs in if a file on the server holds the
-// secret. Only the configuration file can name such a file.
-func secretWords(a registry.Auth) string {
-	const where = " Its secret is in a file on the server, which the configuration file names."
-	switch {
-	case a.Basic != nil && a.Basic.PasswordFile != "":
-		return "It signs in as " + a.Basic.Username + " (basic)." + where
-	case a.Digest != nil && a.Digest.PasswordFile != "":
-		return "It signs in as " + a.Digest.Username + " (digest)." + where
-	case a.Bearer != nil && a.Bearer.TokenFile != "":
-		return "It signs in with a bearer token." + where
+// A fileSecret is how an endpoint signs in with a secret from a file on the server. Only
+// the configuration file can name such a file.
+type fileSecret struct{ Kind, User string } // Kind is basic, digest or bearer, "" if there is no such file
+
+func secretInFile(a registry.Auth) fileSecret {
+	kind, user, _ := signInOf(a)
+	if a.Basic != nil && a.Basic.PasswordFile != "" || a.Digest != nil && a.Digest.PasswordFile != "" || a.Bearer != nil && a.Bearer.TokenFile != "" {
+		return fileSecret{kind, user}
 	}
-	return ""
+	return fileSecret{}
 }
 
 // signIn reads how an endpoint signs in. An empty secret keeps the current one unless
 // the kind or the endpoint's host changes.
 func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
-	if !f.Values.Has("auth") || secretWords(was.Auth) != "" {
+	if !f.Values.Has("auth") || secretInFile(was.Auth).Kind != "" {
 		if was.Auth != (registry.Auth{}) && registry.LeavesHost(was, *e) {
-			f.bad("url", "The address leads to another host: change it together with the sign-in, in the configuration file or by the API.")
+			f.bad("url", "other-host-url")
 		}
 		return
 	}
@@ -95,15 +91,15 @@ func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	before, _, kept := signInOf(was.Auth)
 	if secret == "" && kind == before && kept != "" {
 		if registry.LeavesHost(was, *e) {
-			f.bad("password", "The address leads to another host: type the secret for it.")
+			f.bad("password", "other-host-password")
 		}
 		secret = kept
 	}
-	if kind != "" && cmp.Or(secret, f.Errors["password"]) == "" {
-		f.bad("password", "Type the password or token to sign in with.")
+	if kind != "" && secret == "" {
+		f.bad("password", "password")
 	}
 	if (kind == "basic" || kind == "digest") && user == "" {
-		f.bad("username", "Type the user name to sign in with.")
+		f.bad("username", "username")
 	}
 	p := &registry.Password{Username: user, Password: secret}
 	switch kind {
@@ -116,6 +112,6 @@ func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	case "bearer":
 		e.Auth = registry.Auth{Bearer: &registry.Bearer{Token: secret}}
 	default:
-		f.bad("auth", "Choose none, basic, digest or bearer.")
+		f.bad("auth", "auth")
 	}
 }

@@ -23,8 +23,8 @@ type settingsForm struct {
 	form
 	List    []setting
 	Figures settingFigures
-	Secret  string // how it signs in if a file on the server holds the secret
-	From    string // summary of the sources of the settings
+	Secret  fileSecret // how it signs in if a file on the server holds the secret
+	From    *origin    // summary of the sources of the settings, nil if all are defaults
 }
 
 // A setting is one field of the form. Its name is the same as in the API.
@@ -37,8 +37,8 @@ type setting struct {
 	Private bool     // for admins only
 	Above   bool     // shown here, but set in the section above
 
-	Source string // source of the value, "" for a default
-	Revert string // address to restore the configuration file's value, "" if there is none
+	Source *registry.Source // source of the value, nil for a default
+	Revert string           // address to restore the configuration file's value, "" if there is none
 }
 
 // The fields of the form in display order.
@@ -63,10 +63,11 @@ var settingNames = func() []string {
 
 // settingFigures are the figures quoted in the help texts; "" if unknown.
 type settingFigures struct {
-	Debt                bool   // the budget rule is debt
-	Share               string // the budget's share of the endpoint's time
-	Slots, Used, Passed string // number of recent slots, the time they used, the executions they skipped
-	Longest             string // duration of the runs in the costliest slot
+	Debt          bool   // the budget rule is debt
+	Share         string // the budget's share of the endpoint's time
+	Slots, Passed int    // number of recent slots, and of the executions that each skipped
+	Used          string // the time that a slot used
+	Longest       string // duration of the runs in the costliest slot
 }
 
 // settingsIn returns where an endpoint holds each setting of the form. The header
@@ -91,7 +92,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 			v.Set(name, text)
 		}
 	}
-	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretWords(e.Auth)}
+	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretInFile(e.Auth)}
 }
 
 // write returns the value of a setting as the form shows it.
@@ -178,24 +179,24 @@ func (f *form) read(name string, setting any) {
 		if on, err := strconv.ParseBool(text); err == nil {
 			*x = &on
 		} else if text != "" {
-			f.bad(name, "Choose yes or no.")
+			f.bad(name, "bool")
 		}
 	case **time.Time:
 		*x = nil
 		if t, err := readMoment(text); err == nil {
 			*x = &t
 		} else if text != "" {
-			f.bad(name, "Write a date and a time in UTC, such as 2026-11-20T09:30:00Z.")
+			f.bad(name, "time")
 		}
 	case *registry.Duration:
 		*x = 0
 		if text != "" && x.UnmarshalText([]byte(strings.ReplaceAll(text, " ", ""))) != nil {
-			f.bad(name, "Write a duration such as 500ms, 90s or 10m.")
+			f.bad(name, "duration")
 		}
 	case *int:
 		var err error
 		if *x, err = strconv.Atoi(cmp.Or(text, "0")); err != nil {
-			f.bad(name, "Write a whole number.")
+			f.bad(name, "int")
 		}
 	case *[]string:
 		*x = lines(text)
@@ -203,13 +204,13 @@ func (f *form) read(name string, setting any) {
 		f.blackouts(x)
 	case *registry.Size:
 		if text != "" && x.UnmarshalText([]byte(text)) != nil {
-			f.bad(name, "Write a size such as 64MiB.")
+			f.bad(name, "size")
 		}
 	case *float64:
 		if n, err := strconv.ParseFloat(text, 64); err == nil {
 			*x = n
 		} else if text != "" {
-			f.bad(name, "Write a number such as 0.5.")
+			f.bad(name, "number")
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (f *form) blackouts(to *[]registry.Blackout) {
 		start, long, ok := strings.Cut(line, " for ")
 		b := registry.Blackout{Start: strings.TrimSpace(start)}
 		if !ok || b.For.UnmarshalText([]byte(strings.TrimSpace(long))) != nil {
-			f.bad("blackout", "Write each as a cron spec and a length: 0 2 * * * for 1h.")
+			f.bad("blackout", "blackout")
 			return
 		}
 		*to = append(*to, b)
@@ -237,9 +238,9 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 	if err != nil {
 		return err
 	}
-	s.List, s.From, s.Figures = nil, origin(sources), figuresOf(e, t, slots)
+	s.List, s.From, s.Figures = nil, originOf(sources), figuresOf(e, t, slots)
 	for _, f := range settingFields {
-		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
+		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret.Kind != "" && f.Name != "headers") {
 			continue
 		}
 		if source, ok := sources[f.Name]; ok { // the parts of a sign-in have no sources of their own
@@ -251,57 +252,45 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 }
 
 func (f *setting) explain(s registry.Source, path string) {
-	switch s.From {
-	case registry.FromDefault:
-	case registry.FromHere:
-		f.Source = upper(s.String()) + "."
-		if s.File != nil {
-			f.Revert = path + "/revert?setting=" + f.Name
-		}
-	case registry.FromFile:
-		f.Source = "From the configuration file."
-	default:
-		f.Source = "From a " + s.From + "."
+	if s.From != registry.FromDefault {
+		f.Source = &s
+	}
+	if s.From == registry.FromHere && s.File != nil {
+		f.Revert = path + "/revert?setting=" + f.Name
 	}
 }
 
-// origin summarises the sources: "From the configuration file, changed here by ops on
-// 18 Nov 2026".
-func origin(sources map[string]registry.Source) string {
-	filed := false
-	last, changed := registry.Source{}, false
+// An origin summarises the sources of an endpoint's settings.
+type origin struct {
+	File bool             // some are from the configuration file
+	Last *registry.Source // the last change made on this server, nil if there is none
+}
+
+// originOf returns nil if all settings are defaults.
+func originOf(sources map[string]registry.Source) *origin {
+	var o origin
 	for _, s := range sources {
-		filed = filed || s.From != registry.FromDefault && s.From != registry.FromHere || s.File != nil
-		if s.From == registry.FromHere && (!changed || s.At.After(last.At)) {
-			last, changed = s, true
+		o.File = o.File || s.From != registry.FromDefault && s.From != registry.FromHere || s.File != nil
+		if s.From == registry.FromHere && (o.Last == nil || s.At.After(o.Last.At)) {
+			s.File = nil
+			o.Last = &s
 		}
 	}
-	last.File = nil
-	switch {
-	case filed && changed:
-		return "From the configuration file, " + last.String()
-	case filed:
-		return "From the configuration file"
-	case changed:
-		return upper(last.String())
+	if o == (origin{}) {
+		return nil
 	}
-	return ""
+	return &o
 }
 
 func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigures {
 	f := settingFigures{Debt: e.Rule == plan.RuleDebt, Longest: longestRun(slots)}
-	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
-		if d, err := time.ParseDuration(every); err == nil && d > 0 {
-			f.Share = share(time.Duration(e.Budget).Seconds() / d.Seconds()).String()
-		}
+	if d := interval(e.Slot); d > 0 {
+		f.Share = share(time.Duration(e.Budget).Seconds() / d.Seconds()).String()
 	}
 	if t.budget > 0 && t.slots > 0 {
-		f.Slots = plural(t.slots, "slot", "slots")
+		f.Slots, f.Passed = t.slots, t.Skipped/t.slots
 		if t.used > 0 {
 			f.Used = took(t.used / float64(max(1, t.slots-t.failed)))
-		}
-		if n := t.Skipped / t.slots; n > 0 {
-			f.Passed = plural(n, "query", "queries")
 		}
 	}
 	return f

@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -18,14 +17,30 @@ type timeline struct {
 
 // A lane holds the intervals of one query on the profile's time axis.
 type lane struct {
-	Name, Link, When, About string
-	Marks                   []mark
-	Now                     string
+	Name, Link, When string
+	Marks            []mark
+	Now              string
+}
+
+// Of returns the number of intervals in a state.
+func (l lane) Of(state string) (n int) {
+	for _, m := range l.Marks {
+		if m.State == state {
+			n++
+		}
+	}
+	return n
 }
 
 // A mark is an interval: filled, with a stroke at the run that captured it; crossed if
 // it expired; outlined while it is open; dashed before it opens.
-type mark struct{ Class, X, Width, At, Cross, Title string }
+type mark struct {
+	State               string // captured, expired, open or coming
+	X, Width, At, Cross string
+	Span                stretch
+	Done                time.Time // when it was captured, zero otherwise
+	Reason              string
+}
 
 const (
 	shownRounds  = 8
@@ -93,44 +108,41 @@ func (c *slotClock) at(slot uint64) (time.Time, bool) {
 // A stretch is an interval on the axis. An interval in slots whose end is not yet
 // known extends to the end of the axis.
 type stretch struct {
-	from, until time.Time
-	endless     bool
-	slots       string // "slots 4 to 6", "" for an interval of times
+	From, Until time.Time
+	Endless     bool
+	First, Last uint64 // its slots, 0 for an interval of times
 }
 
 // stretch places an interval; false if its place is not yet known. An interval that
 // opens with a change begins at the time of the change and may end with a slot.
 func (c *slotClock) stretch(i *registry.Interval) (stretch, bool) {
 	if i.First == 0 || !i.Until.IsZero() {
-		return stretch{from: i.From, until: i.Until}, !i.From.IsZero()
+		return stretch{From: i.From, Until: i.Until}, !i.From.IsZero()
 	}
 	s := c.slots(i.First, i.Last)
 	switch {
-	case !s.from.IsZero() && !i.From.IsZero():
-		s.from = i.From
-	case s.from.IsZero() && i.Done != nil:
-		s.from, s.until = i.Done.At, i.Done.At
-	case s.from.IsZero():
-		s.from, s.until = i.From, i.From
+	case !s.From.IsZero() && !i.From.IsZero():
+		s.From = i.From
+	case s.From.IsZero() && i.Done != nil:
+		s.From, s.Until = i.Done.At, i.Done.At
+	case s.From.IsZero():
+		s.From, s.Until = i.From, i.From
 	}
-	return s, !s.from.IsZero()
+	return s, !s.From.IsZero()
 }
 
 // slots returns the stretch from the start of one slot to the end of another.
 func (c *slotClock) slots(first, last uint64) stretch {
-	s := stretch{slots: "slot " + count(first)}
-	if last > first {
-		s.slots = "slots " + count(first) + " to " + count(last)
-	}
+	s := stretch{First: first, Last: max(first, last)}
 	from, known := c.at(first)
 	if !known {
 		return s
 	}
-	s.from, s.until = from, from
+	s.From, s.Until = from, from
 	if until, known := c.at(last + 1); known {
-		s.until = until
+		s.Until = until
 	} else {
-		s.endless = true
+		s.Endless = true
 	}
 	return s
 }
@@ -142,10 +154,10 @@ func (c *slotClock) coming(w registry.When, now time.Time) (stretch, bool) {
 	case every.Slots > 0:
 		first := (c.last/every.Slots + 1) * every.Slots
 		s := c.slots(first, first+w.Slack.Slots)
-		return s, !s.from.IsZero()
+		return s, !s.From.IsZero()
 	case every.Time > 0:
 		from := time.Unix(0, (now.UnixNano()/int64(every.Time)+1)*int64(every.Time)).UTC()
-		return stretch{from: from, until: from.Add(w.Slack.Time)}, true
+		return stretch{From: from, Until: from.Add(w.Slack.Time)}, true
 	}
 	return stretch{}, false
 }
@@ -165,14 +177,14 @@ func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (
 				continue
 			}
 			if s, ok := c.stretch(&r.Intervals[n]); ok {
-				lanes[n] = append(lanes[n], placed{s, stateOfInterval(r, r.Intervals[n], s, v.now), r.Intervals[n]})
+				lanes[n] = append(lanes[n], placed{r.Intervals[n], s, stateOfInterval(r, r.Intervals[n], s, v.now)})
 			}
 		}
-		if s, ok := c.coming(item.When, v.now); ok && !slices.ContainsFunc(lanes[n], func(x placed) bool { return x.from.Equal(s.from) }) {
-			lanes[n] = append(lanes[n], placed{stretch: s, state: "to come"})
+		if s, ok := c.coming(item.When, v.now); ok && !slices.ContainsFunc(lanes[n], func(x placed) bool { return x.span.From.Equal(s.From) }) {
+			lanes[n] = append(lanes[n], placed{span: s, state: "coming"})
 		}
 		for _, x := range lanes[n] {
-			a.take(x.stretch)
+			a.take(x.span)
 		}
 	}
 	a.hi = later(a.hi, a.lo.Add(leastAxis))
@@ -185,9 +197,9 @@ func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (
 
 // A placed interval has a position on the axis.
 type placed struct {
-	stretch
-	state string
 	registry.Interval
+	span  stretch
+	state string
 }
 
 func stateOfInterval(r registry.Round, i registry.Interval, s stretch, now time.Time) string {
@@ -196,8 +208,8 @@ func stateOfInterval(r registry.Round, i registry.Interval, s stretch, now time.
 		return "captured"
 	case r.State == registry.RoundExpired:
 		return "expired"
-	case now.Before(s.from):
-		return "to come"
+	case now.Before(s.From):
+		return "coming"
 	}
 	return "open"
 }
@@ -207,19 +219,16 @@ func (v profileHandler) lane(p *registry.Profile, n int, item registry.Item, a *
 	if q, err := v.Registry.Query(item.Query); err == nil {
 		l.Name, l.Link = clip(v.name(&q), 120), queryPath(q.ID)
 	}
-	states := map[string]int{}
 	for _, x := range list {
 		l.Marks = append(l.Marks, a.mark(x))
-		states[x.state]++
 	}
-	l.About = l.Name + ": " + laneWords(states)
 	return l
 }
 
 // An axis is the time span of a timeline.
 type axis struct{ lo, hi, now time.Time }
 
-func (a *axis) take(s stretch) { a.lo, a.hi = earlier(a.lo, s.from), later(a.hi, s.until) }
+func (a *axis) take(s stretch) { a.lo, a.hi = earlier(a.lo, s.From), later(a.hi, s.Until) }
 
 func (a *axis) at(t time.Time) float64 { return float64(t.Sub(a.lo)) / float64(a.hi.Sub(a.lo)) * 100 }
 
@@ -240,47 +249,20 @@ func (a *axis) labels() []label {
 	return []label{{"0", "start", a.lo.UTC().Format(layout)}, {"100%", "end", a.hi.UTC().Format(layout)}}
 }
 
-var markClasses = map[string]string{"captured": "cap1", "expired": "exp", "to come": "fut", "open": "act"}
-
 func (a *axis) mark(x placed) mark {
-	if x.endless {
-		x.until = a.hi
+	until := x.span.Until
+	if x.span.Endless {
+		until = a.hi
 	}
-	x0, x1 := a.at(x.from), a.at(x.until)
-	m := mark{Class: markClasses[x.state], X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6))}
-	const clock = "15:04:05"
-	m.Title = x.from.UTC().Format(clock) + " to " + x.until.UTC().Format(clock)
-	if x.endless {
-		m.Title = "from " + x.from.UTC().Format(clock)
-	}
-	if x.slots != "" {
-		m.Title = x.slots + ", " + m.Title
-	}
-	m.Title += ": " + x.state
+	x0, x1 := a.at(x.span.From), a.at(until)
+	m := mark{State: x.state, X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6)), Span: x.span, Reason: clip(x.Reason, 160)}
 	switch {
 	case x.Done != nil:
-		m.At = a.x(x.Done.At)
-		m.Title += " at " + x.Done.At.UTC().Format(clock)
+		m.At, m.Done = a.x(x.Done.At), x.Done.At
 	case x.state == "expired":
 		m.Cross = fmt.Sprintf("%.2f%%", (x0+x1)/2)
 	}
-	if x.Reason != "" {
-		m.Title += ", " + clip(x.Reason, 160)
-	}
 	return m
-}
-
-func laneWords(n map[string]int) string {
-	var words []string
-	for _, state := range []string{"captured", "expired", "open", "to come"} {
-		if n[state] > 0 {
-			words = append(words, count(n[state])+" "+state)
-		}
-	}
-	if len(words) == 0 {
-		return "no interval yet"
-	}
-	return strings.Join(words, ", ")
 }
 
 // whenWords writes an item's interval in the syntax of the form, with names in place

@@ -19,21 +19,17 @@ type tokensPage struct {
 	Rows        []tokenRow
 	Made        *madeToken
 	Form        form
-	Lives       []choice
 }
 
 type tokenRow struct {
 	Name, Role          string
-	Made, Used, Expires template.HTML
+	Made, Used, Expires template.HTML // "" for never
 	Mine, File, Expired bool
 	Revoke              string
 }
 
 // A madeToken is shown once, in the answer to the form that created it.
 type madeToken struct{ Name, Secret string }
-
-// lives lists the possible lifetimes of a new token.
-var lives = []choice{{Value: "", Label: "never, only when revoked"}, {Value: "24h", Label: "in a day"}, {Value: "168h", Label: "in a week"}, {Value: "2160h", Label: "in 90 days"}, {Value: "8760h", Label: "in a year"}}
 
 func (s *Server) keys() (web.Keys, error) {
 	if k, ok := s.Gate.(web.Keys); ok {
@@ -59,10 +55,10 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f, Lives: lives}
+	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f}
 	used, _ := keys.(interface{ Used(string) time.Time })
 	for _, t := range all {
-		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
+		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt), Mine: v.token != "" && t.Name == v.caller.Name,
 			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
 		if t.ExpiresAt != nil {
 			row.Expires, row.Expired = v.When(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
@@ -89,7 +85,7 @@ func (v tokenHandler) make() error {
 	if life := f.Get("expires_at"); life != "" {
 		d, err := time.ParseDuration(life)
 		if err != nil || d <= 0 {
-			f.bad("expires_at", "Choose when the token ends.")
+			f.bad("expires_at", "expires_at")
 		}
 		end := v.now.Add(d).Truncate(time.Second)
 		expires = &end
@@ -104,7 +100,7 @@ func (v tokenHandler) make() error {
 	t, secret, err := keys.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
 	switch {
 	case errors.Is(err, registry.ErrExists):
-		f.bad("name", "A token of this name exists: take another name, or revoke that one first.")
+		f.bad("name", "token-exists")
 		return v.tokensAgain(nil, f)
 	case err != nil:
 		if err := f.refuse(err); err != nil {

@@ -163,29 +163,31 @@ func isTooOld(err error) bool {
 	return errors.As(err, &gap) && gap.Reason == registry.TooOld
 }
 
+// A versionChoice is a version that can be selected.
+type versionChoice struct {
+	Seq      uint64
+	Time     string // "" if it is unknown
+	Newest   bool
+	Delta    delta
+	Selected bool
+}
+
 // versionChoices lists the newest versions with their times, and the selected one even
 // if it is older.
-func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, chosen uint64, at time.Time) []choice {
-	var out []choice
+func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, chosen uint64, at time.Time) []versionChoice {
+	var out []versionChoice
 	for i, c := range slices.Backward(recent) {
 		if len(out) == versionsOffered {
 			break
 		}
-		label := count(c.Seq) + ", " + v.plain(c.Time)
-		if i == len(recent)-1 && c.Seq == newest {
-			label += ", newest"
-		}
-		if d := deltaOf(c.Delta, c.Baseline); d.Plus+d.Minus != "" {
-			label += ": " + strings.TrimSpace(d.Plus+" "+d.Minus)
-		}
-		out = append(out, choice{Value: itoa(c.Seq), Label: label, Selected: c.Seq == chosen})
+		out = append(out, versionChoice{c.Seq, v.plain(c.Time), i == len(recent)-1 && c.Seq == newest, deltaOf(c.Delta, c.Baseline), c.Seq == chosen})
 	}
-	if chosen > 0 && !slices.ContainsFunc(out, func(c choice) bool { return c.Selected }) {
-		label := count(chosen)
+	if chosen > 0 && !slices.ContainsFunc(out, func(c versionChoice) bool { return c.Selected }) {
+		c := versionChoice{Seq: chosen, Selected: true}
 		if !at.IsZero() {
-			label += ", " + v.plain(at)
+			c.Time = v.plain(at)
 		}
-		out = append(out, choice{Value: itoa(chosen), Label: label, Selected: true})
+		out = append(out, c)
 	}
 	return out
 }

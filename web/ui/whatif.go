@@ -19,7 +19,9 @@ type policyChoice struct {
 	Orders        string // the policy used in the comparison if profiles are ordered first
 	// Its results in a comparison over the recorded history, and the limits of that
 	// comparison.
-	Found, FoundOpen, Delay, DelayOpen, Share, Meter string
+	Found, Delay shadow.Estimate
+	Of           float64 // the changes that all policies together would have found, 0 if unknown
+	Share, Meter string
 }
 
 // A policyView shows the policy of an endpoint and the others, compared on request.
@@ -27,7 +29,9 @@ type policyView struct {
 	Now        policyChoice   // the active policy
 	Others     []policyChoice // the alternatives
 	Choice     form           // to choose the policy
-	WhatIf     string         // what the comparison is based on; "" if there is none
+	Asked      bool           // a comparison was requested
+	From, To   uint64         // the slots played again for it
+	Each       float64        // their budget in seconds
 	Compared   []policyChoice
 	CanCompare bool
 }
@@ -46,28 +50,23 @@ func (v policyHandler) whatIf(p *policyView, e registry.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	p.Asked = true
 	inForce := e.Policy
 	for _, s := range all.Policies {
 		if s.Estimate == nil {
 			continue
 		}
 		e := s.Estimate
-		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: none, Share: none, Meter: "0",
-			Delay: figures(e.Delay.Mean) + " slots", DelayOpen: leftOpen(e.Delay)}
-		if n := e.Changes.Mean; n > 0 {
-			part := e.Relevant.Mean / n
-			x.Found, x.FoundOpen = figures(e.Relevant.Mean)+" of "+figures(n), leftOpen(e.Relevant)
+		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: e.Relevant, Delay: e.Delay, Of: e.Changes.Mean, Share: none, Meter: "0"}
+		if x.Of > 0 {
+			part := e.Relevant.Mean / x.Of
 			x.Share, x.Meter = share(part).String(), meter(part)
 		}
 		if s.Current && s.Policy != inForce {
 			x.Spelling, x.Doc, x.Orders = inForce, docOf(inForce), s.Policy
 		}
-		p.WhatIf = "Slots " + count(s.Estimate.From) + " to " + count(s.Estimate.To) + " played again, " + took(time.Duration(all.Budget).Seconds()) + " each"
+		p.From, p.To, p.Each = e.From, e.To, time.Duration(all.Budget).Seconds()
 		p.Compared = append(p.Compared, x)
-	}
-	if len(p.Compared) == 0 {
-		p.WhatIf = "Nothing is remembered yet that could tell"
-		return nil
 	}
 	p.Others = slices.DeleteFunc(p.Others, func(c policyChoice) bool {
 		return slices.ContainsFunc(p.Compared, func(x policyChoice) bool { return x.Spelling == c.Spelling })
@@ -84,15 +83,6 @@ func docOf(spelling string) string {
 		}
 	}
 	return ""
-}
-
-// leftOpen describes the limits of an estimate over this history, if any.
-func leftOpen(e shadow.Estimate) string {
-	low, high := figures(e.Low), figures(e.High)
-	if low == high {
-		return ""
-	}
-	return low + " to " + high
 }
 
 // policies returns the active policy, and the others with their defaults.

@@ -1,0 +1,65 @@
+package ui
+
+import (
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Exceptions: the distance of a time from now, which static/live.js writes, too; the notation of
+// blackouts in forms and in the configuration file; an attribute; a list of classes.
+var wordsInGo = []string{" ago", "in ", " for ", " autofocus", "mono dim"}
+
+var (
+	phrase  = regexp.MustCompile(`[a-z]{2,} |[ ,][a-z]{2,}`)
+	notText = regexp.MustCompile(`[<;&=%/]|Jan|\n|^[@:]| data-|^json:`) // markup, tags, addresses, messages of a stream, layouts of times, schedules
+)
+
+// TestWordsAreInTemplates checks that the Go files hold no text of the pages. Errors have their own
+// words, which the API sends, too.
+func TestWordsAreInTemplates(t *testing.T) {
+	packages, err := parser.ParseDir(gotoken.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range packages["ui"].Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if ofError(n) {
+				return false
+			}
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != gotoken.STRING {
+				return true
+			}
+			if s, _ := strconv.Unquote(l.Value); phrase.MatchString(s) && !notText.MatchString(s) && !slices.Contains(wordsInGo, s) {
+				t.Errorf("%s: %q belongs in a template", name, s)
+			}
+			return true
+		})
+	}
+}
+
+// ofError reports whether a node holds the text of an error or of the log, and no text of a page.
+func ofError(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.ImportSpec:
+		return true
+	case *ast.CompositeLit:
+		x, ok := n.Type.(*ast.SelectorExpr)
+		return ok && x.Sel.Name == "Problem"
+	case *ast.CallExpr:
+		switch f := n.Fun.(type) {
+		case *ast.Ident:
+			return f.Name == "forbidden" || f.Name == "tooFar"
+		case *ast.SelectorExpr:
+			return slices.Contains([]string{"Errorf", "New", "Warn", "Error"}, f.Sel.Name)
+		}
+	}
+	return false
+}
