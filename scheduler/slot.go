@@ -178,6 +178,9 @@ func (r *runner) take(x answered) error {
 	out.Query = q.ID
 	if r.ctx.Err() == nil {
 		r.l.streak.observe(q.ID, out.Stats.LastRun)
+		if x.r.FollowsFailure() && !out.Stats.LastRun.Outcome.Complete() { // merging was not at fault
+			r.l.streak.observe(q.ID, out.Stats.LastRun)
+		}
 	}
 	if now.After(r.l.ended) { // else a trial run ended later
 		r.l.ended = now

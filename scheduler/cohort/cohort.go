@@ -158,6 +158,17 @@ func (c *Cohort) Costs(k Kind) (a, b, perRow float64) {
 	return one, one / 2, 0
 }
 
+// Marginal is the time that a member with rows adds to a merged request of the kind that
+// was used last.
+func (c *Cohort) Marginal(rows int) time.Duration {
+	k := c.last
+	if k == Single {
+		k = Values
+	}
+	_, b, perRow := c.Costs(k)
+	return time.Duration((b + perRow*float64(rows)) * float64(time.Second))
+}
+
 // unknownCost is the expected time of a request of which nothing is known, in seconds.
 const unknownCost = 0.02
 

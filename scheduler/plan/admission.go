@@ -15,7 +15,7 @@ func (s *SlotBudget) MayStart() bool {
 // nil if none may start now.
 func (s *SlotBudget) Next(now time.Time) *Execution {
 	r := s.next(now)
-	if r != nil && !s.offGrid() {
+	if r != nil {
 		s.ride(r, now)
 	}
 	return r

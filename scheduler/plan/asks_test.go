@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,8 +128,61 @@ func TestRemovedQueriesLeaveTheirCohort(t *testing.T) {
 	}
 }
 
+// Riders are the members of the cohort that the policy ranks next. Members that would not
+// start within a budget do not ride.
+func TestRidersRankNext(t *testing.T) {
+	for _, name := range []string{"rr", "sqrt", "cr", "hybrid"} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(3, 0))
+			list := registered(3000)
+			for i := range list {
+				list[i].Stats.Last = uint64(1 + r.IntN(8))
+			}
+			p := planned(t, name, list)
+			for i, q := range p.Unclassified(len(p.all)) {
+				key := fmt.Sprintf("t_%d", i%5)
+				p.Classify(q.ID, Membership{Key: key, Template: key, Probes: true, Arguments: []string{"<" + q.ID + ">"}})
+			}
+			now, checked := began.Add(time.Hour), 0
+			for range 6 {
+				s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: registry.MergeValues}})
+				for range 4 {
+					place := map[*item]int{}
+					for i, c := range p.ranked.all() {
+						place[c] = i
+					}
+					of := map[*cohortOf][]*item{}
+					for c := range place {
+						if k := c.member.of; c.mergeable() {
+							of[k] = append(of[k], c)
+						}
+					}
+					x := s.Next(now)
+					if x == nil || len(x.Riders()) == 0 || x.Tier() != TierRanked {
+						break
+					}
+					members := of[x.c.member.of]
+					slices.SortFunc(members, func(a, b *item) int { return place[a] - place[b] })
+					for i, m := range x.Members() {
+						if m.c != members[i] {
+							t.Fatalf("member %d is number %d of the order, not number %d", i, place[m.c], place[members[i]])
+						}
+						checked++
+					}
+					settleAsk(s, x, 50*time.Millisecond)
+				}
+				p.End(now, "")
+				now = now.Add(time.Minute)
+			}
+			if checked < 100 {
+				t.Errorf("only %d members", checked)
+			}
+		})
+	}
+}
+
 // BenchmarkAsks measures the planning of a slot with a thousand executions, one by one
-// and merged, in processor time.
+// and merged, in processor time. The members of a cohort are everywhere in the order.
 func BenchmarkAsks(b *testing.B) {
 	const executed = 1000
 	for _, n := range []int{10_000, 100_000} {
@@ -136,7 +190,10 @@ func BenchmarkAsks(b *testing.B) {
 			for _, mode := range []string{registry.MergeOff, registry.MergeValues} {
 				b.Run(fmt.Sprintf("queries=%d/policy=%s/merge=%s", n, name, mode), func(b *testing.B) {
 					p := planned(b, name, registered(n))
-					cohorts(p, 200)
+					for i, q := range p.Unclassified(n) {
+						key := fmt.Sprint("t_", i*7919%(n/200))
+						p.Classify(q.ID, Membership{Key: key, Template: key, Probes: true, Arguments: []string{"<" + q.ID + ">"}})
+					}
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
 					now, asks, total := began.Add(time.Hour), 0, time.Duration(0)

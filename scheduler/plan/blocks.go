@@ -157,6 +157,24 @@ func (l blocks) take(left time.Duration, accept func(*item) time.Duration) {
 	}
 }
 
+// visit calls accept, in order, for the entries after e until it returns false. The zero
+// entry precedes all others.
+func (l blocks) visit(e *listEntry, accept func(*listEntry) (more bool)) {
+	b, i := 0, 0
+	if e.c != nil {
+		if b, i = l.find(e); b < len(l) && i < len(l[b].entries) && l[b].entries[i].c == e.c {
+			i++
+		}
+	}
+	for ; b < len(l); b, i = b+1, 0 {
+		for ; i < len(l[b].entries); i++ {
+			if !accept(&l[b].entries[i]) {
+				return
+			}
+		}
+	}
+}
+
 // list appends the items in order.
 func (l blocks) list(to []*item) []*item {
 	for b := range l {

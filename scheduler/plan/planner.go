@@ -51,6 +51,7 @@ type Planner struct {
 	strangers []*item // whose membership is unknown, and removed ones
 	gone      int     // how many of strangers were removed
 	checks    []*item // to be asked again because of a merged answer
+	windows   uint64  // made so far
 
 	// let calls work and lets other goroutines use the plan before it; nil if there
 	// are none.

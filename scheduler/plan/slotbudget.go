@@ -39,6 +39,7 @@ type SlotBudget struct {
 	onClaims time.Duration // used by claimed queries
 	onChecks time.Duration // used by queries that are asked again
 	merging  Merging
+	windows  [2]window // in which riders are found
 	runs     []*Execution
 	spare    *Execution // a finished execution to reuse
 	opener   *item

@@ -19,6 +19,7 @@ type waitList struct {
 	least   time.Duration // lower bound of the estimates of pending
 	batch   int           // entries that flush sorts next
 	source  *source       // has more items, which precede pending; or nil
+	made    uint64        // how often the order was made again
 }
 
 const firstBatch = 128
@@ -79,6 +80,7 @@ func (t *waitList) load(list []*item) {
 }
 
 func (t *waitList) empty() {
+	t.made++
 	clear(t.pending)
 	t.sorted, t.n, t.pending = nil, 0, t.pending[:0]
 	t.edge, t.least, t.batch = listEntry{value: math.Inf(-1)}, math.MaxInt64, firstBatch
@@ -158,6 +160,23 @@ func (t *waitList) receive(next []listEntry) {
 	}
 	for _, e := range next {
 		t.postpone(e)
+	}
+}
+
+// visit calls accept, in order, for the entries after e until it returns false. The zero
+// entry precedes all others.
+func (t *waitList) visit(e *listEntry, accept func(*listEntry) (more bool)) {
+	after, more := *e, true
+	for {
+		t.sorted.visit(&after, func(e *listEntry) bool {
+			after = *e
+			more = accept(e)
+			return more
+		})
+		if !more || t.unsorted() == 0 {
+			return
+		}
+		t.flush()
 	}
 }
 

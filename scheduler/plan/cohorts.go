@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+// Queries that differ in constants only form a cohort. The head of the order brings
+// riders from its cohort along, and one execution of the budget serves them all.
+
+// A Membership says with which queries a query can be asked. The zero value is that of
+// a query that must be asked alone.
+type Membership struct {
+	Key       string   // equal for the queries that can be asked together
+	Template  string   // id of the template
+	Probes    bool     // a probe can confirm results of the template
+	Arguments []string // by which the query differs from others with the key
+	Form      any      // what the caller needs to write requests; that of the first member is kept
+}
+
+// A cohortOf holds the queries that can be asked together.
+type cohortOf struct {
+	*cohort.Cohort
+	key     string
+	form    any
+	members []*item
+	ahead   queue // members that start soon
+}
+
+// membership is what the planner knows of a query's cohort.
+type membership struct {
+	of      *cohortOf
+	at      int // in of.members
+	args    []string
+	proofs  uint8 // probes that may still confirm the result
+	check   check
+	again   cohort.Kind // of the request that checkAgain repeats
+	queued  bool        // in Planner.checks
+	asked   bool        // an answer is awaited
+	solo    bool        // merged answers are never exact
+	failed  bool        // the last request was merged and failed
+	audited uint32      // how often
+	lastAsk *LastAsk
+}
+
+// Unclassified returns up to most queries whose membership is unknown.
+func (p *Planner) Unclassified(most int) (out []*registry.Query) {
+	for len(p.strangers) > 0 && len(out) < most {
+		c := p.strangers[len(p.strangers)-1]
+		p.strangers = p.strangers[:len(p.strangers)-1]
+		if c.planned {
+			c.known = true
+			out = append(out, &c.Query)
+		}
+	}
+	return out
+}
+
+// forgetStranger notes that a query was removed.
+func (p *Planner) forgetStranger(c *item) {
+	if c.known {
+		return
+	}
+	if p.gone++; 2*p.gone > len(p.strangers) {
+		p.strangers = slices.DeleteFunc(p.strangers, func(c *item) bool { return !c.planned })
+		p.gone = 0
+	}
+}
+
+// Classify sets the membership of a query.
+func (p *Planner) Classify(query string, m Membership) {
+	c := p.all[query]
+	if c == nil || m.Key == "" {
+		return
+	}
+	p.leaveCohort(c)
+	k := p.cohorts[m.Key]
+	if k == nil {
+		if p.cohorts == nil {
+			p.cohorts = map[string]*cohortOf{}
+		}
+		k = &cohortOf{Cohort: cohort.New(m.Template, m.Probes), key: m.Key, form: m.Form}
+		p.cohorts[m.Key] = k
+	}
+	c.member = &membership{of: k, args: m.Arguments, at: len(k.members)}
+	k.members = append(k.members, c)
+}
+
+// leaveCohort forgets the membership of a query.
+func (p *Planner) leaveCohort(c *item) {
+	m := c.member
+	if m == nil {
+		return
+	}
+	k := m.of
+	last := len(k.members) - 1
+	k.members[m.at], k.members[last].member.at = k.members[last], m.at
+	k.members[last] = nil
+	if k.members = k.members[:last]; last == 0 {
+		delete(p.cohorts, k.key)
+	}
+	c.member = nil
+}
+
+// Cohorts describes the cohorts, the largest first.
+func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
+	out := make([]cohort.Snapshot, 0, len(p.cohorts))
+	for _, k := range p.cohorts {
+		s := k.Snapshot(now)
+		s.Members = len(k.members)
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b cohort.Snapshot) int {
+		return cmp.Or(cmp.Compare(b.Members, a.Members), strings.Compare(a.Template, b.Template))
+	})
+	return out
+}
+
+// mergeable reports whether a query may be a member of a merged request.
+func (c *item) mergeable() bool {
+	m := c.member
+	return m != nil && !m.solo && m.check != checkAlone && !c.Query.Alone() &&
+		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
+}
+
+// provable reports whether a probe may confirm the result of a query.
+func (c *item) provable() bool {
+	return c.plain && c.member.proofs > 0 && c.member.check == unchecked && c.Stats.Executions > 0
+}
+
+// rows is the expected number of rows of a member.
+func (c *item) rows() int {
+	if c.Stats.Executions > 0 {
+		return c.Stats.Rows
+	}
+	return c.member.of.MeanRows()
+}

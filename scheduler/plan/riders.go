@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
+)
+
+// A Merging says how merged requests are made in a slot.
+type Merging struct {
+	Mode string // registry.Endpoint.Merge
+	Rows int    // expected rows of a request at most, 0 = defaultRows
+}
+
+const (
+	defaultRows = 5000
+	maxText     = 48 << 10 // bytes of the arguments of a request
+	// lookPast bounds how many unsuitable members are passed over for each rider.
+	lookPast = 4
+	// checkShare is the part of the budget for asking again what a merged answer left
+	// open, as a divisor.
+	checkShare = 2
+)
+
+// ride adds other members of its cohort to an execution that has begun. They take at
+// most half of the time that is left for others. What a hint has marked is likely to have
+// changed, so it is not asked for digests.
+func (s *SlotBudget) ride(r *Execution, now time.Time) {
+	c := r.c
+	if s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.alone || !s.p.rule.fits() || !c.mergeable() {
+		return
+	}
+	hinted := r.tier == TierHinted || r.tier == TierOffGrid
+	if r.tier != TierRanked && r.tier != TierNew && !hinted {
+		return
+	}
+	m := c.member
+	kind, most := m.again, lookPast
+	if !r.again {
+		kind, most = m.of.Next(now, s.merging.Mode, c.provable() && !hinted)
+	}
+	if kind == cohort.Single || most < 2 {
+		return
+	}
+	f := s.fit(r, kind, now)
+	if f.add(c); f.full {
+		return
+	}
+	riders := s.riders(r, &f, most-1)
+	if len(riders) == 0 {
+		return
+	}
+	r.kind, r.expected = kind, max(r.expected, f.time())
+	s.p.ranked.withdrawAll(riders)
+	list := make([]Execution, len(riders))
+	r.riders = make([]*Execution, len(riders))
+	for i, o := range riders {
+		list[i] = Execution{c: o, tier: r.tier, front: r.front, start: now, served: o.asked, marked: s.p.hints.has(o)}
+		s.p.pick(o)
+		r.riders[i] = &list[i]
+	}
+}
+
+// riders returns the members that join the execution: those that are asked again, those
+// that hints have marked, and those that start next in the policy's order.
+func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
+	passes := lookPast*most + lookPast
+	join := func(o *item) (more bool) {
+		passes--
+		if o != r.c && s.joins(o, r) && (f.kind != cohort.Probe || o.provable()) {
+			if f.add(o); !f.full {
+				o.member.asked = true
+				out = append(out, o)
+			}
+		}
+		return len(out) < most && passes > 0 && !f.full
+	}
+	for o := range s.companions(r) {
+		if !join(o) {
+			return out
+		}
+	}
+	s.ahead(r.front).each(r.c.member.of, join)
+	return out
+}
+
+// companions are members of the execution's cohort that join it although the policy may
+// have them start later. The second look of an audit shows nothing without others.
+func (s *SlotBudget) companions(r *Execution) iter.Seq[*item] {
+	k := r.c.member.of
+	return func(yield func(*item) bool) {
+		lists := [][]*item{s.p.checks, nil, nil}
+		if r.tier == TierHinted || r.tier == TierOffGrid {
+			lists[1] = s.p.hints.order
+		}
+		if r.again {
+			lists[2] = slices.Concat(k.members[r.c.member.at:], k.members[:r.c.member.at])
+		}
+		for _, list := range lists {
+			for _, o := range list {
+				if o.member != nil && o.member.of == k && !yield(o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// joins reports whether a query may start now with the execution.
+func (s *SlotBudget) joins(o *item, r *Execution) bool {
+	m := o.member
+	switch {
+	case m.asked || !o.mergeable():
+		return false
+	case m.check == checkFull:
+		return s.p.recheckable(o) && !r.front
+	case m.check != unchecked:
+		return false
+	case r.front:
+		return o.in == &s.p.fresh
+	case s.offGrid():
+		return s.p.follows(o) && s.p.repeatable(o)
+	}
+	return o.in == &s.p.ranked && o.tier == TierRanked || (r.again || s.p.hints.has(o)) && o.in == nil && !o.ran && o.why == notDue
+}
+
+// A fitting adds up what the members of a request need.
+type fitting struct {
+	kind       cohort.Kind
+	a, b, c    float64 // see cohort.Cohort.Costs
+	n, rows    int
+	text       int
+	maxSeconds float64
+	maxRows    int
+	full       bool // the last member does not fit
+}
+
+func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting {
+	ranked, front := s.room(now)
+	rest := ranked
+	if r.front {
+		rest = front
+	}
+	rest /= 2
+	if r.tier == TierHinted {
+		rest = min(rest, s.budget/(2*hintShare))
+	}
+	f := fitting{kind: kind, maxRows: defaultRows, maxSeconds: min(r.expected+max(0, rest), s.Limit(r)/2, s.timeout/4).Seconds()}
+	if n := s.merging.Rows; n > 0 {
+		f.maxRows = n
+	}
+	f.a, f.b, f.c = r.c.member.of.Costs(kind)
+	return f
+}
+
+// add adds a member if it fits.
+func (f *fitting) add(c *item) {
+	n, rows, text := f.n+1, f.rows+c.rows(), f.text+16
+	for _, a := range c.member.args {
+		text += len(a) + 1
+	}
+	answer := rows
+	if f.kind == cohort.Probe {
+		answer = n
+	}
+	seconds := f.a + f.b*float64(n) + f.c*float64(rows)
+	if f.full = n > 1 && seconds > f.maxSeconds || answer > f.maxRows || text > maxText; !f.full {
+		f.n, f.rows, f.text = n, rows, text
+	}
+}
+
+// time is the expected time of the request.
+func (f *fitting) time() time.Duration {
+	return time.Duration((f.a + f.b*float64(f.n) + f.c*float64(f.rows)) * float64(time.Second))
+}
+
+// withdrawAll removes those of the items that are pending. It is remove for many items.
+func (t *waitList) withdrawAll(items []*item) {
+	if len(t.pending) == 0 {
+		return
+	}
+	gone := map[*item]bool{}
+	for _, c := range items {
+		if e := listEntryOf(c); c.in == t && (t.source == nil || !c.listed) && t.deferred(&e) {
+			gone[c], c.in = true, nil
+		}
+	}
+	t.pending = slices.DeleteFunc(t.pending, func(e listEntry) bool { return gone[e.c] })
+}

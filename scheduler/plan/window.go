@@ -1,0 +1,110 @@
+package plan
+
+import "time"
+
+// A window looks ahead in an order and finds, for each cohort, the members that start
+// soon: within a budget beyond what the slot has used, if each takes the time that it
+// adds to a merged request. It looks no further than is needed.
+type window struct {
+	s      *SlotBudget
+	list   *waitList
+	number uint64    // no other window has it
+	made   uint64    // list.made when the window began
+	edge   listEntry // the last one that was looked at
+	cost   time.Duration
+	looked int // entries up to edge
+}
+
+// What a window looks at is bounded, so that riders do not cost more than they save: by
+// lookFirst entries, and lookMore for each execution of the slot.
+const (
+	lookFirst = 512
+	lookMore  = 2
+)
+
+// A queue holds members of a cohort that a window has found, in order.
+type queue struct {
+	window uint64        // its number
+	each   time.Duration // that a member with the usual number of rows adds to a request
+	list   []*item
+}
+
+// ahead returns the window of new queries, or of the ranked ones.
+func (s *SlotBudget) ahead(front bool) *window {
+	w, list := &s.windows[0], &s.p.ranked
+	if front {
+		w, list = &s.windows[1], &s.p.fresh
+	}
+	if w.s == nil || w.made != list.made {
+		s.p.windows++
+		*w = window{s: s, list: list, number: s.p.windows, made: list.made}
+	}
+	return w
+}
+
+// queue returns the members of a cohort that the window has found.
+func (w *window) queue(k *cohortOf) *queue {
+	if q := &k.ahead; q.window != w.number {
+		*q = queue{window: w.number, each: k.Marginal(k.MeanRows()), list: q.list[:0]}
+	}
+	return &k.ahead
+}
+
+// each calls join for the members of a cohort, in order, until it returns false. Members
+// that have started leave the queue.
+func (w *window) each(k *cohortOf, join func(*item) (more bool)) {
+	q, kept, more := w.queue(k), 0, true
+	for i := 0; ; i++ {
+		if more && i == len(q.list) {
+			w.extend(q)
+		}
+		if i == len(q.list) {
+			break
+		}
+		c := q.list[i]
+		if c.in != w.list {
+			continue
+		}
+		q.list[kept] = c
+		kept++
+		if more {
+			more = join(c)
+		}
+	}
+	clear(q.list[kept:])
+	q.list = q.list[:kept]
+}
+
+// extend looks further until it finds a member for the queue or reaches the end of the
+// window.
+func (w *window) extend(q *queue) {
+	end, n := w.s.used+w.s.p.budget, len(q.list)
+	most := lookFirst + lookMore*len(w.s.p.ran)
+	if w.cost >= end || w.looked >= most {
+		return
+	}
+	w.list.visit(&w.edge, func(e *listEntry) bool {
+		if w.cost >= end || w.looked >= most {
+			return false
+		}
+		w.edge = *e
+		w.looked++
+		w.cost += w.add(e)
+		return len(q.list) == n
+	})
+}
+
+// add adds an item to the queue of its cohort and returns the time that it is expected to
+// take.
+func (w *window) add(e *listEntry) time.Duration {
+	m := e.c.member
+	if m == nil {
+		return e.estimate
+	}
+	q := w.queue(m.of)
+	q.list = append(q.list, e.c)
+	if e.estimate == 0 {
+		return q.each
+	}
+	return min(e.estimate, q.each)
+}
