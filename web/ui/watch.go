@@ -15,9 +15,9 @@ import (
 
 // A watchPage is the form of a watch, and what it would watch.
 type watchPage struct {
-	Form                         form
-	Kinds, Directions, Endpoints []choice
-	Seen                         *seenWatch // nil until the visitor looks
+	Form      form
+	Endpoints []registry.Endpoint
+	Seen      *seenWatch // nil until the visitor looks
 }
 
 // A seenWatch shows a watch before it is registered.
@@ -40,14 +40,8 @@ func (v watchHandler) page() (content, error) {
 }
 
 func (v watchHandler) fill(f form, seen *seenWatch) (watchPage, error) {
-	p := watchPage{Form: f, Seen: seen, Endpoints: []choice{{"", "the one of the site", false}}}
 	all, err := v.Registry.Endpoints()
-	for _, e := range all {
-		p.Endpoints = append(p.Endpoints, choice{e.Name, e.Name, f.Is("endpoint", e.Name)})
-	}
-	p.Kinds = []choice{{string(watch.Entity), "an entity", false}, {string(watch.Instances), "the instances of a class", f.Is("kind", string(watch.Instances))}, {string(watch.Members), "the members of a category", f.Is("kind", string(watch.Members))}}
-	p.Directions = []choice{{"", "its properties", false}, {watch.Incoming, "what refers to it", f.Is("direction", watch.Incoming)}, {watch.Both, "both", f.Is("direction", watch.Both)}}
-	return p, err
+	return watchPage{Form: f, Endpoints: all, Seen: seen}, err
 }
 
 // typed reads the form.
