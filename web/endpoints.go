@@ -2,12 +2,14 @@ package web
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -107,6 +109,9 @@ func (c endpointAPI) create() error {
 	var e registry.Endpoint
 	var given map[string]any
 	err := c.decode(&doc, typeJSON)
+	if err == nil {
+		doc, err = unpacked(doc)
+	}
 	for _, v := range []any{&e, &given} {
 		if err == nil {
 			err = readJSON(bytes.NewReader(doc), v)
@@ -128,6 +133,33 @@ func (c endpointAPI) create() error {
 		c.w.Header().Set("Location", c.url("/v1/endpoints/"+url.PathEscape(e.Name)))
 	}
 	return c.answer(http.StatusCreated, e, e, err)
+}
+
+// unpacked replaces the member "pack" of a new endpoint by the settings of the pack. The
+// other members take precedence.
+func unpacked(doc jsontext.Value) (jsontext.Value, error) {
+	var given map[string]any
+	if err := readJSON(bytes.NewReader(doc), &given); err != nil {
+		return doc, err
+	}
+	name, ok := given["pack"]
+	if !ok {
+		return doc, nil
+	}
+	text, ok := name.(string)
+	if !ok {
+		return doc, malformed("/pack", "the name of a pack is a string")
+	}
+	p, err := pack.Find(text)
+	if err != nil {
+		return doc, err
+	}
+	delete(given, "pack")
+	return json.Marshal(p.Values(given))
+}
+
+func (c endpointAPI) packs() error {
+	return c.json(http.StatusOK, map[string]any{"packs": pack.All()})
 }
 
 func (c endpointAPI) edit() error {

@@ -41,6 +41,26 @@ func TestEndpoints(t *testing.T) {
 	w.get("/v1/endpoints/moon").problem(404, "not-found")
 }
 
+func TestPacks(t *testing.T) {
+	w := newWorld(t)
+	packs := w.get("/v1/packs").status(200).json()["packs"].([]any)
+	if len(packs) < 4 || !strings.Contains(fmt.Sprint(packs), "dbpedia.org/sparql") {
+		t.Errorf("packs %v", packs)
+	}
+	e := w.post("/v1/endpoints", `{"pack":"dbpedia","url":"http://127.0.0.1:1/sparql","budget":"7s"}`).status(201).json()
+	if e["name"] != "dbpedia" || e["url"] != "http://127.0.0.1:1/sparql" || e["budget"] != "7s" || e["max_rows"] != 10000.0 || e["min_gap"] != "500ms" {
+		t.Errorf("%v", e)
+	}
+	if e := w.post("/v1/endpoints", `{"pack":"wikidata","name":"wd","own_services":[]}`).status(201).json(); e["name"] != "wd" || len(e["own_services"].([]any)) != 0 || e["url"] != "https://query.wikidata.org/sparql" {
+		t.Errorf("%v", e)
+	}
+	w.post("/v1/endpoints", `{"pack":"dbpedia"}`).problem(409, "exists")
+	w.post("/v1/endpoints", `{"pack":"wikipedia"}`).problem(422, "bad-endpoint")
+	w.post("/v1/endpoints", `{"pack":1}`).problem(400, "malformed")
+	w.post("/v1/endpoints", `{"pack":"dbpedia","budgt":"1s"}`).problem(400, "malformed")
+	w.post("/v1/endpoints", `{"pack":"dbpedia","name":"x","budget":"0s"}`).problem(422, "bad-endpoint")
+}
+
 func TestPatchEndpoint(t *testing.T) {
 	w := newWorld(t)
 	at := "/v1/endpoints/city"

@@ -59,6 +59,8 @@ func (s *server) table() []route {
 		{method: "POST", path: "/v1/endpoints/{name}/revert", need: admin, run: on(endpointAPI.revert)},
 		{method: "POST", path: "/v1/endpoints/{name}/tick", need: admin, stream: true, run: of(endpoint, endpointAPI.tick)},
 
+		{method: "GET", path: "/v1/packs", need: read, run: on(endpointAPI.packs)},
+
 		{method: "GET", path: "/v1/tokens", need: admin, run: on(tokenAPI.list)},
 		{method: "POST", path: "/v1/tokens", need: admin, run: on(tokenAPI.create)},
 		{method: "DELETE", path: "/v1/tokens/{name}", need: admin, run: on(tokenAPI.revoke)},

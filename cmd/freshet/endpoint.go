@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -55,7 +56,7 @@ func endpointCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
 		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
 	a.flags(c)
-	c.AddCommand(a.endpointAdd(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointTemplates(), a.endpointRevert(), a.endpointShadow())
+	c.AddCommand(a.endpointAdd(), a.endpointPacks(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointTemplates(), a.endpointRevert(), a.endpointShadow())
 	for _, v := range []struct{ name, method, path, short, done string }{
 		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
 		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
@@ -88,17 +89,74 @@ func settingsBody(set []string) (map[string]any, error) {
 
 func (a *api) endpointAdd() *cobra.Command {
 	var set []string
-	c := &cobra.Command{Use: "add NAME URL", Short: "Add an endpoint", Args: cobra.ExactArgs(2),
+	var from string
+	c := &cobra.Command{Use: "add [NAME [URL]]", Short: "Add an endpoint", Args: cobra.MaximumNArgs(2),
+		Long: `Adds an endpoint. With --pack, the settings are those of a well-known public endpoint
+('freshet endpoint packs' lists them): NAME, URL and --set override them. Public endpoints
+need a contact: start the server with --contact.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			body, err := settingsBody(set)
 			if err != nil {
 				return err
 			}
-			body["name"], body["url"] = args[0], args[1]
-			return a.change(c.Context(), http.MethodPost, "/v1/endpoints", body, args[0], "added")
+			if from == "" && len(args) < 2 {
+				return cli.UsageErrorf("give a NAME and a URL, or --pack")
+			}
+			for i, member := range []string{"name", "url"}[:len(args)] {
+				body[member] = args[i]
+			}
+			name := from
+			if from != "" {
+				body["pack"] = from
+			}
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return a.change(c.Context(), http.MethodPost, "/v1/endpoints", body, name, "added")
 		}}
 	c.Flags().StringArrayVar(&set, "set", nil, "setting as KEY=VALUE, e.g. budget=5s; may be given several times")
+	c.Flags().StringVar(&from, "pack", "", "take the settings of this pack, e.g. wikidata")
 	return c
+}
+
+// endpointPacks lists the packs of this program. It needs no server.
+func (a *api) endpointPacks() *cobra.Command {
+	return &cobra.Command{Use: "packs [NAME]", Short: "List the packs of well-known endpoints, or the settings of one with their sources", Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, p := range pack.All() {
+					if err := a.printPack(p, func() error {
+						_, err := fmt.Fprintf(a.w.Stdout, "%-12s %s\n", p.Name, p.Title)
+						return err
+					}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			p, err := pack.Find(args[0])
+			if err != nil {
+				return cli.WithCode(cli.ExitNotFound, err)
+			}
+			return a.printPack(p, func() error {
+				fmt.Fprintf(a.w.Stdout, "%s\n", p.Title)
+				for _, s := range p.Settings {
+					value, _ := json.Marshal(s.Value)
+					fmt.Fprintf(a.w.Stdout, "  %s: %s\n      %s\n", s.Name, value, s.Source)
+				}
+				for _, n := range append([]pack.Note{p.Contact}, p.Quirks...) {
+					fmt.Fprintf(a.w.Stdout, "%s\n      %s\n", n.Text, n.Source)
+				}
+				return nil
+			})
+		}}
+}
+
+func (a *api) printPack(p pack.Pack, print func() error) error {
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, p)
+	}
+	return print()
 }
 
 func (a *api) endpointSet() *cobra.Command {

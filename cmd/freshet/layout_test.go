@@ -37,11 +37,13 @@ var mayImport = map[string][]string{
 	"endpoint/formats": {"diff"},
 	// Merging is a matter of texts and results. It sends nothing.
 	"endpoint/merge": {"diff", "registry"},
-	"notify":         {"diff", "registry"},
-	"store":          {"diff", "registry", "scheduler"},
-	"bench":          {"diff", "registry", "scheduler"},
-	"web":            {"diff", "registry", "scheduler"},
-	"cmd":            {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
+	// Packs are data. They ask nothing.
+	"endpoint/pack": {"diff", "registry"},
+	"notify":        {"diff", "registry"},
+	"store":         {"diff", "registry", "scheduler"},
+	"bench":         {"diff", "registry", "scheduler"},
+	"web":           {"diff", "registry", "scheduler", "endpoint/pack"},
+	"cmd":           {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
 }
 
 // mustNotLink lists what a package must not link, directly or indirectly.
@@ -50,6 +52,7 @@ var mustNotLink = map[string][]string{
 	"registry":         {"net/http", "os/exec"},
 	"scheduler":        {"net/http", "os/exec"},
 	"endpoint/formats": {"net", "net/http", "os/exec"},
+	"endpoint/pack":    {"net/http", "os/exec"},
 	"store":            {"net/http", "os/exec", "github.com/prometheus/client_golang/prometheus"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	known "github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -16,6 +17,8 @@ type newEndpointPage struct {
 	Figures settingFigures // always empty here
 	Open    bool           // the additional fields are shown
 	Found   *probed        // result of the trial request
+	Packs   []known.Pack
+	Pack    *known.Pack // the one that the form is filled from, nil for none
 }
 
 // A probed endpoint has answered a trial request, or Error says why it has not.
@@ -32,8 +35,15 @@ var (
 )
 
 func (v newEndpointHandler) page() (content, error) {
-	e := registry.Endpoint{}.WithDefaults()
+	e, p, err := v.packed(v.r.URL.Query().Get("pack"))
+	if err != nil {
+		return content{}, err
+	}
 	f := settingsOf(e).form
+	if p != nil {
+		f.Values.Set("name", p.Name)
+		f.Values.Set("pack", p.Name)
+	}
 	for _, name := range []string{"name", "url", "slot", "budget"} {
 		if s := v.r.URL.Query().Get(name); s != "" {
 			f.Values.Set(name, s)
@@ -42,8 +52,23 @@ func (v newEndpointHandler) page() (content, error) {
 	return v.form(f, nil), nil
 }
 
+// packed returns the settings that a form begins with: those of a pack, or the defaults
+// for "".
+func (v newEndpointHandler) packed(name string) (registry.Endpoint, *known.Pack, error) {
+	if name == "" {
+		return registry.Endpoint{}.WithDefaults(), nil, nil
+	}
+	p, err := known.Find(name)
+	if err != nil {
+		return registry.Endpoint{}, nil, err
+	}
+	e, err := p.Endpoint()
+	return e.WithDefaults(), &p, err
+}
+
 func (v newEndpointHandler) form(f form, found *probed) content {
-	p := newEndpointPage{Form: f, Found: found}
+	p := newEndpointPage{Form: f, Found: found, Packs: known.All()}
+	_, p.Pack, _ = v.packed(f.Get("pack"))
 	for _, s := range settingFields {
 		switch {
 		case slices.Contains(firstFields, s.Name):
@@ -59,7 +84,11 @@ func (v newEndpointHandler) form(f form, found *probed) content {
 // create tests a new endpoint or adds it, depending on the button.
 func (v newEndpointHandler) create() error {
 	f := v.typed(settingNames)
-	defaults := settingsOf(registry.Endpoint{}.WithDefaults())
+	usual, _, err := v.packed(f.Get("pack"))
+	if err != nil {
+		return err
+	}
+	defaults := settingsOf(usual)
 	for name, values := range defaults.Values {
 		if _, given := f.Values[name]; !given && name != "allow_service" && name != "allow_public" {
 			f.Values[name] = values
@@ -73,7 +102,7 @@ func (v newEndpointHandler) create() error {
 	if f.Get("do") == "try" {
 		return v.probe(f, e.WithDefaults())
 	}
-	e, err := v.Registry.CreateEndpoint(v.caller, e)
+	e, err = v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err

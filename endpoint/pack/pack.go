@@ -1,0 +1,122 @@
+// Package pack holds settings for well-known public endpoints.
+//
+// A pack is a file in data: the settings that differ from the defaults, what else a user
+// should know, and for each the page that says so. A setting without such a page is a
+// conservative choice, and its source says that.
+package pack
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Pack proposes settings for an endpoint.
+type Pack struct {
+	Name     string    `json:"name" yaml:"-"`
+	Title    string    `json:"title" yaml:"title"`
+	Contact  Note      `json:"contact" yaml:"contact"` // whether requests must name a contact
+	Settings []Setting `json:"settings" yaml:"settings"`
+	Quirks   []Note    `json:"quirks" yaml:"quirks"`
+}
+
+// A Setting is a value of a setting of registry.Endpoint.
+type Setting struct {
+	Name   string `json:"name" yaml:"name"`
+	Value  any    `json:"value" yaml:"value"`
+	Source string `json:"source" yaml:"source"`
+}
+
+// A Note is a sentence about an endpoint.
+type Note struct {
+	Text   string `json:"text" yaml:"text"`
+	Source string `json:"source" yaml:"source"`
+}
+
+// Conservative is how the source of a value begins that no page states.
+const Conservative = "conservative choice"
+
+//go:embed data/*.yaml
+var files embed.FS
+
+// All returns the packs by name.
+var All = sync.OnceValue(func() (list []Pack) {
+	entries, err := files.ReadDir("data")
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	for _, e := range entries {
+		text, err := files.ReadFile(path.Join("data", e.Name()))
+		if err != nil {
+			panic(err)
+		}
+		p, err := parse(strings.TrimSuffix(e.Name(), ".yaml"), text)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, p)
+	}
+	return list
+})
+
+func parse(name string, text []byte) (Pack, error) {
+	p := Pack{Name: name}
+	if err := yaml.UnmarshalWithOptions(text, &p, yaml.Strict()); err != nil {
+		return p, fmt.Errorf("pack %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Names lists the names of the packs.
+func Names() []string {
+	var names []string
+	for _, p := range All() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Find returns a pack. The error is a *registry.Problem.
+func Find(name string) (Pack, error) {
+	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	detail := fmt.Sprintf("there is no pack %q; there are %s", name, strings.Join(Names(), ", "))
+	return Pack{}, &registry.Problem{Kind: registry.KindBadEndpoint, Detail: detail, Errors: []registry.FieldError{{Pointer: "/pack", Detail: detail}}}
+}
+
+// Values returns the settings of p by name, and the name. Values in given replace them.
+func (p Pack) Values(given map[string]any) map[string]any {
+	out := map[string]any{"name": p.Name}
+	for _, s := range p.Settings {
+		out[s.Name] = s.Value
+	}
+	for name, v := range given {
+		out[name] = v
+	}
+	return out
+}
+
+// Endpoint returns an endpoint with the settings of p.
+func (p Pack) Endpoint() (e registry.Endpoint, err error) {
+	for _, s := range p.Settings {
+		if !slices.Contains(registry.Settings(), s.Name) {
+			return e, fmt.Errorf("pack %s: there is no setting %s", p.Name, s.Name)
+		}
+	}
+	b, err := json.Marshal(p.Values(nil))
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	return e, err
+}

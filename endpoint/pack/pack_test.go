@@ -1,0 +1,70 @@
+package pack
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// Every pack is an endpoint that a server accepts, is gentle, and gives a source for each
+// of its lines.
+func TestPacks(t *testing.T) {
+	for _, name := range []string{"wikidata", "dbpedia", "uniprot", "europeana"} {
+		if !slices.Contains(Names(), name) {
+			t.Errorf("there is no pack %s", name)
+		}
+	}
+	for _, p := range All() {
+		e, err := p.Endpoint()
+		if err == nil {
+			err = registry.CheckEndpoint(e.WithDefaults(), scheduler.Validate)
+		}
+		if err != nil || e.Name != p.Name || p.Title == "" {
+			t.Errorf("%s (%s): %v", p.Name, e.Name, err)
+		}
+		if u, err := url.Parse(e.URL); err != nil || u.Host == "" {
+			t.Errorf("%s: %s", p.Name, e.URL)
+		}
+		if e.Concurrency != 1 || e.MinGap == 0 || len(e.Headers) > 0 || e.Auth != (registry.Auth{}) {
+			t.Errorf("%s: concurrency %d, gap %s, headers %v", p.Name, e.Concurrency, e.MinGap, e.Headers)
+		}
+		sources := map[string]string{"contact": p.Contact.Source}
+		for _, s := range p.Settings {
+			if sources[s.Name] != "" {
+				t.Errorf("%s sets %s twice", p.Name, s.Name)
+			}
+			sources[s.Name] = s.Source
+		}
+		for _, q := range p.Quirks {
+			sources[q.Text] = q.Source
+		}
+		for line, source := range sources {
+			page, _, _ := strings.Cut(source, " ")
+			if u, err := url.Parse(page); !strings.HasPrefix(source, Conservative) && (err != nil || u.Host == "") || line == "" {
+				t.Errorf("%s: the source of %q is %q", p.Name, line, source)
+			}
+		}
+	}
+}
+
+func TestPackErrors(t *testing.T) {
+	_, err := Find("wikidatas")
+	if p, ok := errors.AsType[*registry.Problem](err); !ok || p.Errors[0].Pointer != "/pack" || !strings.Contains(p.Detail, "wikidata") {
+		t.Errorf("an unknown pack: %v", err)
+	}
+	if _, err := parse("x", []byte("title: a\nlimit: 3\n")); err == nil {
+		t.Error("a pack with an unknown line was read")
+	}
+	p := Pack{Name: "x", Settings: []Setting{{Name: "budgets", Value: "3s"}}}
+	if _, err := p.Endpoint(); err == nil {
+		t.Error("a pack with an unknown setting was accepted")
+	}
+	if v := p.Values(map[string]any{"name": "y"}); v["name"] != "y" || v["budgets"] != "3s" {
+		t.Errorf("values %v", v)
+	}
+}
