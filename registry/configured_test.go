@@ -87,7 +87,7 @@ func TestSources(t *testing.T) {
 // Edits that an older version did not record are recognised by their values.
 func TestSourcesWithoutNotes(t *testing.T) {
 	r := newRig(t, registry.Limits{})
-	if _, err := r.store.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
+	if _, err := r.store.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
 		c.Endpoint.MaxRows = 7
 		return nil
 	}); err != nil {

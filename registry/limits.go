@@ -59,7 +59,7 @@ func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 // admitted but not yet stored, so that several can be registered concurrently.
 // Registrations that could together exceed a limit run one at a time.
 type admissions struct {
-	store  Store
+	store  QueryStore
 	limits Limits
 	now    func() time.Time
 

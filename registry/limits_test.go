@@ -53,7 +53,7 @@ func TestTokenLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := r.must(t, alice, ask(3))
-	if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 3 || h.Bytes != 3*q.Size() {
+	if h, err := r.store.Queries.Holdings("alice"); err != nil || h.Queries != 3 || h.Bytes != 3*q.Size() {
 		t.Errorf("alice holds %+v, %v", h, err)
 	}
 	big := registry.Registration{Text: "ASK { ?s ?p \"" + strings.Repeat("x", 2000) + "\" }"}
@@ -83,7 +83,7 @@ func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		h, err := r.store.Holdings("alice")
+		h, err := r.store.Queries.Holdings("alice")
 		if err != nil || time.Now().After(end) {
 			t.Fatalf("alice holds %+v, %v", h, err)
 		}
@@ -101,7 +101,7 @@ func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
 
 func TestTokenRate(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenRate: 2})
-	r.conf.Profiles = r.store
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	for n := range 40 {
 		r.must(t, alice, ask(n%3))
@@ -127,7 +127,7 @@ func TestTokenRate(t *testing.T) {
 
 func TestTokenProfiles(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenProfiles: 2})
-	r.conf.Profiles = r.store
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	q := r.must(t, alice, ask(0))
 	want := func(c registry.Caller, n int) error {
@@ -159,7 +159,7 @@ func TestTokenProfiles(t *testing.T) {
 // Everything whose length the caller chooses and a registration stores counts.
 func TestTokenBytesCountEverything(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenBytes: 3000})
-	r.conf.Profiles = r.store
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	q := r.must(t, alice, ask(0))
 	long := "http://x/" + strings.Repeat("x", 3000)
@@ -182,7 +182,7 @@ func TestTokenBytesCountEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h, err := r.store.Holdings("alice"); err != nil || h.Bytes != q.Size()+p.Size() || p.Size() == 0 {
+	if h, err := r.store.Queries.Holdings("alice"); err != nil || h.Bytes != q.Size()+p.Size() || p.Size() == 0 {
 		t.Errorf("alice holds %+v, %v", h, err)
 	}
 	if err := r.store.Check(); err != nil {
@@ -191,7 +191,7 @@ func TestTokenBytesCountEverything(t *testing.T) {
 	if err := r.DeleteProfile(alice, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := r.store.Holdings("alice"); err != nil || h != (registry.Holdings{Queries: 1, Bytes: q.Size()}) {
+	if h, err := r.store.Queries.Holdings("alice"); err != nil || h != (registry.Holdings{Queries: 1, Bytes: q.Size()}) {
 		t.Errorf("afterwards alice holds %+v, %v", h, err)
 	}
 }
@@ -234,7 +234,7 @@ func TestReplaceAtTheLimit(t *testing.T) {
 			if _, _, err := r.Register(alice, other); err == nil {
 				t.Error("replace of nothing is a third query")
 			}
-			if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 2 {
+			if h, err := r.store.Queries.Holdings("alice"); err != nil || h.Queries != 2 {
 				t.Errorf("alice holds %+v, %v", h, err)
 			}
 			if name == "queries of all" { // bob's hold prevents the release of alice's query from freeing a place
@@ -256,7 +256,7 @@ func TestReplaceAtTheLimit(t *testing.T) {
 
 // A barrierStore blocks edits until several have arrived.
 type barrierStore struct {
-	registry.Store
+	registry.QueryStore
 	left atomic.Int32
 	all  chan struct{}
 }
@@ -270,15 +270,15 @@ func (s *barrierStore) EditQueries(n registry.Names, edit func(*registry.Query, 
 	case <-time.After(time.Minute):
 		return registry.Query{}, errors.New("the other edits did not come")
 	}
-	return s.Store.EditQueries(n, edit)
+	return s.QueryStore.EditQueries(n, edit)
 }
 
 // Registrations far from the limits do not wait for each other.
 func TestRegistrationsAtTheSameTime(t *testing.T) {
 	r := newRig(t, registry.Limits{Queries: 100, TokenQueries: 50, TokenBytes: 1 << 20})
-	s := &barrierStore{Store: r.store, all: make(chan struct{})}
+	s := &barrierStore{QueryStore: r.store.Queries, all: make(chan struct{})}
 	s.left.Store(4)
-	r.conf.Store = s
+	r.conf.Queries = s
 	r.reopen(t)
 	var all sync.WaitGroup
 	for n := range 4 {
@@ -313,12 +313,12 @@ func TestLimitsAmongRegistrationsAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	n, err := r.store.CountQueries("")
+	n, err := r.store.Queries.CountQueries("")
 	if err != nil || n != total || stored.Load() != total {
 		t.Errorf("%d queries are registered, %d were created, want %d (%v)", n, stored.Load(), total, err)
 	}
 	for _, c := range []registry.Caller{alice, bob} {
-		if h, err := r.store.Holdings(c.Name); err != nil || h.Queries > each {
+		if h, err := r.store.Queries.Holdings(c.Name); err != nil || h.Queries > each {
 			t.Errorf("%s holds %d queries, the limit is %d (%v)", c.Name, h.Queries, each, err)
 		}
 	}

@@ -15,7 +15,7 @@ const liveGrace = 24 * time.Hour
 // liveHolds counts the connections of live subscriptions and ends their
 // registrations a grace period after the last one.
 type liveHolds struct {
-	store Store
+	store QueryStore
 	edit  func(id string, edit func(*Query) error) (Query, error)
 	now   func() time.Time
 	log   *slog.Logger

@@ -75,7 +75,7 @@ func TestNameTaken(t *testing.T) {
 	if p.Kind != registry.KindNameTaken || !slices.Equal(p.IDs, []string{one.ID}) || p.Errors[0].Pointer != "/name" || !strings.Contains(p.Detail, "replace") {
 		t.Fatalf("%+v", p)
 	}
-	if n, _ := r.store.CountQueries(""); n != 1 {
+	if n, _ := r.store.Queries.CountQueries(""); n != 1 {
 		t.Fatalf("%d queries after a refusal", n)
 	}
 	name := "sel"
@@ -123,7 +123,7 @@ func TestNameTakenAtOnce(t *testing.T) {
 		callers.Go(func() { _, _, _ = r.Register(alice, registry.Registration{Text: asks(i), Name: "sel"}) })
 	}
 	callers.Wait()
-	if list, err := r.store.FindName("alice", "sel", false, 9); err != nil || len(list) != 1 {
+	if list, err := r.store.Queries.FindName("alice", "sel", false, 9); err != nil || len(list) != 1 {
 		t.Errorf("%d queries of the name, %v", len(list), err)
 	}
 }
@@ -136,7 +136,7 @@ func TestNameOfAnEarlierVersion(t *testing.T) {
 	for n := range 2 {
 		q := r.must(t, alice, registry.Registration{Text: asks(n)})
 		ids = append(ids, q.ID)
-		if _, err := r.store.EditQuery(q.ID, func(q *registry.Query, _ bool) error { q.Holders[0].Name = "a b/c"; return nil }); err != nil {
+		if _, err := r.store.Queries.EditQuery(q.ID, func(q *registry.Query, _ bool) error { q.Holders[0].Name = "a b/c"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // A fullStore takes no edits while full is set.
 type fullStore struct {
-	registry.Store
+	registry.QueryStore
 	full *bool
 }
 
@@ -17,7 +17,7 @@ func (s fullStore) EditQueries(n registry.Names, edit func(*registry.Query, []*r
 	if *s.full {
 		return registry.Query{}, registry.ErrReadOnly
 	}
-	return s.Store.EditQueries(n, edit)
+	return s.QueryStore.EditQueries(n, edit)
 }
 
 // The end of a live subscription that could not be stored is stored later, even
@@ -26,7 +26,7 @@ func TestLiveHoldsOfAReadOnlyStore(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newRig(t, registry.Limits{})
 		full := false
-		r.conf.Store = fullStore{r.store, &full}
+		r.conf.Queries = fullStore{r.store.Queries, &full}
 		r.reopen(t)
 		q, unfollow, err := r.Follow(t.Context(), alice, "city", "ASK { ?s ?p 1 }")
 		if err != nil {

@@ -18,7 +18,7 @@ type Registry struct {
 	*EndpointRegistry
 	*ProfileRegistry
 
-	store       Store
+	store       QueryStore
 	admissions  *admissions
 	live        *liveHolds
 	queryEdited func(query string)
@@ -29,7 +29,8 @@ type Registry struct {
 
 // Config holds the dependencies and settings of a Registry.
 type Config struct {
-	Store           Store
+	Queries         QueryStore
+	Endpoints       EndpointStore
 	Limits          Limits
 	DefaultEndpoint string               // for requests that name none; "" means the only endpoint
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
@@ -55,12 +56,12 @@ type Config struct {
 // process left behind starts now.
 func Open(c Config) (*Registry, error) {
 	c.fill()
-	r := &Registry{store: c.Store, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
-		admissions: &admissions{store: c.Store, limits: c.Limits, now: c.Now, pending: map[string]Holdings{}, limiters: map[string]*rate.Limiter{}}}
-	r.EndpointRegistry = &EndpointRegistry{store: c.Store, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
+	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
+		admissions: &admissions{store: c.Queries, limits: c.Limits, now: c.Now, pending: map[string]Holdings{}, limiters: map[string]*rate.Limiter{}}}
+	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
 	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,
 		slotInterval: c.SlotInterval, edited: c.QueryEdited, now: c.Now}
-	r.live = &liveHolds{store: c.Store, edit: r.edit, now: c.Now, log: c.Logger, connections: map[LiveHold]int{}}
+	r.live = &liveHolds{store: c.Queries, edit: r.edit, now: c.Now, log: c.Logger, connections: map[LiveHold]int{}}
 	return r, r.live.restore()
 }
 

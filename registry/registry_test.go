@@ -42,7 +42,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 		}
 	})
 	r := &rig{store: db, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
-	r.conf = registry.Config{Store: db, Limits: limits, Now: func() time.Time { return r.now }}
+	r.conf = registry.Config{Queries: db.Queries, Endpoints: db.Endpoints, Limits: limits, Now: func() time.Time { return r.now }}
 	r.reopen(t)
 	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: errors %v, want one at %s", x.name, p.Errors, x.pointer)
 		}
 	}
-	if n, err := r.store.CountQueries(""); err != nil || n != 0 {
+	if n, err := r.store.Queries.CountQueries(""); err != nil || n != 0 {
 		t.Errorf("%d queries are stored after refusals (%v)", n, err)
 	}
 }
@@ -333,7 +333,7 @@ func TestLimitOfQueriesAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n, err := r.store.CountQueries(""); err != nil || n != limit || made.Load() != limit || refused.Load() != 7*limit {
+	if n, err := r.store.Queries.CountQueries(""); err != nil || n != limit || made.Load() != limit || refused.Load() != 7*limit {
 		t.Errorf("%d queries, %d made and %d refused (error %v), the limit is %d", n, made.Load(), refused.Load(), err, limit)
 	}
 }
@@ -388,7 +388,7 @@ func TestLiveHolds(t *testing.T) {
 		if err := r.Sweep(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := r.store.Query(q.ID)
+		_, err := r.store.Queries.Query(q.ID)
 		return err == nil
 	}
 	q, done := follow()

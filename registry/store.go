@@ -2,9 +2,9 @@ package registry
 
 import "time"
 
-// A Store stores queries and endpoints. Its methods may be called concurrently.
+// A QueryStore stores queries. Its methods may be called concurrently.
 // Each is one transaction, and the caller may modify what it returns.
-type Store interface {
+type QueryStore interface {
 	// Query returns one query. The error wraps ErrNotFound if there is none.
 	Query(id string) (Query, error)
 
@@ -29,8 +29,6 @@ type Store interface {
 
 	// LiveHolds lists the holds made by live subscriptions.
 	LiveHolds() ([]LiveHold, error)
-
-	EndpointStore
 }
 
 // An EndpointStore stores endpoints.

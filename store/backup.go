@@ -118,7 +118,7 @@ func InUse(path string) bool {
 }
 
 // sweepTemporary removes files left by a crash during a backup.
-func (d *DB) sweepTemporary() {
+func sweepTemporary(d *file) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))
 	for _, path := range left {
 		if err := os.Remove(path); err != nil {

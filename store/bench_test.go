@@ -50,7 +50,7 @@ func newBench(b *testing.B, n int) *bench {
 }
 
 func (s *bench) record(b *testing.B, batch scheduler.Batch) {
-	if _, err := s.d.Record("city", batch); err != nil {
+	if _, err := s.d.Ledger.Record("city", batch); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -179,9 +179,9 @@ func BenchmarkChanges(b *testing.B) {
 }
 
 func (s *bench) prepare(b *testing.B, o *scheduler.Outcome) {
-	_, err := s.d.Result(o.Query)
+	_, err := s.d.Ledger.Result(o.Query)
 	if err == nil {
-		o.Prepared, err = s.d.Prepare(nil, o.Result, o.Delta)
+		o.Prepared, err = s.d.Ledger.Prepare(nil, o.Result, o.Delta)
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -275,7 +275,7 @@ func BenchmarkSince(b *testing.B) {
 		b.Run(fmt.Sprintf("queries=%d/edited=10", n), func(b *testing.B) {
 			d := open(b, b.TempDir(), Options{})
 			many(b, d, n)
-			before, err := d.Since("city", 0)
+			before, err := d.Ledger.Since("city", 0)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -283,7 +283,7 @@ func BenchmarkSince(b *testing.B) {
 				put(b, d, fmt.Sprintf("q_%06d", 20*i+1), "city")
 			}
 			for b.Loop() {
-				if n, err := d.Since("city", before.Revision); err != nil || len(n.Entries) != 10 {
+				if n, err := d.Ledger.Since("city", before.Revision); err != nil || len(n.Entries) != 10 {
 					b.Fatal(len(n.Entries), err)
 				}
 			}
@@ -315,7 +315,7 @@ func BenchmarkList(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("queries=%d/page=100/%s", n, c.name), func(b *testing.B) {
 				for b.Loop() {
-					if items, _, err := d.List(c.filter, c.cursor, 100); err != nil || len(items) != c.want {
+					if items, _, err := d.Catalog.List(c.filter, c.cursor, 100); err != nil || len(items) != c.want {
 						b.Fatal(len(items), err)
 					}
 				}
@@ -356,7 +356,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			before := processorTime(b)
 			for b.Loop() {
-				if items, _, err := d.List(c.filter, "", 100); err != nil || len(items) != c.want {
+				if items, _, err := d.Catalog.List(c.filter, "", 100); err != nil || len(items) != c.want {
 					b.Fatal(len(items), err)
 				}
 			}
@@ -382,7 +382,7 @@ func BenchmarkDigests(b *testing.B) {
 					s.slot++
 					s.record(b, batch)
 					b.StartTimer()
-					if list, err := s.d.Digests(""); err != nil || len(list) != n {
+					if list, err := s.d.Catalog.Digests(""); err != nil || len(list) != n {
 						b.Fatal(len(list), err)
 					}
 				}

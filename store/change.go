@@ -7,13 +7,14 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
 )
 
 const changeVersion = 1
 
 const changeBaseline = 1
 
-// A logEntry change is a change as stored in the log. Its delta stays packed until the
+// A logEntry is a change as stored in the log. Its delta stays packed until the
 // transaction has ended.
 type logEntry struct {
 	query, endpoint string
@@ -57,9 +58,17 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 	return l, nil
 }
 
-// change unpacks l.
-func (d *DB) change(l *logEntry) (registry.Change, error) {
-	raw, err := d.pack.unpack(l.delta)
+// announce returns l as a change with the given delta.
+func (l *logEntry) announce(e epoch, delta *diff.Delta) registry.Change {
+	return registry.Change{
+		Query: l.query, Endpoint: l.endpoint, Epoch: e.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
+		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
+	}
+}
+
+// unpack returns l as a change with its stored delta.
+func (l *logEntry) unpack(p *packer, e epoch) (registry.Change, error) {
+	raw, err := p.unpack(l.delta)
 	if err != nil {
 		return registry.Change{}, fmt.Errorf("change %d of %s: %w", l.seq, l.query, err)
 	}
@@ -67,20 +76,23 @@ func (d *DB) change(l *logEntry) (registry.Change, error) {
 	if err := delta.UnmarshalBinary(raw); err != nil {
 		return registry.Change{}, fmt.Errorf("change %d of %s: %w: %w", l.seq, l.query, ErrDamaged, err)
 	}
-	return registry.Change{
-		Query: l.query, Endpoint: l.endpoint, Epoch: d.epoch.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
-		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
-	}, nil
+	return l.announce(e, delta), nil
 }
 
-func (d *DB) changes(list []logEntry) ([]registry.Change, error) {
-	var out []registry.Change
-	for i := range list {
-		c, err := d.change(&list[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+// deleteChange deletes a change from all indexes and returns its size.
+func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
+	key = append([]byte(nil), key...) // deletion invalidates the memory it may refer to
+	b := tx.Bucket(bChanges)
+	v := b.Get(key)
+	if v == nil {
+		return 0, fmt.Errorf("%w: change %d is not in the log", ErrDamaged, offset)
 	}
-	return out, nil
+	size := uint64(len(key) + len(v))
+	if err := b.Delete(key); err != nil {
+		return 0, err
+	}
+	if err := tx.Bucket(bOffsets).Delete(key8(offset)); err != nil {
+		return 0, err
+	}
+	return size, tx.Bucket(bOld).Delete(key8(offset))
 }

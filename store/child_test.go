@@ -60,7 +60,7 @@ func valuesAt(id string, slot uint64) []string {
 
 func registerChild(d *DB) error {
 	for _, id := range childQueries {
-		_, err := d.EditQuery(id, func(q *registry.Query, _ bool) error {
+		_, err := d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 			q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Name: id, Since: start}}
 			return nil
 		})
@@ -75,11 +75,11 @@ func registerChild(d *DB) error {
 func recordSlot(d *DB, slot uint64) error {
 	b := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: slot}}
 	for _, id := range childQueries {
-		stats, err := d.Stats(id)
+		stats, err := d.Catalog.Stats(id)
 		if err != nil {
 			return err
 		}
-		old, err := d.Result(id)
+		old, err := d.Ledger.Result(id)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func recordSlot(d *DB, slot uint64) error {
 		}
 		b.Outcomes = append(b.Outcomes, outcome(stats, old, id, slot, now))
 	}
-	_, err := d.Record("city", b)
+	_, err := d.Ledger.Record("city", b)
 	return err
 }
 
@@ -98,7 +98,7 @@ func writeForever(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
 	}
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	for slot := n.Last.Number + 1; err == nil; slot++ {
 		if err = recordSlot(d, slot); err == nil {
 			_, err = fmt.Println(slot)
@@ -166,7 +166,7 @@ func killOnce(t *testing.T, task, dir string, words int, wait time.Duration) (ac
 
 func expectSlot(t *testing.T, d *DB, acknowledged uint64) {
 	t.Helper()
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func expectSlot(t *testing.T, d *DB, acknowledged uint64) {
 		if n.Last.Number == 0 {
 			continue
 		}
-		r, err := d.Result(e.Query.ID)
+		r, err := d.Ledger.Result(e.Query.ID)
 		if err != nil || r.Hash() != bag(t, valuesAt(e.Query.ID, n.Last.Number)...).Hash() {
 			t.Fatalf("%s does not have the result of slot %d: %v", e.Query.ID, n.Last.Number, err)
 		}
@@ -205,11 +205,11 @@ func writeUntilFull(d *DB) error {
 	for slot := uint64(2); ; slot++ {
 		noise := make([]byte, 2<<20)
 		rand.NewChaCha8([32]byte{byte(slot)}).Read(noise)
-		stats, err := d.Stats("q_a")
+		stats, err := d.Catalog.Stats("q_a")
 		if err != nil {
 			return err
 		}
-		old, err := d.Result("q_a")
+		old, err := d.Ledger.Result("q_a")
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func writeUntilFull(d *DB) error {
 		if err != nil {
 			return err
 		}
-		_, err = d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, big)}})
+		_, err = d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, big)}})
 		if err != nil {
 			fmt.Println("full:", err)
 			return expectUntouched(d, stats, old.Hash())
@@ -230,11 +230,11 @@ func writeUntilFull(d *DB) error {
 }
 
 func expectUntouched(d *DB, stats policy.Stats, hash string) error {
-	now, err := d.Stats("q_a")
+	now, err := d.Catalog.Stats("q_a")
 	if err != nil || now.Position != stats.Position || now.Last != stats.Last {
 		return fmt.Errorf("the failed batch is in effect: %v, before it %v (%v)", now.Position, stats.Position, err)
 	}
-	r, err := d.Result("q_a")
+	r, err := d.Ledger.Result("q_a")
 	if err != nil || r.Hash() != hash {
 		return fmt.Errorf("the failed batch changed the result: %v", err)
 	}
@@ -256,7 +256,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	d := open(t, dir, Options{})
 	check(t, d)
-	s, err := d.Stats("q_a")
+	s, err := d.Catalog.Stats("q_a")
 	if err != nil || s.Last != acknowledged {
 		t.Fatalf("slot %d was acknowledged, %d is there (%v)\n%s", acknowledged, s.Last, err, out)
 	}

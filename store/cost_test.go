@@ -60,7 +60,7 @@ func startTown(b testing.TB, queries, rows int) *town {
 	for i := range queries {
 		id := fmt.Sprintf("q_%026d", i)
 		w.ids = append(w.ids, id)
-		if _, err := w.d.EditQuery(id, func(q *registry.Query, _ bool) error {
+		if _, err := w.d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 			q.Endpoint, q.Text, q.Form, q.CreatedAt = "city", id, diff.Select, start
 			q.Holders = []registry.Holder{{Caller: registry.Anonymous, Since: start}}
 			return nil
@@ -138,13 +138,13 @@ func (w *town) Health() registry.Health { return w.client.Health() }
 
 // Since, Prepare, Record and Result implement scheduler.Ledger and remember commits.
 func (w *town) Since(endpoint string, rev uint64) (scheduler.News, error) {
-	return w.d.Since(endpoint, rev)
+	return w.d.Ledger.Since(endpoint, rev)
 }
 
-func (w *town) Result(query string) (*diff.Result, error) { return w.d.Result(query) }
+func (w *town) Result(query string) (*diff.Result, error) { return w.d.Ledger.Result(query) }
 
 func (w *town) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
-	return w.d.Prepare(stop, r, delta)
+	return w.d.Ledger.Prepare(stop, r, delta)
 }
 
 func (w *town) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
@@ -157,7 +157,7 @@ func (w *town) Record(endpoint string, b scheduler.Batch) ([]registry.Change, er
 	if err != nil {
 		return nil, err
 	}
-	changes, err := w.d.Record(endpoint, b)
+	changes, err := w.d.Ledger.Record(endpoint, b)
 	if err != nil {
 		return nil, err
 	}

@@ -155,22 +155,22 @@ func examine(t *testing.T, file []byte) error {
 // use reads and writes like a server, which does not check the file first. It must get
 // errors for damage; the check describes it in more detail.
 func use(d *DB) {
-	_, _ = d.Digests("")
-	_, _ = d.Since("city", 0)
-	_, _ = d.Endpoints()
-	_, _ = d.Slots("city", 100)
-	_, _ = d.Subscriptions("", 100)
-	_, _, _ = d.Current("q_0001", true)
-	_, _ = d.LiveHolds()
+	_, _ = d.Catalog.Digests("")
+	_, _ = d.Ledger.Since("city", 0)
+	_, _ = d.Endpoints.Endpoints()
+	_, _ = d.History.Slots("city", 100)
+	_, _ = d.Subscriptions.Subscriptions("", 100)
+	_, _, _ = d.History.Current("q_0001", true)
+	_, _ = d.Queries.LiveHolds()
 	for _, id := range childQueries {
-		_, _ = d.After(id, registry.Position{}, 100)
+		_, _ = d.History.After(id, registry.Position{}, 100)
 	}
 	_ = recordSlot(d, 31)
-	_, _ = d.EditQuery("q_0100", func(q *registry.Query, _ bool) error {
+	_, _ = d.Queries.EditQuery("q_0100", func(q *registry.Query, _ bool) error {
 		q.Holders = nil
 		return nil
 	})
-	_, _ = d.EditQuery("q_new", func(q *registry.Query, _ bool) error {
+	_, _ = d.Queries.EditQuery("q_new", func(q *registry.Query, _ bool) error {
 		q.Endpoint, q.Holders = "city", []registry.Holder{{Caller: "app", Since: start}}
 		return nil
 	})
@@ -187,7 +187,7 @@ func TestWritingMeetsDamage(t *testing.T) {
 				t.Error("the mistake is an error")
 			}
 		}()
-		_, err := d.EditQuery("q_a", func(*registry.Query, bool) error {
+		_, err := d.Queries.EditQuery("q_a", func(*registry.Query, bool) error {
 			_ = (*registry.Query)(nil).Size()
 			return nil
 		})
@@ -202,7 +202,7 @@ func TestWritingMeetsDamage(t *testing.T) {
 	if err := d.Watch(t.Context()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("watch: %v", err)
 	}
-	if _, err := d.Query("q_a"); err != nil {
+	if _, err := d.Queries.Query("q_a"); err != nil {
 		t.Errorf("reading goes on: %v", err)
 	}
 }

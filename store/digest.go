@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"sort"
 	"sync"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Digests caches what was read of each query, so that the cost of a further read
+// digests caches what was read of each query, so that the cost of a further read
 // depends on what has changed: it compares a registration's revision and a hash of its
 // statistics. It needs about 300 bytes per query.
 type digests struct {
@@ -30,20 +29,17 @@ type digestSource struct {
 	sum              uint64 // hash of the statistics when they were read
 }
 
-// Digests returns the data by which lists of queries are sorted and counted, in id
-// order: of all queries, or of those that contain a text as in QueryFilter.Text. The
-// digests form a consistent snapshot. The caller must not modify them.
-func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
-	search := newTextSearch(text)
-	d.digests.mu.Lock()
-	defer d.digests.mu.Unlock()
-	old, oldFrom := d.digests.list, d.digests.from
+// read returns the digests of the queries that a search finds.
+func (d *digests) read(f *file, search *textSearch) ([]registry.QueryDigest, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, oldFrom := d.list, d.from
 	var list, found []registry.QueryDigest
 	var from []digestSource
-	if d.digests.names == nil {
-		d.digests.names = map[string][]string{}
+	if d.names == nil {
+		d.names = map[string][]string{}
 	}
-	err := d.view(func(tx *bbolt.Tx) error {
+	err := f.view(func(tx *bbolt.Tx) error {
 		n := loadCounters(tx).queries
 		list, from = make([]registry.QueryDigest, 0, n), make([]digestSource, 0, n)
 		owners := map[uint64]string{}
@@ -73,12 +69,12 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 			if name == "" { // its endpoint was deleted
 				continue
 			}
-			x, source, err := d.digest(was, wasFrom, k, name, qv, v)
+			x, source, err := d.digest(f, was, wasFrom, k, name, qv, v)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
 			list, from = append(list, x), append(from, source)
-			if text == "" {
+			if search.text == "" {
 				continue
 			}
 			h, err := readRegistrationHead(qv[queryHead:])
@@ -92,24 +88,24 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("digest queries: %w", err)
+		return nil, err
 	}
-	d.digests.list, d.digests.from = list, from
-	if text == "" {
+	d.list, d.from = list, from
+	if search.text == "" {
 		return list, nil
 	}
 	return found, nil
 }
 
 // digest returns a query's digest and reads only what has changed.
-func (d *DB) digest(was *registry.QueryDigest, source digestSource, id []byte, endpoint string, query, stats []byte) (registry.QueryDigest, digestSource, error) {
+func (d *digests) digest(f *file, was *registry.QueryDigest, source digestSource, id []byte, endpoint string, query, stats []byte) (registry.QueryDigest, digestSource, error) {
 	var x registry.QueryDigest
 	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
 	if was != nil {
 		x = *was
 	}
 	x.Endpoint = endpoint
-	now := d.now()
+	now := f.now()
 	same := was != nil && source.serial == serial && source.revision == revision
 	if same && source.sum == sum && !source.turns(x.State, now) {
 		return x, source, nil
@@ -124,9 +120,9 @@ func (d *DB) digest(was *registry.QueryDigest, source digestSource, id []byte, e
 			callers[i] = h.Caller
 		}
 		x.ID, x.Name, source.wish = s.ID, s.NameFor(""), wishOf(&s.Query)
-		x.Tags, x.Holders = d.digests.share(s.Tags()), d.digests.share(callers)
+		x.Tags, x.Holders = d.share(s.Tags()), d.share(callers)
 	}
-	r, err := d.parseRecord(stats)
+	r, err := parseRecord(stats)
 	if err != nil {
 		return x, source, err
 	}
@@ -188,56 +184,4 @@ func changedOf(samples []policy.Sample) (n int) {
 		}
 	}
 	return n
-}
-
-// Recent calls f for the changes after an offset that were committed at or after
-// since, without baselines, oldest first. It returns the offset up to which it read. A
-// zero Offset, or one of another epoch, precedes all changes. Recent reads no deltas
-// and examines some thousand changes per transaction, so that read transactions stay
-// short.
-func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
-	if o.Epoch != string(d.epoch) {
-		o = registry.Offset{Epoch: string(d.epoch)}
-	}
-	for more := true; more; {
-		err := d.view(func(tx *bbolt.Tx) error {
-			from := max(o.Seq+1, firstSince(tx, since))
-			c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
-			n := 0
-			k, at := c.Seek(key8(from))
-			for ; k != nil && n < 5000; k, at = c.Next() {
-				l, err := parseLogEntry(at, changes.Get(at))
-				if err != nil {
-					return err
-				}
-				if o.Seq = l.offset; !l.baseline && !l.at.Before(since) {
-					f(l.query, l.at)
-				}
-				n++
-			}
-			if more = k != nil; !more {
-				o.Seq = max(o.Seq, loadCounters(tx).offset)
-			}
-			return nil
-		})
-		if err != nil {
-			return o, fmt.Errorf("recent changes: %w", err)
-		}
-	}
-	return o, nil
-}
-
-// firstSince finds by binary search the offset before which all changes are older:
-// commit times increase with offsets.
-func firstSince(tx *bbolt.Tx, since time.Time) uint64 {
-	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
-	head := int(loadCounters(tx).offset)
-	return uint64(sort.Search(head+1, func(i int) bool {
-		k, at := c.Seek(key8(uint64(i)))
-		if k == nil {
-			return true
-		}
-		l, err := parseLogEntry(at, changes.Get(at))
-		return err != nil || !l.at.Before(since)
-	}))
 }

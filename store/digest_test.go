@@ -17,12 +17,12 @@ import (
 func digestsFromList(t *testing.T, d *DB, text string) (out []registry.QueryDigest) {
 	t.Helper()
 	for cursor := ""; ; {
-		items, next, err := d.List(registry.QueryFilter{Text: text}, cursor, 50)
+		items, next, err := d.Catalog.List(registry.QueryFilter{Text: text}, cursor, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range items {
-			s, err := d.Stats(it.Query.ID)
+			s, err := d.Catalog.Stats(it.Query.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 			id := fmt.Sprintf("q_%06d", rnd.IntN(70))
 			switch rnd.IntN(4) {
 			case 0:
-				if _, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
+				if _, err := d.Queries.EditQuery(id, func(q *registry.Query, found bool) error {
 					if !found {
 						q.ID, q.Endpoint, q.Text = id, "city", "ASK {} # "+strings.Repeat("Long ", rnd.IntN(2)*500)
 					}
@@ -69,30 +69,30 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 1:
-				d.EditQuery(id, func(q *registry.Query, found bool) error { q.Holders = nil; return nil })
+				d.Queries.EditQuery(id, func(q *registry.Query, found bool) error { q.Holders = nil; return nil })
 			case 2:
-				d.EditQuery(id, func(q *registry.Query, found bool) error { q.Pause = &registry.Pause{By: "ops"}; return nil })
+				d.Queries.EditQuery(id, func(q *registry.Query, found bool) error { q.Pause = &registry.Pause{By: "ops"}; return nil })
 			default:
-				it, err := d.Item(id)
+				it, err := d.Catalog.Item(id)
 				if err != nil {
 					continue
 				}
-				s, err := d.Stats(id)
+				s, err := d.Catalog.Stats(id)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, old, err := d.Current(id, true)
+				_, old, err := d.History.Current(id, true)
 				if err != nil {
 					t.Fatal(err)
 				}
 				o := outcome(s, old, id, uint64(round+1), bag(t, fmt.Sprint(rnd.IntN(3))))
-				if _, err := d.Record(it.Query.Endpoint, scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
+				if _, err := d.Ledger.Record(it.Query.Endpoint, scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		for _, text := range []string{"", "named in", "STOP 1", "nowhere", "ask {", "LONG long", "# \x00named"} {
-			got, err := d.Digests(text)
+			got, err := d.Catalog.Digests(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,12 +120,12 @@ func TestRecent(t *testing.T) {
 		}
 		o := outcome(s, old, "q_a", uint64(i+1), next)
 		s, last = o.Stats, next
-		if _, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
+		if _, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	read := func(o registry.Offset, since time.Time) (n int, at registry.Offset) {
-		at, err := d.Recent(o, since, func(q string, _ time.Time) {
+		at, err := d.Catalog.Recent(o, since, func(q string, _ time.Time) {
 			if q != "q_a" {
 				t.Errorf("a change of %s", q)
 			}
@@ -137,14 +137,14 @@ func TestRecent(t *testing.T) {
 		return n, at
 	}
 	all, at := read(registry.Offset{}, time.Time{})
-	if head, _ := d.Head(); all != 8 || at != head {
+	if head, _ := d.History.Head(); all != 8 || at != head {
 		t.Errorf("%d changes up to %v, want 8 up to %v", all, at, head)
 	}
-	_, log := d.All(registry.Offset{}, 100)
+	_, log := d.History.All(registry.Offset{}, 100)
 	if log != nil {
 		t.Fatal(log)
 	}
-	changes, _ := d.All(registry.Offset{}, 100)
+	changes, _ := d.History.All(registry.Offset{}, 100)
 	since := changes[6].Time
 	want := 0
 	for _, c := range changes {

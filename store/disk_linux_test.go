@@ -57,11 +57,11 @@ func fillDisk(t *testing.T, dir string) (free func()) {
 
 // recordRandom gives q_a a result that cannot be compressed.
 func recordRandom(d *DB, slot uint64, size int) error {
-	stats, err := d.Stats("q_a")
+	stats, err := d.Catalog.Stats("q_a")
 	if err != nil {
 		return err
 	}
-	old, err := d.Result("q_a")
+	old, err := d.Ledger.Result("q_a")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func recordRandom(d *DB, slot uint64, size int) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, result)}, Slot: &scheduler.Slot{Endpoint: "city", Number: slot}})
+	_, err = d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, result)}, Slot: &scheduler.Slot{Endpoint: "city", Number: slot}})
 	return err
 }
 
@@ -118,7 +118,7 @@ func TestFullDisk(t *testing.T) {
 	epoch := d.Epoch()
 	for round := range 3 {
 		free := fillDisk(t, dir)
-		before, _ := d.Stats("q_a")
+		before, _ := d.Catalog.Stats("q_a")
 		for slot := before.Last; d.Writable() == nil; {
 			err := recordRandom(d, slot+1, 100_000)
 			if err == nil {
@@ -127,11 +127,11 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		stats, err := d.Stats("q_a")
+		stats, err := d.Catalog.Stats("q_a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := d.Result("q_a"); err != nil || r.Hash() != stats.Hash {
+		if r, err := d.Ledger.Result("q_a"); err != nil || r.Hash() != stats.Hash {
 			t.Errorf("round %d: the result does not belong to the statistics: %v", round, err)
 		}
 		if s := d.Storage(); !s.ReadOnly || s.Reason == "" {
@@ -139,7 +139,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		for name, write := range map[string]func() error{
 			"a slot":     func() error { return recordRandom(d, stats.Last+1, 10) },
-			"a token":    func() error { return d.PutToken(registry.Token{Name: "new"}) },
+			"a token":    func() error { return d.Tokens.PutToken(registry.Token{Name: "new"}) },
 			"a register": func() error { _, err := putNew(d, "q_new"); return err },
 		} {
 			if err := write(); !errors.Is(err, registry.ErrReadOnly) {
@@ -152,14 +152,14 @@ func TestFullDisk(t *testing.T) {
 		}
 		free()
 		waitWritable(t, d)
-		now, err := d.Stats("q_a")
+		now, err := d.Catalog.Stats("q_a")
 		if err != nil || now.Position != stats.Position {
 			t.Errorf("round %d: at %v, before %v (%v)", round, now.Position, stats.Position, err)
 		}
 		if err := recordRandom(d, stats.Last+1, 50_000); err != nil {
 			t.Fatal(err)
 		}
-		after, _ := d.Stats("q_a")
+		after, _ := d.Catalog.Stats("q_a")
 		if after.Position.Seq != stats.Position.Seq+1 || d.Epoch() != epoch {
 			t.Errorf("round %d: from %v to %v", round, stats.Position, after.Position)
 		}
@@ -168,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func putNew(d *DB, id string) (registry.Query, error) {
-	return d.EditQuery(id, func(q *registry.Query, _ bool) error {
+	return d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 		q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Since: start}}
 		return nil
 	})
@@ -183,7 +183,7 @@ func TestFullDiskTakesRemovals(t *testing.T) {
 	}
 	exhaust(t, d)
 	fillDisk(t, dir)
-	if _, err := d.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); err != nil {
+	if _, err := d.Queries.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); err != nil {
 		t.Fatalf("a removal on a full disk: %v", err)
 	}
 	waitWritable(t, d) // because of the pages that the purge freed
@@ -229,14 +229,14 @@ func TestKilledOnFullDisk(t *testing.T) {
 	if !d.Storage().ReadOnly || d.entered.Load() {
 		t.Errorf("opened on a full disk: %+v", d.Storage())
 	}
-	stats, err := d.Stats("q_a")
+	stats, err := d.Catalog.Stats("q_a")
 	if err != nil || stats.Last != acknowledged {
 		t.Errorf("slot %d was acknowledged, %d is there (%v)", acknowledged, stats.Last, err)
 	}
 	if err := recordRandom(d, acknowledged+1, 10); !errors.Is(err, registry.ErrReadOnly) {
 		t.Errorf("a write on a full disk: %v", err)
 	}
-	if _, err := d.EditQuery("q_b", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); !errors.Is(err, registry.ErrReadOnly) {
+	if _, err := d.Queries.EditQuery("q_b", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); !errors.Is(err, registry.ErrReadOnly) {
 		t.Errorf("a removal before the generation is renewed: %v", err)
 	}
 	if err := d.Close(); err != nil {
@@ -288,7 +288,7 @@ func TestReserve(t *testing.T) {
 	if _, err := putNew(d, "q_new"); !storageFull(err) {
 		t.Errorf("a registration: %v", err)
 	}
-	if _, err := d.EditProfile("p_new", func(p *registry.Profile, _ bool) error {
+	if _, err := d.Profiles.EditProfile("p_new", func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Items = "city", []registry.Item{{Query: "q_a"}}
 		return nil
 	}); !storageFull(err) {

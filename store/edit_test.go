@@ -25,9 +25,9 @@ func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits i
 		all.Go(func() { errs[i] = edit() })
 	}
 	for n := 0; n < len(edits); time.Sleep(time.Millisecond) {
-		d.edits.mu.Lock()
-		n = len(d.edits.waiting)
-		d.edits.mu.Unlock()
+		d.Queries.edits.mu.Lock()
+		n = len(d.Queries.edits.waiting)
+		d.Queries.edits.mu.Unlock()
 	}
 	before := txID(t, d)
 	if err := tx.Rollback(); err != nil {
@@ -40,7 +40,7 @@ func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits i
 // register returns an edit that stores a query with one holder, or fails with an error.
 func register(d *DB, id string, fails error) func() error {
 	return func() error {
-		_, err := d.EditQuery(id, func(q *registry.Query, _ bool) error {
+		_, err := d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 			q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Since: start}}
 			return fails
 		})
@@ -71,7 +71,7 @@ func TestEditsShareATransaction(t *testing.T) {
 			t.Errorf("edit %d: %v", i, err)
 		}
 	}
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil || len(n.Entries) != 20 {
 		t.Fatalf("%d queries, want 20 (%v)", len(n.Entries), err)
 	}
@@ -93,28 +93,28 @@ func TestEditsOfOneQueryFollowEachOther(t *testing.T) {
 	var edits []func() error
 	for range maxEdits {
 		edits = append(edits, func() error {
-			_, err := d.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil })
+			_, err := d.Queries.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil })
 			return err
 		})
 	}
 	if errs, commits := queued(t, d, edits...); errors.Join(errs...) != nil || commits != 1 {
 		t.Errorf("%d transactions, %v", commits, errors.Join(errs...))
 	}
-	if q, err := d.Query("q_a"); err != nil || q.Refreshes != maxEdits {
+	if q, err := d.Queries.Query("q_a"); err != nil || q.Refreshes != maxEdits {
 		t.Errorf("%d of %d edits are in effect (%v)", q.Refreshes, maxEdits, err)
 	}
-	before, err := d.Since("city", 0)
+	before, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same := func() error {
-		_, err := d.EditQuery("q_a", func(*registry.Query, bool) error { return nil })
+		_, err := d.Queries.EditQuery("q_a", func(*registry.Query, bool) error { return nil })
 		return err
 	}
 	if errs, _ := queued(t, d, same, same); errors.Join(errs...) != nil {
 		t.Error(errs)
 	}
-	if after, err := d.Since("city", before.Revision); err != nil || after.Revision != before.Revision {
+	if after, err := d.Ledger.Since("city", before.Revision); err != nil || after.Revision != before.Revision {
 		t.Errorf("edits without effect: revision %d after %d (%v)", after.Revision, before.Revision, err)
 	}
 }
@@ -124,7 +124,7 @@ func TestEditPanics(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	panics := func() (err error) {
 		defer func() { err = fmt.Errorf("panicked: %v", recover()) }()
-		_, err = d.EditQuery("q_p", func(*registry.Query, bool) error { panic("in an edit") })
+		_, err = d.Queries.EditQuery("q_p", func(*registry.Query, bool) error { panic("in an edit") })
 		return err
 	}
 	errs, commits := queued(t, d, register(d, "q_a", nil), panics, register(d, "q_b", nil))

@@ -61,30 +61,30 @@ func expectContinues(t *testing.T, dir, epoch string, want bool) {
 	if got := d.Epoch() == epoch; got != want {
 		t.Fatalf("the epoch went from %s to %s; it must stay: %t", epoch, d.Epoch(), want)
 	}
-	s, err := d.Stats("q_a")
+	s, err := d.Catalog.Stats("q_a")
 	if err != nil || s.Position.Seq < 1 {
 		t.Fatalf("statistics: %+v, %v", s, err)
 	}
 	was := s.Position
-	if r, err := d.Result("q_a"); err != nil || r == nil {
+	if r, err := d.Ledger.Result("q_a"); err != nil || r == nil {
 		t.Fatalf("the result is lost: %v", err)
 	}
-	head, err := d.Head()
+	head, err := d.History.Head()
 	if err != nil || head.Seq < was.Seq || head.Epoch != d.Epoch() {
 		t.Fatalf("head %v, %v", head, err)
 	}
-	log, err := d.After("q_a", registry.Position{Epoch: was.Epoch}, 10)
+	log, err := d.History.After("q_a", registry.Position{Epoch: was.Epoch}, 10)
 	if want && (err != nil || len(log) != int(was.Seq)) || !want && gap(err) != registry.TooOld {
 		t.Fatalf("the log from the beginning: %d changes, %v", len(log), err)
 	}
 	if !want {
-		if _, err := d.Latest("q_a"); !errors.Is(err, registry.ErrNotFound) {
+		if _, err := d.History.Latest("q_a"); !errors.Is(err, registry.ErrNotFound) {
 			t.Fatalf("a change of the epoch before is still the latest: %v", err)
 		}
-		if _, err := d.After("q_a", registry.Position{Epoch: epoch + strings.TrimPrefix(was.Epoch, d.Epoch()), Seq: 1}, 10); gap(err) != registry.OtherEpoch {
+		if _, err := d.History.After("q_a", registry.Position{Epoch: epoch + strings.TrimPrefix(was.Epoch, d.Epoch()), Seq: 1}, 10); gap(err) != registry.OtherEpoch {
 			t.Fatalf("a position of the epoch before: %v", err)
 		}
-		if _, err := d.All(registry.Offset{Epoch: epoch, Seq: 1}, 10); gap(err) != registry.OtherEpoch {
+		if _, err := d.History.All(registry.Offset{Epoch: epoch, Seq: 1}, 10); gap(err) != registry.OtherEpoch {
 			t.Fatalf("an offset of the epoch before: %v", err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	lived(t, dir)
 	d := open(t, dir, Options{})
-	want, err := d.CountQueries("")
+	want, err := d.Queries.CountQueries("")
 	if err != nil || want == 0 {
 		t.Fatalf("%d queries: %v", want, err)
 	}
@@ -334,7 +334,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	}
 	c := open(t, found, Options{})
 	check(t, c)
-	if n, err := c.CountQueries(""); err != nil || n != want {
+	if n, err := c.Queries.CountQueries(""); err != nil || n != want {
 		t.Errorf("as soon as the copy was there it held %d of %d queries: %v", n, want, err)
 	}
 	if left, err := os.ReadDir(other); err != nil || len(left) != 1 {

@@ -11,6 +11,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// File is the name of the store in its directory.
+const File = "freshet.db"
+
+// lockWait is how long Open waits for another process to close the store.
+const lockWait = time.Second
+
 // A file runs the transactions of an open store. The stores of the subjects embed it.
 type file struct {
 	bolt      *bbolt.DB

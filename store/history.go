@@ -11,9 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// pageBytes is the approximate maximum size of an unpacked page: for changes, of their
-// rows; for queries, of their texts.
-const pageBytes = 4 << 20
+// History reads results, changes and slots. It implements web.History and notify.Log.
+type History struct{ *file }
 
 // A page collects changes up to a size limit; it always accepts the first one.
 type page struct {
@@ -35,27 +34,39 @@ func (p *page) add(l logEntry) bool {
 	return len(p.list) < p.limit && p.bytes > 0
 }
 
+func (p *page) unpack(with *packer, e epoch) ([]registry.Change, error) {
+	var out []registry.Change
+	for i := range p.list {
+		c, err := p.list[i].unpack(with, e)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
 // After returns the changes of a query after p, oldest first. It returns a
 // *registry.GapError if the log does not continue from p. Seq 0 in the query's epoch
 // is the position before its first change.
-func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+func (d *History) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
 	err := d.view(func(tx *bbolt.Tx) error {
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
 			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
 		}
-		return d.follow(tx, &r, p, &list)
+		return follow(tx, &r, d.epoch, p, &list)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return d.changes(list.list)
+	return list.unpack(d.pack, d.epoch)
 }
 
-func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) error {
+func follow(tx *bbolt.Tx, r *record, e epoch, p registry.Position, list *page) error {
 	switch {
-	case p.Epoch != d.epoch.of(r.serial):
+	case p.Epoch != e.of(r.serial):
 		return &registry.GapError{Reason: registry.OtherEpoch}
 	case p.Seq > r.seq:
 		return &registry.GapError{Reason: registry.Ahead}
@@ -83,7 +94,7 @@ func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) er
 // query separately, so old changes may have gaps between them, which a follower must
 // not miss. For a zero Offset, All therefore starts at the first change after which
 // none is missing. Changes of removed queries are left out.
-func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
+func (d *History) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
 	err := d.view(func(tx *bbolt.Tx) error {
 		n := loadCounters(tx)
@@ -106,7 +117,7 @@ func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.changes(list.list)
+	return list.unpack(d.pack, d.epoch)
 }
 
 func followAll(tx *bbolt.Tx, from uint64, list *page) error {
@@ -127,18 +138,15 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 }
 
 // Head returns the offset of the newest change in the store.
-func (d *DB) Head() (registry.Offset, error) {
-	o := registry.Offset{Epoch: string(d.epoch)}
-	err := d.view(func(tx *bbolt.Tx) error {
-		o.Seq = loadCounters(tx).offset
-		return nil
+func (d *History) Head() (registry.Offset, error) {
+	return read(d.file, func(tx *bbolt.Tx) (registry.Offset, error) {
+		return registry.Offset{Epoch: string(d.epoch), Seq: loadCounters(tx).offset}, nil
 	})
-	return o, err
 }
 
 // Latest returns the newest change of a query. It wraps registry.ErrNotFound. After
 // the start of a new epoch there is none until the next change.
-func (d *DB) Latest(query string) (registry.Change, error) {
+func (d *History) Latest(query string) (registry.Change, error) {
 	list := newPage(1)
 	err := d.view(func(tx *bbolt.Tx) error {
 		r, _, ok := liveRecord(tx, query)
@@ -157,11 +165,11 @@ func (d *DB) Latest(query string) (registry.Change, error) {
 	if err != nil {
 		return registry.Change{}, err
 	}
-	return d.change(&list.list[0])
+	return list.list[0].unpack(d.pack, d.epoch)
 }
 
 // Current returns a query's status and, if requested, its last complete result.
-func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+func (d *History) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	var item registry.ListedQuery
 	var packed []byte
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -169,7 +177,7 @@ func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Resu
 		if err != nil {
 			return err
 		}
-		if item, err = d.item(tx, &s); err != nil || !withResult {
+		if item, err = listed(tx, &s, d.epoch, d.now()); err != nil || !withResult {
 			return err
 		}
 		packed = slices.Clone(tx.Bucket(bResults).Get(key8(s.serial)))
@@ -178,7 +186,7 @@ func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Resu
 	if err != nil || packed == nil {
 		return item.Status, nil, err
 	}
-	r, err := d.unpackResult(packed)
+	r, err := d.pack.unpackResult(packed)
 	if err != nil {
 		return registry.Status{}, nil, fmt.Errorf("result of %s: %w", query, err)
 	}
@@ -186,7 +194,7 @@ func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Resu
 }
 
 // Slots returns an endpoint's last slots, newest first.
-func (d *DB) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
+func (d *History) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		s, ok := findSpace(tx, endpoint)
 		if !ok {

@@ -28,7 +28,7 @@ func holdingsOfOlder(t *testing.T, schema uint64, old func(tx *bbolt.Tx) error) 
 	d := open(t, dir, Options{})
 	put(t, d, "q_a", "city", registry.Holder{Caller: "app", Since: start}, registry.Holder{Caller: "bot", Since: start})
 	q := put(t, d, "q_b", "city", registry.Holder{Caller: "app", Since: start})
-	if _, err := d.EditProfile("p_a", func(p *registry.Profile, _ bool) error {
+	if _, err := d.Profiles.EditProfile("p_a", func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Owner, p.Items = "city", "app", []registry.Item{{Query: "q_a"}}
 		return nil
 	}); err != nil {
@@ -43,7 +43,7 @@ func holdingsOfOlder(t *testing.T, schema uint64, old func(tx *bbolt.Tx) error) 
 	for caller, want := range map[string]registry.Holdings{
 		"app": {Queries: 2, Bytes: 2 * q.Size(), Profiles: 1}, "bot": {Queries: 1, Bytes: q.Size()}, "none": {},
 	} {
-		if got, err := d.Holdings(caller); err != nil || got != want {
+		if got, err := d.Queries.Holdings(caller); err != nil || got != want {
 			t.Errorf("%s holds %+v, want %+v (%v)", caller, got, want, err)
 		}
 	}

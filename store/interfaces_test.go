@@ -3,16 +3,24 @@ package store
 import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
+	"github.com/freshet/freshet/web/ui"
 )
 
-// The store implements the interfaces of its consumers.
+// The stores of the subjects implement the interfaces of their consumers.
 var (
-	_ web.Queries     = (*DB)(nil)
-	_ web.History     = (*DB)(nil)
-	_ web.Profiles    = (*DB)(nil)
-	_ web.Store       = (*DB)(nil)
-	_ notify.Log      = (*DB)(nil)
-	_ notify.Captures = (*DB)(nil)
-	_ deliver.Store   = (*DB)(nil)
+	_ registry.QueryStore    = (*Queries)(nil)
+	_ registry.EndpointStore = (*Endpoints)(nil)
+	_ registry.ProfileStore  = (*Profiles)(nil)
+	_ scheduler.Ledger       = (*Ledger)(nil)
+	_ web.Queries            = (*Catalog)(nil)
+	_ web.History            = (*History)(nil)
+	_ web.Profiles           = (*Rounds)(nil)
+	_ web.TokenStore         = (*Tokens)(nil)
+	_ ui.Index               = (*Catalog)(nil)
+	_ notify.Log             = (*History)(nil)
+	_ notify.Captures        = (*Rounds)(nil)
+	_ deliver.Store          = (*Subscriptions)(nil)
 )

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/bbolt"
@@ -101,3 +102,51 @@ func each(b *bbolt.Bucket, prefix []byte, f func(c *bbolt.Cursor, k, v []byte) (
 func hasPrefix(k, prefix []byte) bool {
 	return len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix)
 }
+
+// Kinds of tasks in the bucket purge.
+const (
+	purgeHistory byte = 'h' // data of a query, by its serial number
+	purgeSpace   byte = 's' // data of an endpoint, by its space number
+	purgeRounds  byte = 'r' // data of a profile, by its serial number
+)
+
+func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
+
+// along reads the values of keys that are asked for in ascending order. Keys that
+// follow each other in the bucket cost a fraction of a search.
+type along struct {
+	c    *bbolt.Cursor
+	k, v []byte
+}
+
+// get returns the value of a key, nil if there is none.
+func (a *along) get(key []byte) []byte {
+	if a.k != nil && bytes.Compare(a.k, key) < 0 {
+		a.k, a.v = a.c.Next()
+	}
+	if a.k == nil || bytes.Compare(a.k, key) < 0 {
+		a.k, a.v = a.c.Seek(key)
+	}
+	if !bytes.Equal(a.k, key) {
+		return nil
+	}
+	return a.v
+}
+
+// lastWith returns the last key with an eight-byte prefix, and its value.
+func lastWith(b *bbolt.Bucket, prefix []byte) (k, v []byte) {
+	c := b.Cursor()
+	if k, _ = c.Seek(key8(number(prefix) + 1)); k == nil {
+		k, v = c.Last()
+	} else {
+		k, v = c.Prev()
+	}
+	if !hasPrefix(k, prefix) {
+		return nil, nil
+	}
+	return k, v
+}
+
+// pageBytes is the approximate maximum size of an unpacked page: for changes, of their
+// rows; for queries, of their texts.
+const pageBytes = 4 << 20

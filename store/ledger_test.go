@@ -11,7 +11,7 @@ import (
 type seeder struct{ d *DB }
 
 func (s seeder) Register(q registry.Query) error {
-	_, err := s.d.EditQuery(q.ID, func(into *registry.Query, _ bool) error {
+	_, err := s.d.Queries.EditQuery(q.ID, func(into *registry.Query, _ bool) error {
 		*into = q
 		return nil
 	})
@@ -19,7 +19,7 @@ func (s seeder) Register(q registry.Query) error {
 }
 
 func (s seeder) Remove(id string) error {
-	_, err := s.d.EditQuery(id, func(q *registry.Query, _ bool) error {
+	_, err := s.d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 		q.Holders = nil
 		return nil
 	})
@@ -29,12 +29,12 @@ func (s seeder) Remove(id string) error {
 func TestLedger(t *testing.T) {
 	schedulertest.TestLedger(t, func(t *testing.T) (scheduler.Ledger, schedulertest.Seeder) {
 		d := open(t, t.TempDir(), Options{})
-		return d, seeder{d}
+		return d.Ledger, seeder{d}
 	})
 }
 
 func (s seeder) Want(p registry.Profile) error {
-	_, err := s.d.EditProfile(p.ID, func(into *registry.Profile, _ bool) error {
+	_, err := s.d.Profiles.EditProfile(p.ID, func(into *registry.Profile, _ bool) error {
 		*into = p
 		return nil
 	})
@@ -42,7 +42,7 @@ func (s seeder) Want(p registry.Profile) error {
 }
 
 func (s seeder) Unwant(id string) error {
-	_, err := s.d.EditProfile(id, func(p *registry.Profile, _ bool) error {
+	_, err := s.d.Profiles.EditProfile(id, func(p *registry.Profile, _ bool) error {
 		p.Items = nil
 		return nil
 	})
@@ -50,11 +50,11 @@ func (s seeder) Unwant(id string) error {
 }
 
 func (s seeder) Ends(id string) (list []registry.Round, err error) {
-	st, err := s.d.ProfileStatus(id)
+	st, err := s.d.Rounds.ProfileStatus(id)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := s.d.Ends(id, st.Epoch, 0, 1000)
+	ends, err := s.d.Rounds.Ends(id, st.Epoch, 0, 1000)
 	for _, e := range ends {
 		list = append(list, e.Round)
 	}

@@ -6,36 +6,12 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
 // scanAtOnce is the number of queries that a list examines in one transaction. A long
 // read transaction prevents the reuse of freed pages.
 const scanAtOnce = 500
-
-// List returns a page of at most limit queries after cursor in id order, and the next
-// cursor, "" at the end. Each item is consistent in itself; a page that examined many
-// queries may combine several snapshots.
-func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
-	if limit <= 0 {
-		return nil, "", nil
-	}
-	l, room := newLister(d, &f), pageBytes
-	for more := true; more; {
-		// One item beyond the limit shows whether there is a next page.
-		var found []registry.ListedQuery
-		found, cursor, more, err = l.scanSome(cursor, limit+1-len(items), &room)
-		if err != nil {
-			return nil, "", fmt.Errorf("list queries: %w", err)
-		}
-		items = append(items, found...)
-		if n := len(items); n > limit || room <= 0 && n > 1 {
-			return items[:n-1], items[n-2].Query.ID, nil
-		}
-	}
-	return items, "", nil
-}
 
 // scanSome examines the next few queries after cursor and returns where it stopped. It
 // subtracts the size of the texts from room and stops when room is used up.
@@ -109,30 +85,9 @@ func (q *sequence) entry(k, v []byte) (id, value []byte) {
 	return id, q.queries.get(id)
 }
 
-// along reads the values of keys that are asked for in ascending order. Keys that
-// follow each other in the bucket cost a fraction of a search.
-type along struct {
-	c    *bbolt.Cursor
-	k, v []byte
-}
-
-// get returns the value of a key, nil if there is none.
-func (a *along) get(key []byte) []byte {
-	if a.k != nil && bytes.Compare(a.k, key) < 0 {
-		a.k, a.v = a.c.Next()
-	}
-	if a.k == nil || bytes.Compare(a.k, key) < 0 {
-		a.k, a.v = a.c.Seek(key)
-	}
-	if !bytes.Equal(a.k, key) {
-		return nil
-	}
-	return a.v
-}
-
 // A lister selects the queries of a list.
 type lister struct {
-	*DB
+	*file
 	filter *registry.QueryFilter
 	text   *textSearch
 
@@ -142,8 +97,8 @@ type lister struct {
 	live  map[uint64]bool // by space: its endpoint exists
 }
 
-func newLister(d *DB, f *registry.QueryFilter) *lister {
-	return &lister{DB: d, filter: f, text: newTextSearch(f.Text)}
+func newLister(d *file, f *registry.QueryFilter) *lister {
+	return &lister{file: d, filter: f, text: newTextSearch(f.Text)}
 }
 
 func (l *lister) begin(tx *bbolt.Tx) {
@@ -164,7 +119,7 @@ func (l *lister) match(id, v []byte) (item registry.ListedQuery, fits bool, err 
 	if err != nil || !admits(l.filter, &s.Query) {
 		return item, false, err
 	}
-	item, err = l.item(l.tx, &s)
+	item, err = listed(l.tx, &s, l.epoch, l.now())
 	return item, l.filter.State == "" || item.Status.State == l.filter.State, err
 }
 
@@ -207,39 +162,4 @@ func admits(f *registry.QueryFilter, q *registry.Query) bool {
 	}
 	_, held := q.Holder(f.Holder)
 	return f.Holder == "" || held
-}
-
-func (d *DB) item(tx *bbolt.Tx, s *storedQuery) (registry.ListedQuery, error) {
-	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))
-	if err != nil {
-		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)
-	}
-	return registry.ListedQuery{Query: s.Query, Status: statusOf(&s.Query, &r.stats, d.now())}, nil
-}
-
-// Item returns one query. It wraps registry.ErrNotFound.
-func (d *DB) Item(id string) (item registry.ListedQuery, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		s, err := findQuery(tx, id)
-		if err != nil {
-			return err
-		}
-		item, err = d.item(tx, &s)
-		return err
-	})
-	return item, err
-}
-
-// Stats returns the scheduler's statistics of one query.
-func (d *DB) Stats(id string) (stats policy.Stats, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		_, v, ok := liveRecord(tx, id)
-		if !ok {
-			return fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
-		}
-		r, err := d.parseRecord(v)
-		stats = r.stats
-		return err
-	})
-	return stats, err
 }

@@ -36,7 +36,7 @@ func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
 		for i := range n {
 			q := query(i)
 			x := edited{now: q}
-			if err := errors.Join(x.check(d, q.ID), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(d.file, q.ID), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}
@@ -49,7 +49,7 @@ func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
 func pages(t *testing.T, d *DB, f registry.QueryFilter, limit int) (ids []string) {
 	t.Helper()
 	for cursor := ""; ; {
-		items, next, err := d.List(f, cursor, limit)
+		items, next, err := d.Catalog.List(f, cursor, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,15 +98,15 @@ func TestList(t *testing.T) {
 		}
 	}
 	// Removals between two pages do no harm, even that of the query at the cursor.
-	items, cursor, err := d.List(registry.QueryFilter{Endpoint: "city"}, "", 3)
+	items, cursor, err := d.Catalog.List(registry.QueryFilter{Endpoint: "city"}, "", 3)
 	if err != nil || len(items) != 3 {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	remove(t, d, cursor)
-	if items, _, err = d.List(registry.QueryFilter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
+	if items, _, err = d.Catalog.List(registry.QueryFilter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
 		t.Fatalf("after %s comes %+v, %v", cursor, items, err)
 	}
-	if items, next, err := d.List(registry.QueryFilter{}, "", 0); err != nil || len(items) != 0 || next != "" {
+	if items, next, err := d.Catalog.List(registry.QueryFilter{}, "", 0); err != nil || len(items) != 0 || next != "" {
 		t.Fatalf("limit 0: %d items, %q, %v", len(items), next, err)
 	}
 	check(t, d)
@@ -152,7 +152,7 @@ func TestStatus(t *testing.T) {
 func TestItemOfUnknownHolder(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	for _, id := range []string{"", "q_a"} {
-		if _, err := d.Item(id); !errors.Is(err, registry.ErrNotFound) {
+		if _, err := d.Catalog.Item(id); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("item %q: %v", id, err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestListLongTexts(t *testing.T) {
 				Holders: []registry.Holder{{Caller: "app"}}}
 			want = append(want, q.ID)
 			x := edited{now: q}
-			if err := errors.Join(x.check(d, q.ID), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(d.file, q.ID), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}
@@ -178,7 +178,7 @@ func TestListLongTexts(t *testing.T) {
 	}
 	var got []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		items, next, err := d.List(registry.QueryFilter{}, cursor, 1000)
+		items, next, err := d.Catalog.List(registry.QueryFilter{}, cursor, 1000)
 		if err != nil || len(items) == 0 {
 			t.Fatalf("%d items after %q: %v", len(items), cursor, err)
 		}

@@ -15,19 +15,25 @@ import (
 )
 
 // A subject is a store that the suite can replace by its own backup.
-type subject struct{ *DB }
+type subject struct {
+	*History
+	db *DB
+}
+
+func (s *subject) use(d *DB) { s.History, s.db = d.History, d }
 
 func TestLog(t *testing.T) {
 	notifytest.TestLog(t, func(t *testing.T) notifytest.Subject {
-		s := &subject{open(t, t.TempDir(), Options{})}
+		s := &subject{}
+		s.use(open(t, t.TempDir(), Options{}))
 		return notifytest.Subject{
 			Log:      s,
-			Head:     func() (registry.Offset, error) { return s.DB.Head() },
+			Head:     func() (registry.Offset, error) { return s.db.History.Head() },
 			Add:      func(name string, form diff.Form, ordered bool) string { return s.add(t, name, form, ordered) },
 			Record:   func(id string, r *diff.Result, at time.Time) { s.execute(t, id, r, at) },
 			Trim:     func(id string, keep int) { s.trim(t, id, keep) },
 			Renumber: func() { s.restore(t) },
-			Remove:   func(id string) { remove(t, s.DB, id) },
+			Remove:   func(id string) { remove(t, s.db, id) },
 		}
 	})
 }
@@ -35,7 +41,7 @@ func TestLog(t *testing.T) {
 func (s *subject) add(t *testing.T, name string, form diff.Form, ordered bool) string {
 	t.Helper()
 	id := registry.Identity("city", name, ordered, nil, nil)
-	_, err := s.EditQuery(id, func(q *registry.Query, _ bool) error {
+	_, err := s.db.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
 		q.Endpoint, q.Text, q.Form, q.Ordered, q.CreatedAt = "city", name, form, ordered, start
 		q.Holders = []registry.Holder{{Caller: registry.Anonymous, Name: name, Since: start}}
 		return nil
@@ -50,16 +56,16 @@ func (s *subject) add(t *testing.T, name string, form diff.Form, ordered bool) s
 // goroutine while others read.
 func (s *subject) execute(t *testing.T, id string, r *diff.Result, at time.Time) {
 	t.Helper()
-	stats, err := s.Stats(id)
+	stats, err := s.db.Catalog.Stats(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := next(t, s.DB, id, stats.Last+1, r)
+	o := next(t, s.db, id, stats.Last+1, r)
 	o.Checked, o.At, o.Stats.CheckedAt = at, at, at
 	if o.Delta != nil {
 		o.Stats.ChangedAt = at
 	}
-	if _, err := s.DB.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
+	if _, err := s.db.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -67,12 +73,11 @@ func (s *subject) execute(t *testing.T, id string, r *diff.Result, at time.Time)
 // trim does at once what retention does in small steps.
 func (s *subject) trim(t *testing.T, id string, keep int) {
 	t.Helper()
-	s.retention.Changes = keep
 	err := s.bolt.Update(func(tx *bbolt.Tx) error {
-		w := writer{db: s.DB, tx: tx, counters: loadCounters(tx)}
+		w := logWriter{tx: tx, keep: Retention{Changes: keep}, counters: loadCounters(tx)}
 		r := recordHead(tx.Bucket(bStats).Get([]byte(id)))
 		for range 10 {
-			if err := w.trimQuery(&r); err != nil {
+			if err := w.trimQuery(r.serial, r.seq); err != nil {
 				return err
 			}
 		}
@@ -91,16 +96,16 @@ func (s *subject) restore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Backup(f); err != nil {
+	if _, err := s.db.Backup(f); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.DB = open(t, dir, Options{})
+	s.use(open(t, dir, Options{}))
 }
 
 // Since lists queries in the order of their last edit, whatever their ids.
@@ -109,15 +114,15 @@ func TestSinceKeepsTheOrderOfEdits(t *testing.T) {
 	for _, id := range []string{"q_c", "q_a", "q_d", "q_b", "q_c"} {
 		put(t, d, id, "city", registry.Holder{Caller: "a", Since: start}, registry.Holder{Caller: "b", Since: start.Add(time.Duration(len(id)))})
 	}
-	if _, err := d.EditQuery("q_c", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil }); err != nil {
+	if _, err := d.Queries.EditQuery("q_c", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	first, err := d.Since("city", 0)
+	first, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, d, "q_0", "city")
-	later, err := d.Since("city", first.Revision)
+	later, err := d.Ledger.Since("city", first.Revision)
 	if err != nil {
 		t.Fatal(err)
 	}

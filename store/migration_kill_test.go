@@ -93,7 +93,7 @@ func TestKillInTheMigration(t *testing.T) {
 			t.Fatalf("kill %d: %v", kill, err)
 		}
 		for i := range n {
-			q, err := d.Query(fmt.Sprintf("q_%04d", i))
+			q, err := d.Queries.Query(fmt.Sprintf("q_%04d", i))
 			if err != nil || len(q.Constants) != 1 || q.Constants[0] != fmt.Sprintf("http://x/%d", i) || q.Holders[0].Name != fmt.Sprint("name ", i) {
 				t.Fatalf("kill %d: %+v, %v", kill, q, err)
 			}

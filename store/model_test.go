@@ -130,7 +130,7 @@ func (m *model) end(id string) {
 
 func (m *model) removeEndpoint(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"city", "port"}).Draw(rt, "endpoint")
-	_, err := m.d.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+	_, err := m.d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
 		c.Endpoint.URL = ""
 		return nil
 	})
@@ -172,7 +172,7 @@ func (m *model) record(rt *rapid.T) {
 			m.changed(l, values)
 		}
 	}
-	changes, err := m.d.Record("city", batch)
+	changes, err := m.d.Ledger.Record("city", batch)
 	m.must(err)
 	m.retain()
 	if len(changes) != len(expected) {
@@ -217,7 +217,7 @@ func (m *model) retain() {
 func (m *model) since(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"city", "port"}).Draw(rt, "endpoint")
 	view := m.revs[name]
-	n, err := m.d.Since(name, view.n)
+	n, err := m.d.Ledger.Since(name, view.n)
 	m.must(err)
 	if view.n == 0 || n.Full {
 		view.known = nil
@@ -252,7 +252,7 @@ func (m *model) agree(rt *rapid.T) {
 			m.absent(id)
 			continue
 		}
-		s, err := m.d.Stats(id)
+		s, err := m.d.Catalog.Stats(id)
 		m.must(err)
 		want := l.stats
 		want.Position = registry.Position{Epoch: s.Position.Epoch, Seq: l.seq}
@@ -266,10 +266,10 @@ func (m *model) agree(rt *rapid.T) {
 }
 
 func (m *model) absent(id string) {
-	_, err1 := m.d.Query(id)
-	_, err2 := m.d.After(id, registry.Position{}, 1)
-	_, _, err3 := m.d.Current(id, true)
-	_, err4 := m.d.Latest(id)
+	_, err1 := m.d.Queries.Query(id)
+	_, err2 := m.d.History.After(id, registry.Position{}, 1)
+	_, _, err3 := m.d.History.Current(id, true)
+	_, err4 := m.d.History.Latest(id)
 	for _, err := range []error{err1, err2, err3, err4} {
 		if !errors.Is(err, registry.ErrNotFound) {
 			m.t.Fatalf("%s is not registered, yet: %v", id, err)
@@ -278,7 +278,7 @@ func (m *model) absent(id string) {
 }
 
 func (m *model) current(id string, l *life) {
-	st, r, err := m.d.Current(id, true)
+	st, r, err := m.d.History.Current(id, true)
 	m.must(err)
 	state := registry.Live
 	if l.stats.Executions == 0 {
@@ -305,7 +305,7 @@ func (m *model) follow(rt *rapid.T, id string, l *life, epoch string) {
 	}
 	limit := rapid.IntRange(1, 6).Draw(rt, "limit")
 	for from := uint64(0); from <= l.seq+1; from++ {
-		got, err := m.d.After(id, registry.Position{Epoch: epoch, Seq: from}, limit)
+		got, err := m.d.History.After(id, registry.Position{Epoch: epoch, Seq: from}, limit)
 		switch {
 		case from > l.seq:
 			m.expectGap(err, registry.Ahead)
@@ -319,7 +319,7 @@ func (m *model) follow(rt *rapid.T, id string, l *life, epoch string) {
 	}
 	for _, p := range append([]registry.Position{{}, {Epoch: "other", Seq: l.seq}}, m.past...) {
 		if p.Epoch != epoch {
-			_, err := m.d.After(id, p, 1)
+			_, err := m.d.History.After(id, p, 1)
 			m.expectGap(err, registry.OtherEpoch)
 		}
 	}
@@ -357,11 +357,11 @@ func (m *model) all() {
 		}
 		return want[i:]
 	}
-	got, err := m.d.All(registry.Offset{}, 1000)
+	got, err := m.d.History.All(registry.Offset{}, 1000)
 	m.must(err)
 	m.same(got, after(m.trimmed))
 	for o := uint64(0); o <= m.offset+1; o++ {
-		got, err := m.d.All(registry.Offset{Epoch: m.d.Epoch(), Seq: o}, 3)
+		got, err := m.d.History.All(registry.Offset{Epoch: m.d.Epoch(), Seq: o}, 3)
 		switch {
 		case o > m.offset:
 			m.expectGap(err, registry.Ahead)
@@ -373,7 +373,7 @@ func (m *model) all() {
 			m.same(got, rest[:min(3, len(rest))])
 		}
 	}
-	head, err := m.d.Head()
+	head, err := m.d.History.Head()
 	m.must(err)
 	if want := (registry.Offset{Epoch: m.d.Epoch(), Seq: m.offset}); head != want {
 		m.t.Fatal(fmt.Sprintf("head is %v, not %v", head, want))

@@ -22,7 +22,7 @@ func BenchmarkPrepare(b *testing.B) {
 				}
 				delta := diff.Compare(nil, r)
 				b.StartTimer()
-				if _, err := d.Prepare(nil, r, delta); err != nil {
+				if _, err := d.Ledger.Prepare(nil, r, delta); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -14,27 +14,11 @@ import (
 // transactions so small that they hardly delay a slot. The list of tasks is stored in
 // the file, so a crash only delays them.
 
-const (
-	purgeHistory byte = 'h' // data of a query, by its serial number
-	purgeSpace   byte = 's' // data of an endpoint, by its space number
-	purgeRounds  byte = 'r' // data of a profile, by its serial number
-)
-
 // purgeAtOnce is the number of entries that one transaction deletes.
 const purgeAtOnce = 500
 
-func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
-
-// startWork starts the store's background work.
-func (d *DB) startWork() {
-	ctx, cancel := context.WithCancel(context.Background())
-	d.stop = cancel
-	d.wakePurge() // a crash may have left tasks
-	d.done.Go(func() { d.purge(ctx) })
-	d.done.Go(func() { d.recover(ctx) })
-}
-
-func (d *DB) purge(ctx context.Context) {
+// purge deletes what was removed, until ctx ends.
+func purge(ctx context.Context, d *file) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -43,7 +27,7 @@ func (d *DB) purge(ctx context.Context) {
 		}
 		for more := true; more && ctx.Err() == nil; {
 			err := guarded(func() (err error) {
-				more, err = d.purgeSome()
+				more, err = purgeSome(d)
 				return err
 			})
 			if errors.Is(err, registry.ErrReadOnly) {
@@ -57,7 +41,7 @@ func (d *DB) purge(ctx context.Context) {
 }
 
 // purgeSome runs one transaction and reports whether there is more to do.
-func (d *DB) purgeSome() (more bool, err error) {
+func purgeSome(d *file) (more bool, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bPurge).Cursor().First()
 		more = k != nil

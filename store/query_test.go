@@ -17,14 +17,14 @@ import (
 
 func slot(t *testing.T, d *DB, endpoint string, n uint64) {
 	t.Helper()
-	if _, err := d.Record(endpoint, scheduler.Batch{Slot: &scheduler.Slot{Endpoint: endpoint, Number: n}}); err != nil {
+	if _, err := d.Ledger.Record(endpoint, scheduler.Batch{Slot: &scheduler.Slot{Endpoint: endpoint, Number: n}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func putEndpointURL(t *testing.T, d *DB, name, url string) {
 	t.Helper()
-	if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+	if _, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
 		c.Endpoint.URL = url
 		return nil
 	}); err != nil {
@@ -36,7 +36,7 @@ func putEndpointURL(t *testing.T, d *DB, name, url string) {
 func drained(t *testing.T, d *DB) (left int) {
 	t.Helper()
 	for pending := true; pending; {
-		if _, err := d.purgeSome(); err != nil {
+		if _, err := purgeSome(d.file); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.bolt.View(func(tx *bbolt.Tx) error {
@@ -65,7 +65,7 @@ func TestEditQuery(t *testing.T) {
 		CreatedAt: start, Pause: &registry.Pause{By: "ops", At: at}, Refreshes: 3,
 		Holders: []registry.Holder{{Caller: "app", Name: "n", Tags: []string{"t"}, Weight: 2, MaxStaleness: registry.Duration(time.Hour), From: &at, Since: start}},
 	}
-	got, err := d.EditQuery("q_a", func(q *registry.Query, found bool) error {
+	got, err := d.Queries.EditQuery("q_a", func(q *registry.Query, found bool) error {
 		if found || q.ID != "q_a" {
 			t.Errorf("a new query is handed over as %+v, found: %t", q, found)
 		}
@@ -76,7 +76,7 @@ func TestEditQuery(t *testing.T) {
 		t.Fatalf("%v %s", err, cmp.Diff(want, got))
 	}
 	d = reopen(t, d, dir, Options{})
-	if got, err = d.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
+	if got, err = d.Queries.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff(want, got))
 	}
 	refused := errors.New("refused")
@@ -85,28 +85,28 @@ func TestEditQuery(t *testing.T) {
 		"id":       func(q *registry.Query) error { q.ID = "q_b"; return nil },
 		"endpoint": func(q *registry.Query) error { q.Endpoint = "port"; return nil },
 	} {
-		_, err := d.EditQuery("q_a", func(q *registry.Query, found bool) error { return edit(q) })
+		_, err := d.Queries.EditQuery("q_a", func(q *registry.Query, found bool) error { return edit(q) })
 		if err == nil || name == "error" && err != refused {
 			t.Fatalf("%s: got %v", name, err)
 		}
-		if got, err = d.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
+		if got, err = d.Queries.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
 			t.Fatalf("%s is in effect: %v %s", name, err, cmp.Diff(want, got))
 		}
 	}
-	if _, err := d.EditQuery("q_x", func(*registry.Query, bool) error { return nil }); err != nil {
+	if _, err := d.Queries.EditQuery("q_x", func(*registry.Query, bool) error { return nil }); err != nil {
 		t.Fatalf("leaving a query that is not there without holders: %v", err)
 	}
-	if _, err := d.Query("q_x"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := d.Queries.Query("q_x"); !errors.Is(err, registry.ErrNotFound) {
 		t.Fatalf("it is there: %v", err)
 	}
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EditQuery("q_a", func(*registry.Query, bool) error { return nil }); err != nil {
+	if _, err := d.Queries.EditQuery("q_a", func(*registry.Query, bool) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := d.Since("city", n.Revision); err != nil || again.Revision != n.Revision {
+	if again, err := d.Ledger.Since("city", n.Revision); err != nil || again.Revision != n.Revision {
 		t.Fatalf("an edit that changes nothing gave revision %d after %d, %v", again.Revision, n.Revision, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestFindName(t *testing.T) {
 	put(t, d, "q_m", "city", registry.Holder{Caller: "a", Name: "sensors\x00b"})
 	expect := func(caller, name string, ids ...string) {
 		t.Helper()
-		list, err := d.FindName(caller, name, false, 9)
+		list, err := d.Queries.FindName(caller, name, false, 9)
 		var got []string
 		for _, q := range list {
 			got = append(got, q.ID)
@@ -135,10 +135,10 @@ func TestFindName(t *testing.T) {
 	expect("", "")
 	expect("", "sensor")
 	expect("a", "sensors\x00b", "q_m")
-	if list, err := d.FindName("", "sensors", true, 9); err != nil || len(list) != 1 || list[0].ID != "q_a" {
+	if list, err := d.Queries.FindName("", "sensors", true, 9); err != nil || len(list) != 1 || list[0].ID != "q_a" {
 		t.Fatalf("public: %v, %v", list, err)
 	}
-	if list, err := d.FindName("", "sensors", false, 1); err != nil || len(list) != 1 || list[0].ID != "q_z" {
+	if list, err := d.Queries.FindName("", "sensors", false, 1); err != nil || len(list) != 1 || list[0].ID != "q_z" {
 		t.Fatalf("one: %v, %v", list, err)
 	}
 	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "departures"})
@@ -159,12 +159,12 @@ func TestEditQueries(t *testing.T) {
 	put(t, d, "q_2", "city", registry.Holder{Caller: "a", Name: "n"}, registry.Holder{Caller: "b", Name: "n"})
 	put(t, d, "q_3", "port", registry.Holder{Caller: "a", Name: "else"})
 	put(t, d, "q_4", "city", registry.Holder{Caller: "b", Name: "n"})
-	if q, err := d.EditQueries(registry.Names{Query: "q_1", Caller: "a", Name: "n"}, func(*registry.Query, []*registry.Query, bool) error { return nil }); err != nil || q.ID != "q_1" {
+	if q, err := d.Queries.EditQueries(registry.Names{Query: "q_1", Caller: "a", Name: "n"}, func(*registry.Query, []*registry.Query, bool) error { return nil }); err != nil || q.ID != "q_1" {
 		t.Fatalf("an edit that changes nothing returns %+v, %v", q, err)
 	}
 	n := registry.Names{Query: "q_new", Caller: "a", Name: "n", Instead: "q_3"}
 	edit := func(then error) error {
-		_, err := d.EditQueries(n, func(q *registry.Query, others []*registry.Query, found bool) error {
+		_, err := d.Queries.EditQueries(n, func(q *registry.Query, others []*registry.Query, found bool) error {
 			var ids []string
 			for _, o := range others {
 				ids = append(ids, o.ID)
@@ -182,22 +182,22 @@ func TestEditQueries(t *testing.T) {
 	if err := edit(refused); err != refused {
 		t.Fatal(err)
 	}
-	if list, _ := d.FindName("a", "n", false, 9); len(list) != 2 {
+	if list, _ := d.Queries.FindName("a", "n", false, 9); len(list) != 2 {
 		t.Fatalf("a refused edit is in effect: %v", list)
 	}
 	if err := edit(nil); err != nil {
 		t.Fatal(err)
 	}
 	d = reopen(t, d, dir, Options{})
-	if list, err := d.FindName("a", "n", false, 9); err != nil || len(list) != 1 || list[0].ID != "q_new" {
+	if list, err := d.Queries.FindName("a", "n", false, 9); err != nil || len(list) != 1 || list[0].ID != "q_new" {
 		t.Fatalf("%v, %v", list, err)
 	}
 	for id, there := range map[string]bool{"q_1": false, "q_2": true, "q_3": false, "q_4": true, "q_new": true} {
-		if _, err := d.Query(id); errors.Is(err, registry.ErrNotFound) == there {
+		if _, err := d.Queries.Query(id); errors.Is(err, registry.ErrNotFound) == there {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if count, err := d.CountQueries(""); err != nil || count != 3 {
+	if count, err := d.Queries.CountQueries(""); err != nil || count != 3 {
 		t.Errorf("%d queries, %v", count, err)
 	}
 	check(t, d)
@@ -209,12 +209,12 @@ func TestLiveHolds(t *testing.T) {
 	put(t, d, "q_b", "port", registry.Holder{Caller: "x", Live: true})
 	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Live: true, ReleaseAt: &at}, registry.Holder{Caller: "b"})
 	want := []registry.LiveHold{{Query: "q_a", Caller: "a", ReleaseAt: &at}, {Query: "q_b", Caller: "x"}}
-	if got, err := d.LiveHolds(); err != nil || cmp.Diff(want, got) != "" {
+	if got, err := d.Queries.LiveHolds(); err != nil || cmp.Diff(want, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff(want, got))
 	}
 	putEndpointURL(t, d, "port", "") // removes the endpoint
 	put(t, d, "q_a", "city", registry.Holder{Caller: "a"}, registry.Holder{Caller: "b"})
-	if got, err := d.LiveHolds(); err != nil || len(got) != 0 {
+	if got, err := d.Queries.LiveHolds(); err != nil || len(got) != 0 {
 		t.Fatalf("still held: %+v, %v", got, err)
 	}
 	check(t, d)
@@ -227,7 +227,7 @@ func TestEndpoints(t *testing.T) {
 		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}.WithDefaults()
 	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}.WithDefaults()
 	edit := func(f func(c *registry.Configured, found bool) error) error {
-		_, err := d.EditEndpoint("city", f)
+		_, err := d.Endpoints.EditEndpoint("city", f)
 		return err
 	}
 	edits := map[string]registry.Edit{"budget": {By: "ops", At: start}}
@@ -251,11 +251,11 @@ func TestEndpoints(t *testing.T) {
 	}); err == nil {
 		t.Fatal("an endpoint was renamed")
 	}
-	list, err := d.Endpoints()
+	list, err := d.Endpoints.Endpoints()
 	if err != nil || len(list) != 2 || list[0].Name != "alps" || cmp.Diff(want, list[1]) != "" {
 		t.Fatalf("endpoints %+v, %v", list, err)
 	}
-	if _, err := d.Endpoint("nowhere"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := d.Endpoints.Endpoint("nowhere"); !errors.Is(err, registry.ErrNotFound) {
 		t.Fatal(err)
 	}
 }
@@ -269,7 +269,7 @@ func TestSettingsOfEarlierVersions(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := d.Configured("city")
+	c, err := d.Endpoints.Configured("city")
 	if err != nil || c.Endpoint.Merge != registry.DefaultMerge || c.File.Merge != registry.DefaultMerge {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -288,10 +288,10 @@ func TestEditingForgetsTheCap(t *testing.T) {
 	for name, edit := range edits {
 		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
 		told := registry.Health{State: registry.HealthThrottled, Failures: 2, MaxRows: 20}
-		if _, err := d.Record(name, scheduler.Batch{Health: &told}); err != nil {
+		if _, err := d.Ledger.Record(name, scheduler.Batch{Health: &told}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error { edit(&c.Endpoint); return nil }); err != nil {
+		if _, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error { edit(&c.Endpoint); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		want := told
@@ -301,7 +301,7 @@ func TestEditingForgetsTheCap(t *testing.T) {
 		case "url", "max_rows":
 			want.MaxRows = 0
 		}
-		news, err := d.Since(name, 0)
+		news, err := d.Ledger.Since(name, 0)
 		if err != nil || news.Health != want {
 			t.Errorf("%s: %+v, %v", name, news.Health, err)
 		}
@@ -324,39 +324,39 @@ func TestRemoveEndpoint(t *testing.T) {
 		}
 	}
 	fill()
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil || len(n.Entries) != 700 {
 		t.Fatalf("%d entries, %v", len(n.Entries), err)
 	}
-	epoch, _ := d.Stats("q_7")
+	epoch, _ := d.Catalog.Stats("q_7")
 	putEndpointURL(t, d, "city", "")
 	for what, err := range map[string]error{
-		"query": second(d.Query("q_7")), "stats": second(d.Stats("q_7")),
-		"endpoint": second(d.Endpoint("city")), "slots": second(d.Slots("city", 1)), "item": second(d.Item("q_7")),
+		"query": second(d.Queries.Query("q_7")), "stats": second(d.Catalog.Stats("q_7")),
+		"endpoint": second(d.Endpoints.Endpoint("city")), "slots": second(d.History.Slots("city", 1)), "item": second(d.Catalog.Item("q_7")),
 	} {
 		if !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("the %s is still there: %v", what, err)
 		}
 	}
-	if list, err := d.FindName("a", "7", false, 1); len(list) > 0 || err != nil {
+	if list, err := d.Queries.FindName("a", "7", false, 1); len(list) > 0 || err != nil {
 		t.Errorf("the name is still there: %v, %v", list, err)
 	}
-	if c, err := d.CountQueries(""); c != 0 || err != nil {
+	if c, err := d.Queries.CountQueries(""); c != 0 || err != nil {
 		t.Errorf("%d queries are counted, %v", c, err)
 	}
-	if gone, err := d.Since("city", n.Revision); err != nil || !gone.Full || len(gone.Entries) != 0 {
+	if gone, err := d.Ledger.Since("city", n.Revision); err != nil || !gone.Full || len(gone.Entries) != 0 {
 		t.Errorf("a loop hears %+v, %v", gone, err)
 	}
-	if items, _, err := d.List(registry.QueryFilter{}, "", 10); err != nil || len(items) != 0 {
+	if items, _, err := d.Catalog.List(registry.QueryFilter{}, "", 10); err != nil || len(items) != 0 {
 		t.Errorf("%d are listed, %v", len(items), err)
 	}
 	check(t, d)
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	put(t, d, "q_7", "city")
-	if s, err := d.Stats("q_7"); err != nil || s.Position.Seq != 0 || s.Position.Epoch == epoch.Position.Epoch || s.Executions != 0 {
+	if s, err := d.Catalog.Stats("q_7"); err != nil || s.Position.Seq != 0 || s.Position.Epoch == epoch.Position.Epoch || s.Executions != 0 {
 		t.Errorf("registered again it has %+v, %v", s, err)
 	}
-	if again, err := d.Since("city", n.Revision); err != nil || !again.Full || len(again.Entries) != 1 || again.Last.Number != 0 {
+	if again, err := d.Ledger.Since("city", n.Revision); err != nil || !again.Full || len(again.Entries) != 1 || again.Last.Number != 0 {
 		t.Errorf("a loop hears %+v, %v", again, err)
 	}
 	check(t, d)
@@ -379,8 +379,8 @@ func TestLateOutcome(t *testing.T) {
 	remove(t, d, "q_a")
 	put(t, d, "q_a", "city")
 	for _, late := range []scheduler.Outcome{changed, same} {
-		c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{late}})
-		if s, _ := d.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Position.Seq != 0 {
+		c, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{late}})
+		if s, _ := d.Catalog.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Position.Seq != 0 {
 			t.Fatalf("%v: changes %+v, statistics %+v", err, c, s)
 		}
 	}
@@ -388,7 +388,7 @@ func TestLateOutcome(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	// A change is not applied to a result that it does not follow from.
-	if c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{changed}}); err != nil || len(c) != 0 {
+	if c, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{changed}}); err != nil || len(c) != 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	check(t, d)
@@ -399,7 +399,7 @@ func TestLateOutcome(t *testing.T) {
 func TestLateBaseline(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,8 +409,8 @@ func TestLateBaseline(t *testing.T) {
 	remove(t, d, "q_a")
 	put(t, d, "q_a", "city")
 	for _, o := range []scheduler.Outcome{late, failed} {
-		c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}})
-		if s, _ := d.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Failures != 0 || s.Served != 0 {
+		c, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}})
+		if s, _ := d.Catalog.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Failures != 0 || s.Served != 0 {
 			t.Fatalf("%v: changes %+v, statistics %+v", err, c, s)
 		}
 	}
@@ -421,7 +421,7 @@ func TestLateBaseline(t *testing.T) {
 func TestSinceForgets(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_stays", "city")
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestSinceForgets(t *testing.T) {
 		n.Revision + 5: {false, maxRemovals, 0},
 		n.Revision + 6: {false, maxRemovals - 1, 0},
 	} {
-		got, err := d.Since("city", rev)
+		got, err := d.Ledger.Since("city", rev)
 		if err != nil || got.Full != want.full || len(got.Removed) != want.removed || len(got.Entries) != want.entries {
 			t.Errorf("since %d: full %t, %d removed, %d entries, %v; want %+v", rev, got.Full, len(got.Removed), len(got.Entries), err, want)
 		}
@@ -462,20 +462,20 @@ func TestTokens(t *testing.T) {
 	at := start.Add(time.Hour)
 	ops := registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: "ab", CreatedAt: start, ExpiresAt: &at}
 	app := registry.Token{Name: "app", Role: registry.RoleApp, SHA256: "cd", CreatedAt: start}
-	if err := errors.Join(d.PutToken(ops), d.PutToken(app)); err != nil {
+	if err := errors.Join(d.Tokens.PutToken(ops), d.Tokens.PutToken(app)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.PutToken(registry.Token{Name: "ops"}); !errors.Is(err, registry.ErrExists) {
+	if err := d.Tokens.PutToken(registry.Token{Name: "ops"}); !errors.Is(err, registry.ErrExists) {
 		t.Fatalf("a name taken twice: %v", err)
 	}
 	d = reopen(t, d, dir, Options{})
-	if got, err := d.Tokens(); err != nil || cmp.Diff([]registry.Token{app, ops}, got) != "" {
+	if got, err := d.Tokens.Tokens(); err != nil || cmp.Diff([]registry.Token{app, ops}, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff([]registry.Token{app, ops}, got))
 	}
-	if err := d.DeleteToken("ops"); err != nil {
+	if err := d.Tokens.DeleteToken("ops"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.DeleteToken("ops"); !errors.Is(err, registry.ErrNotFound) {
+	if err := d.Tokens.DeleteToken("ops"); !errors.Is(err, registry.ErrNotFound) {
 		t.Fatalf("deleted twice: %v", err)
 	}
 }
@@ -510,14 +510,14 @@ func TestHoldersOfAnOlderFile(t *testing.T) {
 	}
 	for range 2 {
 		d = reopen(t, d, dir, Options{})
-		q, err := d.Query("q_paused")
+		q, err := d.Queries.Query("q_paused")
 		if err != nil || q.Pause != nil || q.Paused() == nil || q.Paused().By != "b" || q.Holders[0].Pause == nil {
 			t.Fatalf("paused %+v: %+v, %v", q.Paused(), q, err)
 		}
-		if q, err = d.Query("q_public"); err != nil || !q.Public() || !q.Holders[1].MayPublish {
+		if q, err = d.Queries.Query("q_public"); err != nil || !q.Public() || !q.Holders[1].MayPublish {
 			t.Fatalf("public %t: %+v, %v", q.Public(), q, err)
 		}
-		if items, _, err := d.List(registry.QueryFilter{State: registry.Paused}, "", 9); err != nil || len(items) != 1 || items[0].Query.ID != "q_paused" {
+		if items, _, err := d.Catalog.List(registry.QueryFilter{State: registry.Paused}, "", 9); err != nil || len(items) != 1 || items[0].Query.ID != "q_paused" {
 			t.Fatalf("paused queries: %v, %v", items, err)
 		}
 		if err := d.Check(); err != nil {

@@ -7,84 +7,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"go.etcd.io/bbolt"
 )
 
-var _ scheduler.Ledger = (*DB)(nil)
-
 // keptSlots is the number of slots stored per endpoint.
 const keptSlots = 2000
 
-// prepared is a result and its delta in stored form.
-type prepared struct{ result, delta []byte }
-
-// Prepare implements scheduler.Ledger.
-func (d *DB) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
-	var p prepared
-	var err error
-	if p.delta, err = d.pack.pack(nil, stop, delta); err != nil {
-		return nil, err
-	}
-	if p.result, err = d.packResult(stop, r); err != nil {
-		return nil, err
-	}
-	return &p, nil
-}
-
-// Record implements scheduler.Ledger.
-func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
-	var err error
-	if b.Outcomes, err = d.prepareRest(b.Outcomes); err != nil {
-		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
-	}
-	w := writer{db: d, endpoint: endpoint, now: d.now().UTC()}
-	err = d.update(func(tx *bbolt.Tx) error {
-		w.tx, w.changes = tx, nil
-		return w.batch(&b)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
-	}
-	for _, id := range w.skipped {
-		d.log.Warn("an outcome was passed over: it does not follow from the result kept", "query", id, "endpoint", endpoint)
-	}
-	return w.changes, nil
-}
-
-// prepareRest prepares the remaining outcomes before the transaction, because a
-// transaction blocks all other writers. It does not modify the caller's list.
-func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, error) {
-	out := outcomes
-	for i, o := range outcomes {
-		if (o.Result == nil) != (o.Delta == nil) {
-			return nil, fmt.Errorf("%s: a result and its delta come together", o.Query)
-		}
-		if o.Result == nil || o.Prepared != nil {
-			continue
-		}
-		p, err := d.Prepare(nil, o.Result, o.Delta)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Query, err)
-		}
-		if &out[0] == &outcomes[0] {
-			out = slices.Clone(outcomes)
-		}
-		out[i].Prepared = p
-	}
-	return out, nil
-}
-
 // A writer is the transaction of one Record.
 type writer struct {
-	db       *DB
 	tx       *bbolt.Tx
 	endpoint string
+	epoch    epoch
+	keep     Retention
 	now      time.Time
-	slot     uint64 // of the batch, 0 if it has none
-	counters counters
+	log      logWriter
 	space    space
 	records  map[string]*record
 	changes  []registry.Change
@@ -92,14 +30,11 @@ type writer struct {
 }
 
 func (w *writer) batch(b *scheduler.Batch) error {
-	w.counters = loadCounters(w.tx)
-	before := w.counters
+	before := loadCounters(w.tx)
+	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before}
 	var known bool
 	if w.space, known = findSpace(w.tx, w.endpoint); !known {
 		return nil // the endpoint and its data were removed
-	}
-	if b.Slot != nil {
-		w.slot = b.Slot.Number
 	}
 	ids := w.load(b.Outcomes)
 	for i := range b.Outcomes {
@@ -110,19 +45,19 @@ func (w *writer) batch(b *scheduler.Batch) error {
 	if err := w.save(ids); err != nil {
 		return err
 	}
-	if err := errors.Join(w.rounds(b.Rounds), w.models(b.Models)); err != nil {
+	if err := errors.Join(w.rounds(b), saveModels(w.tx, w.space.number, b.Models)); err != nil {
 		return err
 	}
 	if err := w.loop(b); err != nil {
 		return err
 	}
-	if err := w.retain(); err != nil {
+	if err := w.log.retain(); err != nil {
 		return err
 	}
-	if w.counters == before {
+	if w.log.counters == before {
 		return nil
 	}
-	return w.counters.save(w.tx)
+	return w.log.counters.save(w.tx)
 }
 
 // load reads the heads of the records in id order, so that neighbours share pages; the
@@ -169,7 +104,7 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 // follows reports whether an outcome continues the stored history. It does not if the
 // query was removed and registered again during the execution.
 func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
-	if e := o.Stats.Position.Epoch; e != "" && e != w.db.epoch.of(r.serial) {
+	if e := o.Stats.Position.Epoch; e != "" && e != w.epoch.of(r.serial) {
 		return false
 	}
 	if o.Delta == nil {
@@ -184,36 +119,41 @@ func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 
 // change numbers and stores a change and its new result.
 func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) error {
-	w.counters.offset++
 	packed := o.Prepared.(*prepared)
 	l := logEntry{
-		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1, offset: w.counters.offset,
+		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1,
 		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o, slot), baseline: r.seq == 0, delta: packed.delta,
 	}
-	if err := w.supersede(r); err != nil {
+	if err := w.log.add(&l); err != nil {
 		return err
 	}
 	r.seq++
-	k, v := key16(l.serial, l.seq), l.append(nil)
-	w.counters.logBytes += uint64(len(k) + len(v))
-	if err := w.tx.Bucket(bChanges).Put(k, v); err != nil {
-		return err
-	}
-	if err := w.tx.Bucket(bOffsets).Put(key8(l.offset), k); err != nil {
-		return err
-	}
 	if err := w.tx.Bucket(bResults).Put(key8(r.serial), packed.result); err != nil {
 		return err
 	}
-	w.changes = append(w.changes, w.announce(&l, o.Delta))
-	return w.trimQuery(r)
+	w.changes = append(w.changes, l.announce(w.epoch, o.Delta))
+	return nil
 }
 
-func (w *writer) announce(l *logEntry, delta *diff.Delta) registry.Change {
-	return registry.Change{
-		Query: l.query, Endpoint: l.endpoint, Epoch: w.db.epoch.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
-		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
+// rounds records the state of profiles. It runs after the outcomes, whose positions it
+// uses.
+func (w *writer) rounds(b *scheduler.Batch) error {
+	x := roundWriter{tx: w.tx, space: w.space.number, epoch: w.epoch, keep: w.keep, now: w.now, position: w.position}
+	if b.Slot != nil {
+		x.slot = b.Slot.Number
 	}
+	return x.all(b.Rounds)
+}
+
+// position returns a query's current position, the zero Position if it has no holder.
+func (w *writer) position(query string) registry.Position {
+	if r := w.records[query]; r != nil {
+		return r.position(w.epoch)
+	}
+	if r, _, ok := liveRecord(w.tx, query); ok {
+		return r.position(w.epoch)
+	}
+	return registry.Position{}
 }
 
 // slotOf returns the slot of an execution.
@@ -288,3 +228,6 @@ func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
 	}
 	return nil
 }
+
+// prepared is a result and its delta in stored form.
+type prepared struct{ result, delta []byte }

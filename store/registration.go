@@ -9,7 +9,6 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"go.etcd.io/bbolt"
 )
 
 // A registration is stored in a compact form, because a restart and a search read all of
@@ -274,30 +273,4 @@ func (s *scan) constants(normal string) []string {
 		list[i], rest = rest[:n], rest[n:]
 	}
 	return list
-}
-
-// compactRegistrations rewrites registrations that are JSON.
-func compactRegistrations(tx *bbolt.Tx) error {
-	b := tx.Bucket(bQueries)
-	next := []byte{}
-	for next != nil {
-		var some []storedQuery // a cursor is invalid after a Put
-		c := b.Cursor()
-		k, v := c.Seek(next)
-		for ; k != nil && len(some) < 1000; k, v = c.Next() {
-			s, err := parseQuery(string(k), v)
-			if err != nil {
-				return fmt.Errorf("query %s: %w", k, err)
-			}
-			some = append(some, s)
-		}
-		next = append([]byte(nil), k...)
-		for i := range some {
-			some[i].body = appendRegistration(nil, &some[i].Query)
-			if err := some[i].save(tx); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -111,7 +111,7 @@ func TestRegistrationsOfAnOlderFile(t *testing.T) {
 			Normal: fmt.Sprintf("SELECT * { ?s <http://x/%d> ?o }", i), Constants: []string{fmt.Sprintf("http://x/%d", i)}, CreatedAt: start,
 			Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprint("name ", i), Tags: []string{"t"}, Since: start, Pause: &registry.Pause{By: "app", At: start}}}}
 	})
-	since, err := d.Since("city", 0)
+	since, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,17 +146,17 @@ func TestRegistrationsOfAnOlderFile(t *testing.T) {
 	for range 2 {
 		d = reopen(t, d, dir, Options{})
 		for id, want := range before {
-			got, err := d.Query(id)
+			got, err := d.Queries.Query(id)
 			if err != nil || cmp.Diff(want, got) != "" {
 				t.Fatalf("%v %s", err, cmp.Diff(want, got))
 			}
 		}
-		after, err := d.Since("city", 0)
+		after, err := d.Ledger.Since("city", 0)
 		if err != nil || len(after.Entries) != n || after.Revision != since.Revision || d.Epoch() != epoch {
 			t.Fatalf("%d queries, revision %d (before %d), epoch %s (before %s), %v", len(after.Entries), after.Revision, since.Revision, d.Epoch(), epoch, err)
 		}
 		for _, f := range []registry.QueryFilter{{Text: "X/2499>"}, {Text: "name 2499"}} {
-			if items, _, err := d.List(f, "", 10); err != nil || len(items) != 1 || items[0].Query.ID != "q_2499" {
+			if items, _, err := d.Catalog.List(f, "", 10); err != nil || len(items) != 1 || items[0].Query.ID != "q_2499" {
 				t.Errorf("%+v finds %d queries, %v", f, len(items), err)
 			}
 		}

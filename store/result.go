@@ -10,7 +10,7 @@ const resultVersion = 1
 
 // packResult encodes a result before the transaction begins; an error of stop aborts
 // it.
-func (d *DB) packResult(stop func() error, r *diff.Result) ([]byte, error) {
+func (p *packer) packResult(stop func() error, r *diff.Result) ([]byte, error) {
 	ordered := byte(0)
 	if r.Ordered() {
 		ordered = 1
@@ -18,7 +18,7 @@ func (d *DB) packResult(stop func() error, r *diff.Result) ([]byte, error) {
 	b := []byte{resultVersion, ordered}
 	b = putText(b, string(r.Form()))
 	b = putText(b, r.Hash())
-	return d.pack.pack(b, stop, r)
+	return p.pack(b, stop, r)
 }
 
 // resultHash returns the hash of a stored result, "" if there is none.
@@ -32,7 +32,7 @@ func resultHash(v []byte) string {
 }
 
 // unpackResult decodes the output of packResult.
-func (d *DB) unpackResult(v []byte) (*diff.Result, error) {
+func (p *packer) unpackResult(v []byte) (*diff.Result, error) {
 	in := scan{b: v}
 	if in.byte() != resultVersion {
 		in.fail()
@@ -42,7 +42,7 @@ func (d *DB) unpackResult(v []byte) (*diff.Result, error) {
 	if in.bad {
 		return nil, fmt.Errorf("%w: its head cannot be read", ErrDamaged)
 	}
-	document, err := d.pack.unpack(in.b)
+	document, err := p.unpack(in.b)
 	if err != nil {
 		return nil, err
 	}

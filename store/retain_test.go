@@ -13,12 +13,12 @@ import (
 // first returns the seq of the oldest kept change of a query.
 func first(t *testing.T, d *DB, id string) uint64 {
 	t.Helper()
-	s, err := d.Stats(id)
+	s, err := d.Catalog.Stats(id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for from := uint64(0); ; from++ {
-		log, err := d.After(id, registry.Position{Epoch: s.Position.Epoch, Seq: from}, 1)
+		log, err := d.History.After(id, registry.Position{Epoch: s.Position.Epoch, Seq: from}, 1)
 		if err == nil && len(log) > 0 {
 			return log[0].Seq
 		}
@@ -125,7 +125,7 @@ func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
 				t.Fatalf("kept from offset %d on", oldest)
 			}
 			for o := range uint64(11) {
-				got, err := d.All(registry.Offset{Epoch: d.Epoch(), Seq: o}, 100)
+				got, err := d.History.All(registry.Offset{Epoch: d.Epoch(), Seq: o}, 100)
 				switch {
 				case o < oldest-1:
 					if gap(err) != registry.TooOld {
@@ -160,7 +160,7 @@ func TestAfterIsBounded(t *testing.T) {
 	}
 	total := 0
 	for p := (registry.Position{Epoch: epoch}); ; {
-		log, err := d.After("q_a", p, 100)
+		log, err := d.History.After("q_a", p, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestAfterIsBounded(t *testing.T) {
 	if total != 6 {
 		t.Fatalf("%d changes in all", total)
 	}
-	if log, err := d.After("q_a", registry.Position{Epoch: epoch}, 0); err != nil || len(log) != 0 {
+	if log, err := d.History.After("q_a", registry.Position{Epoch: epoch}, 0); err != nil || len(log) != 0 {
 		t.Fatalf("limit 0: %d changes, %v", len(log), err)
 	}
 }
@@ -189,7 +189,7 @@ func TestSlotsAreARing(t *testing.T) {
 		slot(t, d, "city", n)
 		slot(t, d, "port", n)
 	}
-	list, err := d.Slots("city", 10)
+	list, err := d.History.Slots("city", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestSlotsAreARing(t *testing.T) {
 	if fmt.Sprint(numbers) != fmt.Sprint([]uint64{keptSlots + 2, keptSlots + 1, keptSlots, 3}) {
 		t.Fatalf("slots %v", numbers)
 	}
-	if list, err = d.Slots("city", 2); err != nil || len(list) != 2 || list[0].Number != keptSlots+2 {
+	if list, err = d.History.Slots("city", 2); err != nil || len(list) != 2 || list[0].Number != keptSlots+2 {
 		t.Fatalf("the last two: %v, %v", list, err)
 	}
 }

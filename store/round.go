@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/rounds"
@@ -20,9 +21,18 @@ func parseRound(v []byte) (r registry.Round, err error) {
 	return r, nil
 }
 
-// rounds records the state of profiles. It runs after the outcomes of the batch, whose
-// positions it uses.
-func (w *writer) rounds(list []registry.Round) error {
+// A roundWriter stores the rounds of a batch.
+type roundWriter struct {
+	tx       *bbolt.Tx
+	space    uint64 // of the batch's endpoint
+	slot     uint64 // of the batch, 0 if it has none
+	epoch    epoch
+	keep     Retention
+	now      time.Time
+	position func(query string) registry.Position
+}
+
+func (w *roundWriter) all(list []registry.Round) error {
 	for i := range list {
 		if err := w.round(list[i]); err != nil {
 			return fmt.Errorf("round %d of profile %s: %w", list[i].Number, list[i].Profile, err)
@@ -31,7 +41,7 @@ func (w *writer) rounds(list []registry.Round) error {
 	return nil
 }
 
-func (w *writer) round(r registry.Round) error {
+func (w *roundWriter) round(r registry.Round) error {
 	n, err := findProfile(w.tx, r.Profile)
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil // removed in the meantime
@@ -39,7 +49,7 @@ func (w *writer) round(r registry.Round) error {
 	if err != nil {
 		return err
 	}
-	if n.space != w.space.number || r.Number == 0 || r.OpenedAt.Before(n.CreatedAt) {
+	if n.space != w.space || r.Number == 0 || r.OpenedAt.Before(n.CreatedAt) {
 		return nil // it belongs to an earlier profile of the same id
 	}
 	p, err := findProgress(w.tx, n.ID)
@@ -87,15 +97,13 @@ func keepCaptured(r, was *registry.Round) {
 }
 
 // positions fills in the queries' current positions.
-func (w *writer) positions(r *registry.Round) {
+func (w *roundWriter) positions(r *registry.Round) {
 	at := func(query string, p *registry.Position) {
 		if query == "" || p.Epoch != "" {
 			return
 		}
-		if rec := w.records[query]; rec != nil {
-			*p = rec.position(w.db.epoch)
-		} else if rec, _, ok := liveRecord(w.tx, query); ok {
-			*p = rec.position(w.db.epoch)
+		if now := w.position(query); now.Epoch != "" {
+			*p = now
 		}
 	}
 	at(r.Trigger.Query, &r.Trigger.Position)
@@ -111,7 +119,7 @@ func (w *writer) positions(r *registry.Round) {
 }
 
 // place updates the counts and the lists that contain a round.
-func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh bool) error {
+func (w *roundWriter) place(r *registry.Round, n *storedProfile, p *progress, fresh bool) error {
 	key := key16(n.serial, r.Number)
 	if fresh {
 		p.Rounds = r.Number
@@ -132,7 +140,7 @@ func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh b
 	var errs error
 	if r.State == registry.RoundCaptured {
 		p.Captured++
-		r.Position = registry.Position{Epoch: w.db.epoch.of(n.serial), Seq: p.Captured}
+		r.Position = registry.Position{Epoch: w.epoch.of(n.serial), Seq: p.Captured}
 		errs = w.tx.Bucket(bCaptures).Put(key16(n.serial, p.Captured), key8(p.Ends))
 	} else {
 		p.Expired++
@@ -143,8 +151,8 @@ func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh b
 
 // trimRounds deletes ended rounds by the same bounds as changes: number and age. The
 // newest end is kept.
-func (w *writer) trimRounds(n *storedProfile, p *progress) error {
-	keep, age := uint64(w.db.retention.Changes), w.db.retention.Age
+func (w *roundWriter) trimRounds(n *storedProfile, p *progress) error {
+	keep, age := uint64(w.keep.Changes), w.keep.Age
 	for range trimQueryAtOnce {
 		if p.First >= p.Ends {
 			return nil
@@ -175,8 +183,8 @@ func (w *writer) trimRounds(n *storedProfile, p *progress) error {
 	return nil
 }
 
-// forgetRounds handles a new epoch: it closes the open rounds.
-func forgetRounds(tx *bbolt.Tx) error {
+// closeRounds forgets all rounds, because a new epoch begins.
+func closeRounds(tx *bbolt.Tx) error {
 	changed := map[string]progress{}
 	err := tx.Bucket(bProgress).ForEach(func(id, _ []byte) error {
 		p, err := findProgress(tx, string(id))
@@ -214,15 +222,15 @@ func openRounds(tx *bbolt.Tx, n *storedProfile) (list []registry.Round, err erro
 	return list, err
 }
 
-// models stores what was learnt about the times of queries' changes.
-func (w *writer) models(list []rounds.Model) error {
+// saveModels stores what was learnt about the times of queries' changes.
+func saveModels(tx *bbolt.Tx, space uint64, list []rounds.Model) error {
 	for i := range list {
-		if r, _, ok := liveRecord(w.tx, list[i].Query); !ok || r.space != w.space.number {
+		if r, _, ok := liveRecord(tx, list[i].Query); !ok || r.space != space {
 			continue
 		}
 		v, err := json.Marshal(&list[i].Week)
 		if err == nil {
-			err = w.tx.Bucket(bModels).Put([]byte(list[i].Query), v)
+			err = tx.Bucket(bModels).Put([]byte(list[i].Query), v)
 		}
 		if err != nil {
 			return fmt.Errorf("model of %s: %w", list[i].Query, err)

@@ -19,7 +19,7 @@ func captureForever(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
 	}
-	_, err := d.EditProfile("p_x", func(p *registry.Profile, _ bool) error {
+	_, err := d.Profiles.EditProfile("p_x", func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Window, p.Owner = "city", registry.Span{Slots: 3}, "app"
 		p.Items = []registry.Item{{Query: "q_a", When: registry.When{Changed: "q_a"}}, {Query: "q_b", When: registry.When{Changed: "q_a"}}}
 		return nil
@@ -27,7 +27,7 @@ func captureForever(d *DB) error {
 	if err != nil {
 		return err
 	}
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	for slot := n.Last.Number + 1; err == nil; slot++ {
 		if err = captureSlot(d, slot); err == nil {
 			_, err = fmt.Println(slot)
@@ -46,11 +46,11 @@ func roundOf(slot uint64) registry.Round {
 func captureSlot(d *DB, slot uint64) error {
 	b := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: slot}, Rounds: []registry.Round{roundOf(slot)}}
 	for _, id := range []string{"q_a", "q_b"} {
-		stats, err := d.Stats(id)
+		stats, err := d.Catalog.Stats(id)
 		if err != nil {
 			return err
 		}
-		old, err := d.Result(id)
+		old, err := d.Ledger.Result(id)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func captureSlot(d *DB, slot uint64) error {
 		}
 		b.Rounds = append(b.Rounds, r)
 	}
-	_, err := d.Record("city", b)
+	_, err := d.Ledger.Record("city", b)
 	return err
 }
 
@@ -95,7 +95,7 @@ func TestKillRounds(t *testing.T) {
 
 func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	t.Helper()
-	n, err := d.Since("city", 0)
+	n, err := d.Ledger.Since("city", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if x := n.Profiles[0].Open[0]; x.Number != last || x.Intervals[0].Done.Position.Seq != last || x.Trigger.Seq != last || x.Intervals[1].Done != nil {
 		t.Fatalf("at slot %d the open round is %+v (%s)", last, x, at)
 	}
-	s, err := d.ProfileStatus("p_x")
+	s, err := d.Rounds.ProfileStatus("p_x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +126,11 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if s.Seq != captured || s.Seq+s.Expired != last-1 {
 		t.Fatalf("at slot %d: %+v, want %d captures", last, s, captured)
 	}
-	from, err := d.EndOf("p_x", registry.Position{Epoch: s.Epoch, Seq: captured})
+	from, err := d.Rounds.EndOf("p_x", registry.Position{Epoch: s.Epoch, Seq: captured})
 	if captured > 0 && (err != nil || from == 0) {
 		t.Fatalf("the last capture is not to be found: %v", err)
 	}
-	ends, _, err := d.Rounds("p_x", registry.RoundCaptured, 0, 4)
+	ends, _, err := d.Rounds.Rounds("p_x", registry.RoundCaptured, 0, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func addProfile(t *testing.T, d *DB, id, endpoint, name string, queries ...string) {
 	t.Helper()
-	_, err := d.EditProfile(id, func(p *registry.Profile, _ bool) error {
+	_, err := d.Profiles.EditProfile(id, func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Name, p.Owner, p.CreatedAt = endpoint, name, "app", start
 		for _, q := range queries {
 			p.Items = append(p.Items, registry.Item{Query: q, When: registry.When{Changed: q}})
@@ -31,7 +31,7 @@ func endRound(t *testing.T, d *DB, id string, number uint64, state registry.Roun
 	t.Helper()
 	at := start.Add(time.Duration(number) * time.Hour)
 	r := registry.Round{Profile: id, Number: number, State: state, OpenedAt: at, EndedAt: at, Intervals: []registry.Interval{{Query: "q"}}}
-	if _, err := d.Record("city", scheduler.Batch{Rounds: []registry.Round{r}}); err != nil {
+	if _, err := d.Ledger.Record("city", scheduler.Batch{Rounds: []registry.Round{r}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,34 +47,34 @@ func TestRoundRetention(t *testing.T) {
 		endRound(t, d, "p_1", n, []registry.RoundState{registry.RoundCaptured, registry.RoundExpired}[n%2])
 	}
 	check(t, d)
-	s, err := d.ProfileStatus("p_1")
+	s, err := d.Rounds.ProfileStatus("p_1")
 	if err != nil || s.Seq != 10 || s.Expired != 10 || s.Rounds != 20 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	list, next, err := d.Rounds("p_1", "", 0, 3)
+	list, next, err := d.Rounds.Rounds("p_1", "", 0, 3)
 	if err != nil || len(list) != 3 || list[0].Number != 20 || next != 18 {
 		t.Errorf("newest first: %v, next %d, %v", list, next, err)
 	}
-	if rest, next, _ := d.Rounds("p_1", "", next, 10); len(rest) != 2 || rest[1].Number != 16 || next != 0 {
+	if rest, next, _ := d.Rounds.Rounds("p_1", "", next, 10); len(rest) != 2 || rest[1].Number != 16 || next != 0 {
 		t.Errorf("the rest: %v, next %d", rest, next)
 	}
 	var gap *registry.GapError
 	for seq, reason := range map[uint64]string{0: registry.TooOld, 3: registry.TooOld, 11: registry.Ahead} {
-		if _, err := d.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); !errors.As(err, &gap) || gap.Reason != reason {
+		if _, err := d.Rounds.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); !errors.As(err, &gap) || gap.Reason != reason {
 			t.Errorf("after capture %d: %v, want %s", seq, err, reason)
 		}
 	}
-	if _, err := d.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) || gap.Reason != registry.OtherEpoch {
+	if _, err := d.Rounds.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) || gap.Reason != registry.OtherEpoch {
 		t.Errorf("%v", err)
 	}
 	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 was dropped, and all later ones are kept
-		if list, err := d.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); err != nil || len(list) != want {
+		if list, err := d.Rounds.Captured("p_1", registry.Position{Epoch: s.Epoch, Seq: seq}, 10); err != nil || len(list) != want {
 			t.Errorf("after capture %d: %d, %v", seq, len(list), err)
 		}
 	}
 	now = start.Add(1000 * time.Hour) // the newest stays
 	endRound(t, d, "p_1", 21, registry.RoundCaptured)
-	if list, _, _ := d.Rounds("p_1", "", 0, 10); len(list) != 1 || list[0].Position.Seq != 11 {
+	if list, _, _ := d.Rounds.Rounds("p_1", "", 0, 10); len(list) != 1 || list[0].Position.Seq != 11 {
 		t.Errorf("after a long time: %v", list)
 	}
 	check(t, d)
@@ -85,7 +85,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	for _, name := range []string{"city", "coins"} {
-		if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error { c.Endpoint.URL = "http://x/"; return nil }); err != nil {
+		if _, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error { c.Endpoint.URL = "http://x/"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	endRound(t, d, "p_0", 1, registry.RoundCaptured)
 	var seen []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := d.ListProfiles(registry.ProfileFilter{Endpoint: "city"}, cursor, 2)
+		page, next, err := d.Rounds.ListProfiles(registry.ProfileFilter{Endpoint: "city"}, cursor, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,19 +107,19 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	if fmt.Sprint(seen) != "[p_0 p_2 p_4]" {
 		t.Errorf("listed: %v", seen)
 	}
-	if list, _, _ := d.ListProfiles(registry.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
+	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
 		t.Errorf("by text: %+v", list)
 	}
-	if list, err := d.FindProfile("app", "Name 2", 2); err != nil || len(list) != 1 || list[0].ID != "p_2" {
+	if list, err := d.Profiles.FindProfile("app", "Name 2", 2); err != nil || len(list) != 1 || list[0].ID != "p_2" {
 		t.Errorf("by name: %v, %v", list, err)
 	}
-	if list, err := d.FindProfile("other", "Name 2", 2); err != nil || len(list) > 0 {
+	if list, err := d.Profiles.FindProfile("other", "Name 2", 2); err != nil || len(list) > 0 {
 		t.Errorf("of somebody else: %v, %v", list, err)
 	}
-	if _, err := d.EditEndpoint("city", func(c *registry.Configured, _ bool) error { c.Endpoint.URL = ""; return nil }); err != nil {
+	if _, err := d.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error { c.Endpoint.URL = ""; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Profile("p_0"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := d.Profiles.Profile("p_0"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("after its endpoint: %v", err)
 	}
 	addProfile(t, d, "p_2", "coins", "again", "q")
@@ -129,12 +129,12 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	d = open(t, dir, Options{})
 	for more := true; more; {
 		var err error
-		if more, err = d.purgeSome(); err != nil {
+		if more, err = purgeSome(d.file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check(t, d)
-	if list, _, _ := d.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" || list[1].Status.Rounds != 0 {
+	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" || list[1].Status.Rounds != 0 {
 		t.Errorf("in the end: %+v", list)
 	}
 }
@@ -186,7 +186,7 @@ func TestRoundModel(t *testing.T) {
 					}
 					ended = append(ended, r)
 				}
-				if _, err := d.Record("city", b); err != nil {
+				if _, err := d.Ledger.Record("city", b); err != nil {
 					t.Fatal(err)
 				}
 				if random.IntN(10) == 0 {
@@ -197,11 +197,11 @@ func TestRoundModel(t *testing.T) {
 				}
 			}
 			check(t, d)
-			s, err := d.ProfileStatus("p_1")
+			s, err := d.Rounds.ProfileStatus("p_1")
 			if err != nil || s.Seq != captured || s.Open != len(waiting) || int(s.Seq+s.Expired) != len(ended) {
 				t.Fatalf("%+v, %v; want %d captures, %d open, %d ended", s, err, captured, len(waiting), len(ended))
 			}
-			got, err := d.Ends("p_1", s.Epoch, 0, 10_000)
+			got, err := d.Rounds.Ends("p_1", s.Epoch, 0, 10_000)
 			if err != nil || len(got) != len(ended) {
 				t.Fatalf("%d ends, want %d: %v", len(got), len(ended), err)
 			}

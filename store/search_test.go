@@ -59,7 +59,7 @@ func TestSearchWithoutMatchAllocatesLittle(t *testing.T) {
 	many(t, d, 5*scanAtOnce)
 	for _, f := range []registry.QueryFilter{{Text: "nowhere"}, {Text: "nowhere", Endpoint: "city"}, {State: registry.Stale}, {Tag: "none"}} {
 		n := testing.AllocsPerRun(5, func() {
-			if items, _, err := d.List(f, "", 10); err != nil || len(items) > 0 {
+			if items, _, err := d.Catalog.List(f, "", 10); err != nil || len(items) > 0 {
 				t.Fatal(items, err)
 			}
 		})

@@ -6,74 +6,46 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
-// Result implements scheduler.Ledger. A query without a holder has no result.
-func (d *DB) Result(query string) (*diff.Result, error) {
-	var packed []byte
-	err := d.view(func(tx *bbolt.Tx) error {
-		r, _, ok := liveRecord(tx, query)
-		if !ok {
-			return nil
-		}
-		packed = slices.Clone(tx.Bucket(bResults).Get(key8(r.serial)))
-		return nil
-	})
-	if err != nil || packed == nil {
-		return nil, err
+// newsSince reads what a loop must know: what changed after a revision, and the state
+// that the last batch recorded.
+func newsSince(tx *bbolt.Tx, e epoch, endpoint string, rev uint64) (scheduler.News, error) {
+	n := scheduler.News{Revision: loadCounters(tx).revision}
+	s, ok := findSpace(tx, endpoint)
+	if !ok {
+		n.Full, n.Reprofiled = rev > 0, true
+		return n, nil
 	}
-	r, err := d.unpackResult(packed)
-	if err != nil {
-		return nil, fmt.Errorf("result of %s: %w", query, err)
+	if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
+		var err error
+		if n.Profiles, err = profileStates(tx, &s); err == nil {
+			n.Models, err = models(tx, n.Profiles)
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	return r, nil
-}
-
-// Since implements scheduler.Ledger. It uses an index of revisions, so a call costs
-// little if nothing has changed.
-func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
-	var n scheduler.News
-	err := d.view(func(tx *bbolt.Tx) error {
-		n = scheduler.News{Revision: loadCounters(tx).revision}
-		s, ok := findSpace(tx, endpoint)
-		if !ok {
-			n.Full, n.Reprofiled = rev > 0, true
-			return nil
-		}
-		if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
-			var err error
-			if n.Profiles, err = profileStates(tx, &s); err == nil {
-				n.Models, err = models(tx, n.Profiles)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		n.Full = rev > 0 && rev < s.floor
-		if n.Full {
-			rev = 0
-		}
-		if err := d.entries(tx, &s, rev, &n); err != nil {
-			return err
-		}
-		if rev > 0 {
-			n.Removed = removed(tx, &s, rev)
-		}
-		return lastOf(tx, &s, &n)
-	})
-	if err != nil {
-		return scheduler.News{}, fmt.Errorf("registrations of %s: %w", endpoint, err)
+	n.Full = rev > 0 && rev < s.floor
+	if n.Full {
+		rev = 0
 	}
-	return n, nil
+	if err := entries(tx, &s, e, rev, &n); err != nil {
+		return n, err
+	}
+	if rev > 0 {
+		n.Removed = removed(tx, &s, rev)
+	}
+	err := lastOf(tx, &s, &n)
+	return n, err
 }
 
 // entries reads the queries whose revision is larger than rev, in the order of their
 // revisions. It reads them in the order of the file, which costs far less than searches.
-func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) error {
+func entries(tx *bbolt.Tx, s *space, e epoch, rev uint64, n *scheduler.News) error {
 	type place struct {
 		id []byte
 		at int
@@ -94,20 +66,13 @@ func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) erro
 		if err != nil {
 			return fmt.Errorf("query %s: %w", p.id, err)
 		}
-		r, err := d.parseRecord(stats.get(p.id))
+		r, err := readRecord(stats.get(p.id), e)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", p.id, err)
 		}
 		n.Entries[p.at] = policy.Entry{Query: q.Query, Stats: r.stats}
 	}
 	return nil
-}
-
-// parseRecord adds the position to the record.
-func (d *DB) parseRecord(v []byte) (record, error) {
-	r, err := parseRecord(v)
-	r.stats.Position = r.position(d.epoch)
-	return r, err
 }
 
 // removed lists the queries that were removed and not registered again.
@@ -141,18 +106,4 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(after(k)), err)
 	}
 	return nil
-}
-
-// lastWith returns the last key with an eight-byte prefix, and its value.
-func lastWith(b *bbolt.Bucket, prefix []byte) (k, v []byte) {
-	c := b.Cursor()
-	if k, _ = c.Seek(key8(number(prefix) + 1)); k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
-	}
-	if !hasPrefix(k, prefix) {
-		return nil, nil
-	}
-	return k, v
 }

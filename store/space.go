@@ -62,17 +62,6 @@ func owner(tx *bbolt.Tx, number uint64) string {
 	return string(tx.Bucket(bOwners).Get(key8(number)))
 }
 
-// liveRecord returns a query's record head, and false if the query has no holder: it
-// then has no record, or one that waits for the purge with its endpoint.
-func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
-	v := tx.Bucket(bStats).Get([]byte(id))
-	if v == nil {
-		return record{}, nil, false
-	}
-	r := recordHead(v)
-	return r, v, owner(tx, r.space) != ""
-}
-
 // maxRemovals is the number of removals per endpoint that Since can report.
 const maxRemovals = 10_000
 

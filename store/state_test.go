@@ -39,7 +39,7 @@ func TestStatesAgree(t *testing.T) {
 				case registry.Outdated:
 					s.Outdated, s.NotBefore, s.IncompleteSince = 3, 9, now
 				}
-				if _, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{{Query: id, Stats: s}}}); err != nil {
+				if _, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{{Query: id, Stats: s}}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -48,7 +48,7 @@ func TestStatesAgree(t *testing.T) {
 	for range 4 {
 		listed := map[string]registry.State{}
 		for _, state := range registry.States() {
-			items, _, err := d.List(registry.QueryFilter{State: state}, "", 1000)
+			items, _, err := d.Catalog.List(registry.QueryFilter{State: state}, "", 1000)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,12 +59,12 @@ func TestStatesAgree(t *testing.T) {
 				listed[it.Query.ID] = state
 			}
 		}
-		digests, err := d.Digests("")
+		digests, err := d.Catalog.Digests("")
 		if err != nil || len(digests) != n || len(listed) != n {
 			t.Fatalf("%d queries, %d digests, %d listed, %v", n, len(digests), len(listed), err)
 		}
 		for _, x := range digests {
-			it, err := d.Item(x.ID)
+			it, err := d.Catalog.Item(x.ID)
 			if err != nil || it.Status.State != x.State || listed[x.ID] != x.State {
 				t.Errorf("at %s %s is %s, its digest says %s, its list %s (%v)", now, x.ID, it.Status.State, x.State, listed[x.ID], err)
 			}
@@ -119,7 +119,7 @@ func TestHealthOfSchema3(t *testing.T) {
 	until := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for name, state := range map[string]string{"city": "open", "port": registry.HealthThrottled} {
 		h := registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}
-		if _, err := d.Record(name, scheduler.Batch{Health: &h}); err != nil {
+		if _, err := d.Ledger.Record(name, scheduler.Batch{Health: &h}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestHealthOfSchema3(t *testing.T) {
 	}
 	d = open(t, dir, Options{})
 	for name, state := range map[string]string{"city": registry.HealthFailing, "port": registry.HealthThrottled} {
-		n, err := d.Since(name, 0)
+		n, err := d.Ledger.Since(name, 0)
 		if want := (registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}); err != nil || n.Health != want {
 			t.Errorf("%s: %+v, %v", name, n.Health, err)
 		}
@@ -157,16 +157,16 @@ func TestEditsOfExecutionsAreNoted(t *testing.T) {
 	} {
 		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
 		fails := registry.Health{State: registry.HealthFailing, Since: now, Incomplete: 9, Error: "text/html"}
-		if _, err := d.Record(name, scheduler.Batch{Health: &fails}); err != nil {
+		if _, err := d.Ledger.Record(name, scheduler.Batch{Health: &fails}); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := d.Since(name, 0); err != nil || !n.Edited.IsZero() {
+		if n, err := d.Ledger.Since(name, 0); err != nil || !n.Edited.IsZero() {
 			t.Errorf("%s: edited at %s before any edit, %v", name, n.Edited, err)
 		}
-		if _, err := d.EditEndpoint(name, func(x *registry.Configured, _ bool) error { c.edit(&x.Endpoint); return nil }); err != nil {
+		if _, err := d.Endpoints.EditEndpoint(name, func(x *registry.Configured, _ bool) error { c.edit(&x.Endpoint); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		n, err := d.Since(name, 0)
+		n, err := d.Ledger.Since(name, 0)
 		if err != nil || n.Edited.Equal(now) != c.noted || (n.Health == fails) == c.noted {
 			t.Errorf("%s: edited at %s, %+v, %v", name, n.Edited, n.Health, err)
 		}

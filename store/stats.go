@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
+	"go.etcd.io/bbolt"
 )
 
 // A record is a query's entry in the stats bucket. It is small, because each execution
@@ -37,6 +38,7 @@ func recordHead(b []byte) (r record) {
 	return record{serial: number(b[1:]), space: number(b[9:]), seq: number(b[17:])}
 }
 
+// position returns the position of the newest change.
 func (r *record) position(e epoch) registry.Position {
 	return registry.Position{Epoch: e.of(r.serial), Seq: r.seq}
 }
@@ -206,4 +208,22 @@ func parseSamples(in *scan) []policy.Sample {
 		samples[i] = s
 	}
 	return samples
+}
+
+// readRecord is parseRecord with the position, in the store's epoch.
+func readRecord(v []byte, e epoch) (record, error) {
+	r, err := parseRecord(v)
+	r.stats.Position = r.position(e)
+	return r, err
+}
+
+// liveRecord returns a query's record head, and false if the query has no holder: it
+// then has no record, or one that waits for the purge with its endpoint.
+func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
+	v := tx.Bucket(bStats).Get([]byte(id))
+	if v == nil {
+		return record{}, nil, false
+	}
+	r := recordHead(v)
+	return r, v, owner(tx, r.space) != ""
 }

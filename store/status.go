@@ -1,11 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
+	"go.etcd.io/bbolt"
 )
 
 // statusOf returns the status of a query's result. It leaves out the time of the next
@@ -49,4 +51,13 @@ func median(samples []policy.Sample) time.Duration {
 	slices.Sort(times)
 	n := len(times)
 	return times[(n-1)/2] + (times[n/2]-times[(n-1)/2])/2
+}
+
+// listed returns a query with its status.
+func listed(tx *bbolt.Tx, s *storedQuery, e epoch, now time.Time) (registry.ListedQuery, error) {
+	r, err := readRecord(tx.Bucket(bStats).Get([]byte(s.ID)), e)
+	if err != nil {
+		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)
+	}
+	return registry.ListedQuery{Query: s.Query, Status: statusOf(&s.Query, &r.stats, now)}, nil
 }

@@ -71,7 +71,7 @@ func put(t testing.TB, d *DB, id, endpoint string, holders ...registry.Holder) r
 	if len(holders) == 0 {
 		holders = []registry.Holder{{Caller: registry.Anonymous, Since: start}}
 	}
-	q, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
+	q, err := d.Queries.EditQuery(id, func(q *registry.Query, found bool) error {
 		q.Endpoint, q.Text, q.Form, q.Holders, q.CreatedAt = endpoint, "SELECT ?s { ?s ?p ?o }", diff.Select, holders, start
 		return nil
 	})
@@ -83,7 +83,7 @@ func put(t testing.TB, d *DB, id, endpoint string, holders ...registry.Holder) r
 
 func remove(t testing.TB, d *DB, id string) {
 	t.Helper()
-	_, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
+	_, err := d.Queries.EditQuery(id, func(q *registry.Query, found bool) error {
 		q.Holders = nil
 		return nil
 	})
@@ -95,11 +95,11 @@ func remove(t testing.TB, d *DB, id string) {
 // next returns the outcome of an execution in a slot with the given result.
 func next(t testing.TB, d *DB, id string, slot uint64, result *diff.Result) scheduler.Outcome {
 	t.Helper()
-	s, err := d.Stats(id)
+	s, err := d.Catalog.Stats(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := d.Result(id)
+	old, err := d.Ledger.Result(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func outcome(s policy.Stats, old *diff.Result, id string, slot uint64, result *d
 // step records one result of a query and returns the changes it made.
 func step(t testing.TB, d *DB, endpoint, id string, slot uint64, values ...string) []registry.Change {
 	t.Helper()
-	changes, err := d.Record(endpoint, scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, id, slot, bag(t, values...))}})
+	changes, err := d.Ledger.Record(endpoint, scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, id, slot, bag(t, values...))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestBaselineThenChanges(t *testing.T) {
 	}
 	epoch := first[0].Epoch
 	d = reopen(t, d, dir, Options{})
-	log, err := d.After("q_a", registry.Position{Epoch: epoch}, 10)
+	log, err := d.History.After("q_a", registry.Position{Epoch: epoch}, 10)
 	if err != nil || len(log) != 2 {
 		t.Fatalf("After: %d changes, %v", len(log), err)
 	}
@@ -183,7 +183,7 @@ func TestBaselineThenChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := d.Result("q_a")
+	kept, err := d.Ledger.Result("q_a")
 	if err != nil || string(kept.Document()) != string(r.Document()) || kept.Hash() != bag(t, "z", "x").Hash() {
 		t.Fatalf("the kept result is not what the changes lead to: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestSubscriptions(t *testing.T) {
-	notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store { return open(t, t.TempDir(), Options{}) })
+	notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store { return open(t, t.TempDir(), Options{}).Subscriptions })
 }
 
 func active(s *registry.Subscription, _ bool) error {
@@ -36,10 +36,10 @@ func TestSubscriptionsInAnOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = open(t, dir, Options{})
-	if err := d.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
+	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := d.Subscriptions("", 2); err != nil || len(list) != 1 {
+	if list, err := d.Subscriptions.Subscriptions("", 2); err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	if err := d.Check(); err != nil {
@@ -49,7 +49,7 @@ func TestSubscriptionsInAnOlderFile(t *testing.T) {
 
 func TestCheckReadsSubscriptions(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
-	if err := d.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
+	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]string{"broken": "{", "misplaced": `{"id":"b"}`} {

@@ -8,8 +8,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// Tokens stores the tokens of callers. It implements web.TokenStore.
+type Tokens struct{ *file }
+
 // Tokens returns all tokens, sorted by name.
-func (d *DB) Tokens() (list []registry.Token, err error) {
+func (d *Tokens) Tokens() (list []registry.Token, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
 			var t registry.Token
@@ -24,7 +27,7 @@ func (d *DB) Tokens() (list []registry.Token, err error) {
 }
 
 // PutToken adds a token. It returns registry.ErrExists if the name is taken.
-func (d *DB) PutToken(t registry.Token) error {
+func (d *Tokens) PutToken(t registry.Token) error {
 	v, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("token %s: %w", t.Name, err)
@@ -42,7 +45,7 @@ func (d *DB) PutToken(t registry.Token) error {
 }
 
 // DeleteToken removes a token. It wraps registry.ErrNotFound.
-func (d *DB) DeleteToken(name string) error {
+func (d *Tokens) DeleteToken(name string) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		b := tx.Bucket(bTokens)
 		if name == "" || b.Get([]byte(name)) == nil {

@@ -31,10 +31,11 @@ const (
 // A killLoop runs one slot in which every query has a new result, and kills its own process at
 // a given point. It is both ledger and executor of the slot.
 type killLoop struct {
-	*DB
-	point string
-	run   string
-	begun int
+	*Ledger
+	catalog *Catalog
+	point   string
+	run     string
+	begun   int
 }
 
 func (m *killLoop) dieAt(points ...string) {
@@ -62,7 +63,7 @@ func (m *killLoop) Record(endpoint string, b scheduler.Batch) ([]registry.Change
 	if change {
 		m.dieAt(inTheWindow, beforeCommit) // the window may end before the third query begins
 	}
-	changes, err := m.DB.Record(endpoint, b)
+	changes, err := m.Ledger.Record(endpoint, b)
 	if change && err == nil {
 		m.dieAt(beforeAnnounce)
 	}
@@ -72,7 +73,7 @@ func (m *killLoop) Record(endpoint string, b scheduler.Batch) ([]registry.Change
 // announce prints the positions of the queries that have changed.
 func (m *killLoop) announce(notes []scheduler.Note) {
 	for _, n := range notes {
-		s, err := m.DB.Stats(n.Query)
+		s, err := m.catalog.Stats(n.Query)
 		fmt.Println(n.Query, s.Position.Seq, err)
 	}
 	m.dieAt(afterAnnounce)
@@ -82,7 +83,7 @@ func runKillLoop(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
 	}
-	m := &killLoop{DB: d, point: os.Getenv(childPoint), run: os.Getenv(childRun)}
+	m := &killLoop{Ledger: d.Ledger, catalog: d.Catalog, point: os.Getenv(childPoint), run: os.Getenv(childRun)}
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}
 	l, err := scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: m, Executor: m, Wake: m.announce})
 	if err != nil {
@@ -114,8 +115,8 @@ func TestKillInTheWindow(t *testing.T) {
 		check(t, d)
 		found := 0
 		for _, id := range childQueries {
-			c, err := d.Latest(id)
-			kept, err2 := d.Result(id)
+			c, err := d.History.Latest(id)
+			kept, err2 := d.Ledger.Result(id)
 			if err != nil || err2 != nil || c.Delta.NewHash != kept.Hash() {
 				t.Fatalf("killed %s: the result of %s is not that of its last change: %v, %v", point, id, err, err2)
 			}

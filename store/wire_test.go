@@ -178,7 +178,7 @@ func TestPreparingEnds(t *testing.T) {
 	over := errors.New("over")
 	for last := 1; ; last++ {
 		asked := 0
-		p, err := d.Prepare(func() error {
+		p, err := d.Ledger.Prepare(func() error {
 			if asked++; asked < last {
 				return nil
 			}
@@ -197,7 +197,7 @@ func TestPreparingEnds(t *testing.T) {
 			t.Fatalf("told to end at question %d: %v after %d, %v", last, err, asked, p)
 		}
 	}
-	if r, err := d.Result("q_a"); r != nil || err != nil {
+	if r, err := d.Ledger.Result("q_a"); r != nil || err != nil {
 		t.Errorf("preparing wrote %v, %v", r, err)
 	}
 }

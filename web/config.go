@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -68,7 +69,8 @@ type Config struct {
 type Data struct {
 	Queries Queries
 	History History
-	Store   Store
+	Tokens  TokenStore
+	Backup  func(w io.Writer) (int64, error) // writes a copy of the store
 }
 
 // Loops are the running half. Only Daemon is required.
@@ -121,7 +123,7 @@ type Site struct {
 
 func (c *Config) complete() error {
 	switch {
-	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
+	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Tokens == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
 	}
 	if c.Documents == nil {

@@ -153,12 +153,6 @@ func (alwaysWell) Ready() error           { return nil }
 func (alwaysWell) Starting() int          { return 0 }
 func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 
-// Store is the maintenance side of the store.
-type Store interface {
-	TokenStore
-	Backup(w io.Writer) (int64, error)
-}
-
 // TokenStore keeps tokens.
 type TokenStore interface {
 	Tokens() ([]registry.Token, error)

@@ -42,11 +42,12 @@ type memory struct {
 const epoch = "Zq81"
 
 var (
-	_ registry.Store = (*memory)(nil)
-	_ Queries        = (*memory)(nil)
-	_ History        = (*memory)(nil)
-	_ Daemon         = (*memory)(nil)
-	_ Store          = (*memory)(nil)
+	_ registry.QueryStore    = (*memory)(nil)
+	_ registry.EndpointStore = (*memory)(nil)
+	_ Queries                = (*memory)(nil)
+	_ History                = (*memory)(nil)
+	_ Daemon                 = (*memory)(nil)
+	_ TokenStore             = (*memory)(nil)
 )
 
 func newMemory(now time.Time) *memory {

@@ -99,7 +99,7 @@ func TestRegisterRefuses(t *testing.T) {
 
 func TestQueryLimit(t *testing.T) {
 	w := newWorld(t)
-	reg, err := registry.Open(registry.Config{Store: w.m, Limits: registry.Limits{Queries: 1}})
+	reg, err := registry.Open(registry.Config{Queries: w.m, Endpoints: w.m, Limits: registry.Limits{Queries: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

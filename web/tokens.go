@@ -32,7 +32,7 @@ func (s *server) keys() (Keys, error) {
 	if k, ok := s.Gate.(Keys); ok {
 		return k, nil
 	}
-	return NewTokenGate(nil, s.Store, s.Now)
+	return NewTokenGate(nil, s.Tokens, s.Now)
 }
 
 func (c tokenAPI) list() error {

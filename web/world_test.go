@@ -66,7 +66,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	w := &world{t: t, m: newMemory(morning), log: &lockedBuffer{}}
 	clock := func() time.Time { return w.m.now }
 	w.complex = &complexMemory{profiles: map[string]registry.Profile{}, rounds: map[string][]registry.Round{}}
-	reg, err := registry.Open(registry.Config{Store: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap})
+	reg, err := registry.Open(registry.Config{Queries: w.m, Endpoints: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	}
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
 	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
-		Data: Data{Queries: w.m, History: w.m, Store: w.m},
+		Data: Data{Queries: w.m, History: w.m, Tokens: w.m, Backup: w.m.Backup},
 		Loops: Loops{Daemon: w.m, Shadows: comparer(shadowsOf), Merging: merging{}, Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
 			return plan.Hinted{}, registry.ErrNotFound
 		})},

@@ -278,7 +278,7 @@ func (b *mergeBench) tick(ctx context.Context, rev int, r *mergeRun) error {
 	}
 	after := cpuSeconds(b.pid)
 	for i, id := range r.ids {
-		st, _, err := r.srv.Store.Current(id, false)
+		st, _, err := r.srv.Store.History.Current(id, false)
 		if err != nil {
 			return err
 		}

@@ -173,12 +173,12 @@ func (d demo) print(ctx context.Context, w *cli.Env, srv *server.Server, names m
 	}
 	f := srv.Waker.FollowAll()
 	defer f.Close()
-	at, err := srv.Store.Head()
+	at, err := srv.Store.History.Head()
 	if err != nil {
 		return err
 	}
 	for {
-		changes, err := srv.Store.All(at, 100)
+		changes, err := srv.Store.History.All(at, 100)
 		if err != nil {
 			slog.Debug("reading the changes", "error", err)
 			return err

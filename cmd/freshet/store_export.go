@@ -42,7 +42,7 @@ results nor history; use 'freshet backup' for those.`,
 }
 
 func export(db *store.DB, put func(exported) error) error {
-	endpoints, err := db.Endpoints()
+	endpoints, err := db.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func export(db *store.DB, put func(exported) error) error {
 			return err
 		}
 	}
-	tokens, err := db.Tokens()
+	tokens, err := db.Tokens.Tokens()
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func export(db *store.DB, put func(exported) error) error {
 		}
 	}
 	err = eachPage(func(cursor string) ([]registry.ListedQuery, string, error) {
-		return db.List(registry.QueryFilter{}, cursor, 500)
+		return db.Catalog.List(registry.QueryFilter{}, cursor, 500)
 	}, func(q registry.ListedQuery) error { return put(exported{Query: &q.Query}) })
 	if err != nil {
 		return err
 	}
 	return eachPage(func(cursor string) ([]registry.ListedProfile, string, error) {
-		return db.ListProfiles(registry.ProfileFilter{}, cursor, 500)
+		return db.Rounds.ListProfiles(registry.ProfileFilter{}, cursor, 500)
 	}, func(p registry.ListedProfile) error { return put(exported{Profile: &p.Profile}) })
 }
 
@@ -169,7 +169,7 @@ func importLine(db *store.DB, line []byte) error {
 
 // readmit analyses a query as registering it would.
 func (r exported) readmit(db *store.DB) (registry.Query, error) {
-	e, err := db.Endpoint(r.Query.Endpoint)
+	e, err := db.Endpoints.Endpoint(r.Query.Endpoint)
 	if errors.Is(err, registry.ErrNotFound) {
 		return registry.Query{}, fmt.Errorf("%w: query %s: there is no endpoint %s, add it first", errLine, r.Query.ID, r.Query.Endpoint)
 	} else if err != nil {
@@ -185,20 +185,20 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 func (r exported) store(db *store.DB) error {
 	switch {
 	case r.Endpoint != nil:
-		return addNew(db.EditEndpoint, r.Endpoint.Name, registry.Configured{Endpoint: *r.Endpoint})
+		return addNew(db.Endpoints.EditEndpoint, r.Endpoint.Name, registry.Configured{Endpoint: *r.Endpoint})
 	case r.Token != nil:
 		if err := registry.CheckTokenName(r.Token.Name); err != nil {
 			return fmt.Errorf("%w: %w", errLine, err)
 		}
-		return db.PutToken(*r.Token)
+		return db.Tokens.PutToken(*r.Token)
 	case r.Query != nil:
 		fresh, err := r.readmit(db)
 		if err != nil {
 			return err
 		}
-		return addNew(db.EditQuery, fresh.ID, fresh)
+		return addNew(db.Queries.EditQuery, fresh.ID, fresh)
 	case r.Profile != nil:
-		return addNew(db.EditProfile, r.Profile.ID, *r.Profile)
+		return addNew(db.Profiles.EditProfile, r.Profile.ID, *r.Profile)
 	}
 	return fmt.Errorf("%w: neither endpoint, token, query nor profile", errLine)
 }

@@ -17,7 +17,7 @@ func TestImportAnalyses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	reg, err := registry.Open(registry.Config{Store: db})
+	reg, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestImportAnalyses(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, said.String())
 		}
 	}
-	items, err := db.CountQueries("")
+	items, err := db.Queries.CountQueries("")
 	if err != nil || items != 2 {
 		t.Fatalf("%d queries, %v", items, err)
 	}
@@ -67,7 +67,7 @@ func TestImportAnalyses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := db.Query(q.ID)
+	got, err := db.Queries.Query(q.ID)
 	if err != nil || got.Form != q.Form || got.Limit != 3 || len(got.Constants) != 0 || got.Pause != nil || got.Paused() == nil {
 		t.Errorf("%+v, %v", got, err)
 	}

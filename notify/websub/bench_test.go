@@ -60,7 +60,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 		}
 		edits = append(edits, &registry.SubscriptionEdit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }})
 	}
-	if err := db.EditSubscriptions(edits); err != nil {
+	if err := db.Subscriptions.EditSubscriptions(edits); err != nil {
 		tb.Fatal(err)
 	}
 	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
@@ -80,7 +80,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 			return deliver.Content{Version: st.Position.String(), Type: "application/sparql-results+json", Body: res.Document()}, nil
 		}},
 	})
-	c.Engine, err = deliver.New(deliver.Options{Store: db, Waker: c.waker, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.WebSub: way}})
+	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.WebSub: way}})
 	if err != nil {
 		tb.Fatal(err)
 	}

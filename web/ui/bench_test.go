@@ -28,7 +28,7 @@ func crowd(b testing.TB, n int) http.Handler {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { db.Close() })
-	reg, err := registry.Open(registry.Config{Store: db})
+	reg, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func crowd(b testing.TB, n int) http.Handler {
 	for i := range n {
 		q := registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city", Text: fmt.Sprintf("PREFIX ex: <http://example.org/>\nSELECT ?s ?o WHERE { ?s ex:p%d ?o . ?s a ex:Thing ; ex:label ?label FILTER(lang(?label) = 'en') }", i), Form: diff.Select, Limit: -1,
 			CreatedAt: time.Now(), Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Query number %d", i), Tags: []string{fmt.Sprint("tag", i%40)}, Since: time.Now()}}}
-		if _, err := db.EditQuery(q.ID, func(x *registry.Query, _ bool) error { *x = q; return nil }); err != nil {
+		if _, err := db.Queries.EditQuery(q.ID, func(x *registry.Query, _ bool) error { *x = q; return nil }); err != nil {
 			b.Fatal(err)
 		}
 		s := policy.Stats{Last: 63, Executions: 63, Changes: uint64(i % 9), Hash: results[0].Hash(), Rows: 20, CheckedAt: time.Now().Add(-time.Duration(i) * time.Millisecond), ChangedAt: time.Now(), Policy: "rr",
@@ -61,23 +61,23 @@ func crowd(b testing.TB, n int) http.Handler {
 		}
 		batch.Outcomes = append(batch.Outcomes, scheduler.Outcome{Query: q.ID, Stats: s, Result: results[0], Delta: diff.Compare(nil, results[0])})
 	}
-	if _, err := db.Record("city", batch); err != nil {
+	if _, err := db.Ledger.Record("city", batch); err != nil {
 		b.Fatal(err)
 	}
-	daemon := scheduler.NewManager(scheduler.Config{Ledger: db})
+	daemon := scheduler.NewManager(scheduler.Config{Ledger: db.Ledger})
 	if err := daemon.Add(e, &oracle{results: map[string]*diff.Result{}}); err != nil {
 		b.Fatal(err)
 	}
-	gate, err := web.NewTokenGate(nil, db, time.Now)
+	gate, err := web.NewTokenGate(nil, db.Tokens, time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}
 	conf := web.Config{Registry: reg, Gate: gate,
-		Data:       web.Data{Queries: db, History: db, Store: db},
+		Data:       web.Data{Queries: db.Catalog, History: db.History, Tokens: db.Tokens, Backup: db.Backup},
 		Loops:      web.Loops{Daemon: daemon},
 		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
 		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080"}}
-	pages, err := New(Config{Config: conf, Index: db})
+	pages, err := New(Config{Config: conf, Index: db.Catalog})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -47,8 +47,8 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
-		c.Shadows = shadow.NewComparer(r.daemon, r.store)
-		c.Subscriptions, c.Profiles = followers{r.store}, r.store
+		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger)
+		c.Subscriptions, c.Profiles = followers{r.store.Subscriptions}, r.store.Rounds
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {
 				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
@@ -349,7 +349,7 @@ func TestRegisterPage(t *testing.T) {
 func (r *rig) follower(s registry.Subscription) {
 	r.t.Helper()
 	s.CreatedAt = time.Now()
-	if err := r.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
+	if err := r.store.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -363,7 +363,7 @@ func TestDeliveriesPage(t *testing.T) {
 		r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i))}))
 		r.tick("city")
 	}
-	st, _, err := r.store.Current(q.ID, false)
+	st, _, err := r.store.History.Current(q.ID, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,13 +387,13 @@ func TestDeliveriesPage(t *testing.T) {
 	r.follow(r.post("/deliveries/a/pause")).has("good.example is paused")
 	r.follow(r.post("/deliveries/b/pause", "back", "/deliveries?way=webhook")).has("1 to 1 of 1")
 	r.follow(r.post("/deliveries/b/resume")).has("is tried again now")
-	if s, _ := r.store.Subscription("b"); s.Failures != 0 || s.State != registry.Active {
+	if s, _ := r.store.Subscriptions.Subscription("b"); s.Failures != 0 || s.State != registry.Active {
 		t.Errorf("resumed: %+v", s)
 	}
 	r.follow(r.post("/deliveries/c/pause")).has("Nothing was done")
 	r.get("/deliveries/b/drop").status(200).has("Drop &lt;i&gt;alerts", "with its secret").lacks("s3cret")
 	r.follow(r.post("/deliveries/b/drop")).has("is dropped")
-	if _, err := r.store.Subscription("b"); err == nil {
+	if _, err := r.store.Subscriptions.Subscription("b"); err == nil {
 		t.Error("still there")
 	}
 	r.post("/deliveries/missing/drop").status(404)

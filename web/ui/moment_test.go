@@ -25,11 +25,11 @@ func TestVersionsByTime(t *testing.T) {
 		r.oracle.set(q.ID, r.numbers(i))
 		r.tick("city")
 	}
-	st, _, err := r.store.Current(q.ID, false)
+	st, _, err := r.store.History.Current(q.ID, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.store.After(q.ID, registry.Position{Epoch: st.Position.Epoch}, versions)
+	all, err := r.store.History.After(q.ID, registry.Position{Epoch: st.Position.Epoch}, versions)
 	if err != nil || len(all) != versions {
 		t.Fatalf("%d changes, %v", len(all), err)
 	}

@@ -125,7 +125,7 @@ func manyProfiles(t *testing.T, n int) (r *rig, lists, rounds *atomic.Int64) {
 	lists, rounds = new(atomic.Int64), new(atomic.Int64)
 	now := time.Now()
 	r = newRigWith(t, func(r *rig, c *Config) {
-		c.Profiles = countedProfiles{r.store, lists, rounds}
+		c.Profiles = countedProfiles{r.store.Rounds, lists, rounds}
 		c.Now = func() time.Time { return now }
 	})
 	r.endpoint("city")
@@ -149,7 +149,7 @@ func TestManyProfiles(t *testing.T) {
 	page := r.get("/profiles").status(200).has("1 to 25 of 60", `<span class="n">60</span>`, `href="/profiles/p_`, "all captured")
 	all := 0
 	for cursor := ""; ; {
-		items, next, err := r.store.ListProfiles(registry.ProfileFilter{}, cursor, 500)
+		items, next, err := r.store.Rounds.ListProfiles(registry.ProfileFilter{}, cursor, 500)
 		if err != nil {
 			t.Fatal(err)
 		}

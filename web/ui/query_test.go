@@ -290,7 +290,7 @@ func TestStreams(t *testing.T) {
 func TestStreamGoesOn(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1))
-	head, _ := r.store.Head()
+	head, _ := r.store.History.Head()
 	for i := range 3 {
 		r.oracle.set(q.ID, r.numbers(1, 10+i))
 		r.tick("city")
@@ -300,7 +300,7 @@ func TestStreamGoesOn(t *testing.T) {
 	for n < 3 {
 		s.until("add", func(event) bool { n++; return true })
 	}
-	newest, _ := r.store.Head()
+	newest, _ := r.store.History.Head()
 	s.until("id", func(e event) bool { return e.Text == newest.String() })
 	if s.seen["add"] != 3 {
 		t.Errorf("%d entries for three changes", s.seen["add"])

@@ -138,27 +138,27 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.store.Close() })
-	r.daemon = scheduler.NewManager(scheduler.Config{Ledger: r.store, Wake: func(notes []scheduler.Note) {
+	r.daemon = scheduler.NewManager(scheduler.Config{Ledger: r.store.Ledger, Wake: func(notes []scheduler.Note) {
 		for _, n := range notes {
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
+	if r.reg, err = registry.Open(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints, Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
 			_ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
 		}
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if r.gate, err = web.NewTokenGate(tokens, r.store, time.Now); err != nil {
+	if r.gate, err = web.NewTokenGate(tokens, r.store.Tokens, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	conf := web.Config{Registry: r.reg, Gate: r.gate,
-		Data:       web.Data{Queries: r.store, History: r.store, Store: r.store},
+		Data:       web.Data{Queries: r.store.Catalog, History: r.store.History, Tokens: r.store.Tokens, Backup: r.store.Backup},
 		Loops:      web.Loops{Daemon: r.daemon},
 		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
 		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}
-	all := Config{Config: conf, Index: r.store, Follow: func() (<-chan struct{}, func()) {
+	all := Config{Config: conf, Index: r.store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := r.hub.FollowAll()
 		return f.C(), f.Close
 	}}
@@ -225,7 +225,7 @@ func (r *rig) register(endpoint, name, text string, tags ...string) registry.Que
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	q, err = r.store.EditQuery(q.ID, func(q *registry.Query, _ bool) error {
+	q, err = r.store.Queries.EditQuery(q.ID, func(q *registry.Query, _ bool) error {
 		for i := range q.Holders {
 			if q.Holders[i].Caller == admin.Name {
 				q.Holders[i].Name = name

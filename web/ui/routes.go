@@ -123,7 +123,7 @@ func (s *Server) parse(look string) error {
 
 // New returns the server of the pages.
 func New(c Config) (*Server, error) {
-	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil || c.Index == nil {
+	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Tokens == nil || c.Gate == nil || c.Index == nil {
 		return nil, errors.New("ui: a part of the configuration is missing")
 	}
 	if c.Now == nil {

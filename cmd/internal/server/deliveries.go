@@ -39,21 +39,21 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		return nil, err
 	}
 	sub := websub.New(websub.Options{
-		Log: s.Store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Query, PublicURL: s.conf.PublicURL,
+		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Queries.Query, PublicURL: s.conf.PublicURL,
 	})
 	hooks := webhook.New(webhook.Options{
-		Log: s.Store, Head: s.Store.Head, Query: s.Store.Query, Caller: s.gate.Named,
+		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
 		Format: s.Format(),
 	})
 	engine, err := deliver.New(deliver.Options{
-		Store: s.Store, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
+		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
 		Senders: map[registry.Way]deliver.Sender{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &deliveries{
-		engine: engine, store: s.Store, live: s.live, websub: sub,
+		engine: engine, store: s.Store.Subscriptions, live: s.live, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
 	}, nil

@@ -26,6 +26,6 @@ func served(d atom.Document, err error) (web.Feed, error) {
 
 // tagged reports whether a query has a tag now.
 func (s *Server) tagged(query, tag string) bool {
-	q, err := s.Store.Query(query)
+	q, err := s.Store.Queries.Query(query)
 	return err == nil && slices.Contains(q.Tags(), tag)
 }

@@ -51,7 +51,7 @@ func (f *fleet) check(e registry.Endpoint) error {
 }
 
 func (f *fleet) syncAll() error {
-	all, err := f.store.Endpoints()
+	all, err := f.store.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (f *fleet) sync(name string) error {
 	turn := f.turn(name)
 	turn.Lock()
 	defer turn.Unlock()
-	e, err := f.store.Endpoint(name)
+	e, err := f.store.Endpoints.Endpoint(name)
 	if errors.Is(err, registry.ErrNotFound) {
 		return f.drop(name)
 	} else if err != nil {
@@ -126,7 +126,7 @@ func (f *fleet) drop(name string) error {
 // dial makes a client that replaces another one, unless that is nil.
 func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Client, error) {
 	// Nothing is newer than the last revision: only the health is wanted.
-	news, err := f.store.Since(e.Name, math.MaxUint64-1)
+	news, err := f.store.Ledger.Since(e.Name, math.MaxUint64-1)
 	if err != nil {
 		return nil, err
 	}

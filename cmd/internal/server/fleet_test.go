@@ -71,7 +71,7 @@ func TestReadyWaitsForLoops(t *testing.T) {
 			}
 			defer db.Close()
 			log := slog.New(slog.DiscardHandler)
-			l := &stuckLedger{Ledger: db, endpoint: "slow", asked: make(chan struct{}), let: make(chan struct{}), fail: c.fail}
+			l := &stuckLedger{Ledger: db.Ledger, endpoint: "slow", asked: make(chan struct{}), let: make(chan struct{}), fail: c.fail}
 			f := newFleet(db, "", log, l, func([]scheduler.Note) {})
 			for _, name := range []string{"slow", "other"} {
 				e := registry.Endpoint{Name: name, URL: "http://127.0.0.1:1/sparql", Slot: "never"}
@@ -129,10 +129,10 @@ func TestEndpointsDoNotWaitForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	l := &stuckLedger{Ledger: db, endpoint: "stuck", asked: make(chan struct{}), let: make(chan struct{})}
+	l := &stuckLedger{Ledger: db.Ledger, endpoint: "stuck", asked: make(chan struct{}), let: make(chan struct{})}
 	f := newFleet(db, "", slog.New(slog.DiscardHandler), l, func([]scheduler.Note) {})
 	defer f.close()
-	r, err := registry.Open(registry.Config{Store: db, Check: f.check, EndpointEdited: func(name string) {
+	r, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints, Check: f.check, EndpointEdited: func(name string) {
 		if err := f.sync(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -89,7 +89,7 @@ func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
 	if err := s.metrics.Register(storeCollector{s.Store}); err != nil {
 		return s, err
 	}
-	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store, time.Now); err != nil {
+	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store.Tokens, time.Now); err != nil {
 		return s, err
 	}
 	if !s.gate.On() {
@@ -115,11 +115,11 @@ func listen(addr string) (net.Listener, error) {
 
 // assemble wires registry and loops to each other through the store.
 func (s *Server) assemble() error {
-	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, observed{s.Store, s.metrics}, s.wake)
+	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, observed{s.Store.Ledger, s.metrics}, s.wake)
 	var err error
 	s.Registry, err = registry.Open(registry.Config{
-		Store: s.Store, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
-		Check: s.fleet.check, Logger: s.log, Profiles: s.Store, SlotInterval: scheduler.Gap,
+		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
+		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.Waker.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // no client follows before
@@ -130,7 +130,7 @@ func (s *Server) assemble() error {
 			if err := s.fleet.sync(name); err != nil {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
 			}
-			if _, err := s.Store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
+			if _, err := s.Store.Endpoints.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
 				s.metrics.Forget(name)
 				s.Waker.WakeAll() // its queries ended with it
 			}
@@ -145,7 +145,7 @@ func (s *Server) assemble() error {
 		return cli.WithCode(cli.ExitUsage, err)
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
-		if _, err := s.Store.Endpoint(name); err != nil {
+		if _, err := s.Store.Endpoints.Endpoint(name); err != nil {
 			return cli.UsageErrorf("default_endpoint: no endpoint is named %s", name)
 		}
 	}
@@ -168,18 +168,18 @@ func (s *Server) wake(notes []scheduler.Note) {
 
 func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.Store, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.Head, Due: s.due,
-		Captures: s.Store, ResolveProfile: s.Registry.ResolveProfile,
+		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head, Due: s.due,
+		Captures: s.Store.Rounds, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
-	feeds := feeds{&atom.Source{Log: s.Store, Head: s.Store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
+	feeds := feeds{&atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
-		Data:      web.Data{Queries: s.Store, History: sharing{s.Store, s.live}, Store: s.Store},
-		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store), Merging: s.fleet.Manager},
-		Profiling: web.Profiling{Profiles: s.Store, RoundClock: roundClock{s.fleet.Manager, s.Waker}},
+		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Tokens: s.Store.Tokens, Backup: s.Store.Backup},
+		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store.Ledger), Merging: s.fleet.Manager},
+		Profiling: web.Profiling{Profiles: s.Store.Rounds, RoundClock: roundClock{s.fleet.Manager, s.Waker}},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
 		Protocols: web.Protocols{Live: s.live,
@@ -195,7 +195,7 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries}
-	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store, Follow: func() (<-chan struct{}, func()) {
+	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
 	}})
@@ -231,10 +231,10 @@ func (d documents) Open(class, key string, write func(io.Writer) (any, error)) (
 	return doc, nil
 }
 
-// A sharing is the store as web.History. Its readers share results with each other and
+// A sharing is the history as web.History. Its readers share results with each other and
 // with followers.
 type sharing struct {
-	*store.DB
+	*store.History
 	live *notify.Server
 }
 
@@ -408,11 +408,11 @@ func (s *Server) Run(ctx context.Context) error {
 
 // LogStart logs what has been started.
 func (s *Server) LogStart() error {
-	endpoints, err := s.Store.Endpoints()
+	endpoints, err := s.Store.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
-	queries, err := s.Store.CountQueries("")
+	queries, err := s.Store.Queries.CountQueries("")
 	if err != nil {
 		return err
 	}
@@ -427,7 +427,7 @@ func (s *Server) LogStart() error {
 
 // Alive returns if the store is readable and no endpoint's loop is stuck.
 func (s *Server) Alive() {
-	all, err := s.Store.Endpoints()
+	all, err := s.Store.Endpoints.Endpoints()
 	if err != nil {
 		return // a broken store ends the process by itself
 	}

@@ -4,60 +4,19 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base32"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
-)
-
-// Keys of the meta bucket.
-var (
-	kMagic      = []byte("magic")
-	kSchema     = []byte("schema")
-	kSeed       = []byte("seed")
-	kEpoch      = []byte("epoch")
-	kGeneration = []byte("generation")
-	kCopy       = []byte("copy") // marks a copy made by Backup
-	kCounters   = []byte("counters")
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const magic = "freshet store"
-
-// counters are stored as one value, which each transaction that assigns a number
-// rewrites.
-type counters struct {
-	offset   uint64 // of the newest change
-	trimmed  uint64 // largest offset of a change that retention dropped
-	revision uint64 // of the newest registration or removal
-	serial   uint64 // the last one assigned to a query or an endpoint
-	logBytes uint64 // size of the change log
-	queries  uint64 // number of live queries
-}
-
-func loadCounters(tx *bbolt.Tx) (c counters) {
-	b := tx.Bucket(bMeta).Get(kCounters)
-	for _, p := range c.fields() {
-		*p = number(b)
-		b = after(b)
-	}
-	return c
-}
-
-func (c *counters) fields() []*uint64 {
-	return []*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
-}
-
-func (c *counters) save(tx *bbolt.Tx) error {
-	var b []byte
-	for _, p := range c.fields() {
-		b = binary.BigEndian.AppendUint64(b, *p)
-	}
-	return tx.Bucket(bMeta).Put(kCounters, b)
-}
 
 // schema is the version that this program reads and writes.
 const schema = 8
@@ -183,4 +142,52 @@ func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
+}
+
+// addHoldings computes the counts for a file of an older schema, which had none or
+// only some of them.
+func addHoldings(tx *bbolt.Tx) error {
+	if err := tx.DeleteBucket(bHoldings); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+		return err
+	}
+	b, err := tx.CreateBucket(bHoldings)
+	if err != nil {
+		return err
+	}
+	all, err := countHoldings(tx)
+	if err != nil {
+		return err
+	}
+	for _, caller := range slices.Sorted(maps.Keys(all)) {
+		if err := b.Put(holdingsKey(caller), appendHoldings(all[caller])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compactRegistrations rewrites registrations that are JSON.
+func compactRegistrations(tx *bbolt.Tx) error {
+	b := tx.Bucket(bQueries)
+	next := []byte{}
+	for next != nil {
+		var some []storedQuery // a cursor is invalid after a Put
+		c := b.Cursor()
+		k, v := c.Seek(next)
+		for ; k != nil && len(some) < 1000; k, v = c.Next() {
+			s, err := parseQuery(string(k), v)
+			if err != nil {
+				return fmt.Errorf("query %s: %w", k, err)
+			}
+			some = append(some, s)
+		}
+		next = append([]byte(nil), k...)
+		for i := range some {
+			some[i].body = appendRegistration(nil, &some[i].Query)
+			if err := some[i].save(tx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -1,21 +1,16 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"go.etcd.io/bbolt"
 )
-
-var _ registry.ProfileStore = (*DB)(nil)
 
 // A storedProfile is a registered profile with its internal keys.
 type storedProfile struct {
@@ -91,92 +86,9 @@ func (p *progress) save(tx *bbolt.Tx, id string) error {
 	return tx.Bucket(bProgress).Put([]byte(id), v)
 }
 
-// Profile implements registry.ProfileStore.
-func (d *DB) Profile(id string) (p registry.Profile, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		n, err := findProfile(tx, id)
-		p = n.Profile
-		return err
-	})
-	return p, err
-}
-
-// EditProfile implements registry.ProfileStore.
-func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
-	var p registry.Profile
-	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		old, err := findProfile(tx, id)
-		found := err == nil
-		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return false, err
-		}
-		p = old.Profile
-		p.ID = id
-		if err := edit(&p, found); err != nil {
-			return false, err
-		}
-		if p.ID != id || found && p.Endpoint != old.Endpoint {
-			return false, fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
-		}
-		switch {
-		case len(p.Items) > 0:
-			return false, d.keepProfile(tx, &old, p, found)
-		case found:
-			return true, removeProfile(tx, &old)
-		}
-		return true, nil
-	})
-	if err != nil {
-		return registry.Profile{}, err
-	}
-	if len(p.Items) == 0 {
-		d.wakePurge()
-	}
-	return p, nil
-}
-
-func (d *DB) keepProfile(tx *bbolt.Tx, old *storedProfile, p registry.Profile, found bool) error {
-	if p.Endpoint == "" || p.ID == "" || len(p.ID) > 500 {
-		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", p.ID)
-	}
-	text, err := json.Marshal(&p)
-	if err != nil {
-		return fmt.Errorf("profile %s: %w", p.ID, err)
-	}
-	if found && bytes.Equal(text, old.json) {
-		return errUnchanged
-	}
-	c := loadCounters(tx)
-	sp, err := ensureSpace(tx, &c, p.Endpoint)
-	if err != nil {
-		return err
-	}
-	next := storedProfile{Profile: p, json: text, serial: old.serial, space: sp.number}
-	if !found {
-		if err := d.disk.room(); err != nil {
-			return err
-		}
-		if err := buryProfile(tx, p.ID); err != nil {
-			return err
-		}
-		c.serial++
-		next.serial = c.serial
-	}
-	c.revision++
-	sp.profiled = c.revision
-	if !found {
-		if err := addToHoldings(tx, p.Owner, registry.Holdings{Profiles: 1, Bytes: p.Size()}); err != nil {
-			return err
-		}
-	} else if p.Owner != old.Owner {
-		return fmt.Errorf("profile %s: its owner cannot be edited", p.ID)
-	}
-	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
-}
-
-// buryProfile discards a profile of the same id that still waits for the purge with
+// replaceProfile discards a profile of the same id that still waits for the purge with
 // its endpoint.
-func buryProfile(tx *bbolt.Tx, id string) error {
+func replaceProfile(tx *bbolt.Tx, id string) error {
 	v := tx.Bucket(bProfiles).Get([]byte(id))
 	if v == nil {
 		return nil
@@ -230,27 +142,13 @@ func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile)
 	return nil
 }
 
-// FindProfile implements registry.ProfileStore.
-func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		return eachProfile(tx, 0, "", func(n *storedProfile) (bool, error) {
-			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
-				list = append(list, n.Profile)
-			}
-			return true, nil
-		})
-	})
-	slices.SortStableFunc(list, func(a, b registry.Profile) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	return list[:min(len(list), most)], err
-}
-
 // profileStatus combines a profile's progress with its rounds.
-func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStatus, error) {
+func profileStatus(tx *bbolt.Tx, n *storedProfile, e epoch) (registry.ProfileStatus, error) {
 	at, err := findProgress(tx, n.ID)
 	if err != nil {
 		return registry.ProfileStatus{}, err
 	}
-	s := registry.ProfileStatus{Position: registry.Position{Epoch: d.epoch.of(n.serial), Seq: at.Captured},
+	s := registry.ProfileStatus{Position: registry.Position{Epoch: e.of(n.serial), Seq: at.Captured},
 		Rounds: at.Rounds, Expired: at.Expired, Open: int(at.Open), EndedAt: at.Ended}
 	seen := map[string]bool{}
 	for _, i := range n.Items {
@@ -267,7 +165,33 @@ func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStat
 	return s, nil
 }
 
-// mentionsProfile searches a profile's user-visible fields for a lower-case text.
-func mentionsProfile(p *registry.Profile, text string) bool {
-	return text == "" || strings.Contains(strings.ToLower(p.Name), text) || strings.Contains(p.ID, text)
+// countHoldings computes the counts from the registrations.
+func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
+	all := map[string]registry.Holdings{}
+	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
+		s, err := parseQuery(string(id), v)
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		for _, h := range s.Holders {
+			x := all[h.Caller]
+			x.Queries, x.Bytes = x.Queries+1, x.Bytes+s.Size()
+			all[h.Caller] = x
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
+		n, err := parseNeed(v)
+		if err != nil {
+			return fmt.Errorf("profile %s: %w", id, err)
+		}
+		x := all[n.Owner]
+		x.Profiles, x.Bytes = x.Profiles+1, x.Bytes+n.Size()
+		all[n.Owner] = x
+		return nil
+	})
+	return all, err
 }

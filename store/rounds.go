@@ -8,9 +8,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// Rounds reads profiles with their progress and their rounds. It implements web.Profiles
+// and notify.Captures.
+type Rounds struct{ *file }
+
 // ListProfiles returns a page of at most limit profiles after cursor in id order, and
 // the next cursor, "" at the end.
-func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
+func (d *Rounds) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
 	if limit <= 0 {
 		return nil, "", nil
 	}
@@ -32,7 +36,7 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 				next = items[limit-1].Profile.ID
 				return false, nil
 			}
-			s, err := d.profileStatus(tx, n)
+			s, err := profileStatus(tx, n, d.epoch)
 			items = append(items, registry.ListedProfile{Profile: n.Profile, Status: s})
 			return true, err
 		})
@@ -41,17 +45,21 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 }
 
 // ProfileItem returns one profile. It wraps registry.ErrNotFound.
-func (d *DB) ProfileItem(id string) (item registry.ListedProfile, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
+func (d *Rounds) ProfileItem(id string) (registry.ListedProfile, error) {
+	return read(d.file, func(tx *bbolt.Tx) (item registry.ListedProfile, err error) {
 		n, err := findProfile(tx, id)
 		if err != nil {
-			return err
+			return item, err
 		}
 		item.Profile = n.Profile
-		item.Status, err = d.profileStatus(tx, &n)
-		return err
+		item.Status, err = profileStatus(tx, &n, d.epoch)
+		return item, err
 	})
-	return item, err
+}
+
+// mentionsProfile searches a profile's user-visible fields for a lower-case text.
+func mentionsProfile(p *registry.Profile, text string) bool {
+	return text == "" || strings.Contains(strings.ToLower(p.Name), text) || strings.Contains(p.ID, text)
 }
 
 // lookAtRounds is the maximum number of rounds that one call examines for those in a
@@ -61,7 +69,7 @@ const lookAtRounds = 5000
 // Rounds returns a profile's rounds in a state ("": any) below a number (0: all),
 // newest first. next is the number to continue with, 0 at the end; a page may be
 // shorter than limit.
-func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
+func (d *Rounds) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findProfile(tx, id)
 		if err != nil {
@@ -104,16 +112,16 @@ func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 }
 
 // ProfileStatus returns the status of one profile.
-func (d *DB) ProfileStatus(id string) (s registry.ProfileStatus, err error) {
+func (d *Rounds) ProfileStatus(id string) (registry.ProfileStatus, error) {
 	item, err := d.ProfileItem(id)
 	return item.Status, err
 }
 
 // Captured returns the captures after p, oldest first. It returns a *registry.GapError
 // if the log does not continue from p.
-func (d *DB) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
+func (d *Rounds) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		n, end, err := d.endOf(tx, id, p)
+		n, end, err := endOf(tx, d.epoch, id, p)
 		if err != nil {
 			return err
 		}
@@ -125,7 +133,7 @@ func (d *DB) Captured(id string, p registry.Position, limit int) (list []registr
 
 // Ends returns the rounds that ended after the given one, captured or expired, oldest
 // first.
-func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
+func (d *Rounds) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findProfile(tx, id)
 		if err != nil {
@@ -149,9 +157,9 @@ func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []regist
 }
 
 // EndOf returns the number of the end that captured p.
-func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
+func (d *Rounds) EndOf(id string, p registry.Position) (end uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		_, end, err = d.endOf(tx, id, p)
+		_, end, err = endOf(tx, d.epoch, id, p)
 		return err
 	})
 	return end, err
@@ -159,7 +167,7 @@ func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 
 // endOf finds the position of a capture among its profile's ends. Seq 0 is the
 // position before the first one.
-func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile, uint64, error) {
+func endOf(tx *bbolt.Tx, epoch epoch, id string, p registry.Position) (storedProfile, uint64, error) {
 	n, err := findProfile(tx, id)
 	if err != nil {
 		return n, 0, err
@@ -168,7 +176,7 @@ func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile,
 	switch {
 	case err != nil:
 		return n, 0, err
-	case p.Epoch != d.epoch.of(n.serial):
+	case p.Epoch != epoch.of(n.serial):
 		return n, 0, &registry.GapError{Reason: registry.OtherEpoch}
 	case p.Seq > at.Captured:
 		return n, 0, &registry.GapError{Reason: registry.Ahead}

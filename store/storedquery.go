@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
 )
-
-var _ registry.Store = (*DB)(nil)
 
 // A storedQuery is a registration with its internal keys.
 type storedQuery struct {
@@ -50,67 +47,6 @@ func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
 		return s, fmt.Errorf("query %s: %w", id, err)
 	}
 	return s, nil
-}
-
-// Query implements registry.Store.
-func (d *DB) Query(id string) (registry.Query, error) {
-	var s storedQuery
-	err := d.view(func(tx *bbolt.Tx) (err error) {
-		s, err = findQuery(tx, id)
-		return err
-	})
-	return s.Query, err
-}
-
-// EditQueries implements registry.Store. Edits that arrive while another transaction
-// runs share the next one. An edit without effect assigns no revision.
-func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
-	e := &queryEdit{names: n, edit: edit}
-	d.edits.add(e)
-	d.edits.turn.Lock()
-	defer d.edits.turn.Unlock()
-	for !e.done {
-		d.editTogether()
-	}
-	if e.panic != nil {
-		panic(e.panic)
-	}
-	if e.err != nil {
-		return registry.Query{}, e.err
-	}
-	return e.queries[0].now, nil
-}
-
-// EditQuery is EditQueries for one query.
-func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
-	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
-}
-
-// namedBy lists the ids that an edit affects, its query first.
-func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
-	ids := []string{n.Query}
-	if n.Caller != "" && n.Name != "" {
-		err := eachNamed(tx, n.Caller, n.Name, false, func(s *storedQuery) bool {
-			if s.ID != n.Query && s.ID != n.Instead {
-				ids = append(ids, s.ID)
-			}
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if n.Instead == "" || n.Instead == n.Query {
-		return ids, nil
-	}
-	s, err := findQuery(tx, n.Instead)
-	if err != nil {
-		return ids, notFoundIsFine(err)
-	}
-	if _, holds := s.Holder(n.Caller); holds {
-		ids = append(ids, s.ID)
-	}
-	return ids, nil
 }
 
 // admit assigns a new query its number and space.
@@ -203,17 +139,6 @@ func discard(tx *bbolt.Tx, s *storedQuery) error {
 	)
 }
 
-// FindName implements registry.Store.
-func (d *DB) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {
-			list = append(list, s.Query)
-			return len(list) < most
-		})
-	})
-	return list, err
-}
-
 // eachNamed calls f for the queries to which a caller gave a name (any caller for ""),
 // oldest first, until f returns false. With public it skips queries that are not
 // public, which is cheap even if many queries share a name.
@@ -254,39 +179,4 @@ func notFoundIsFine(err error) error {
 		return nil
 	}
 	return err
-}
-
-// CountQueries implements registry.Store.
-func (d *DB) CountQueries(endpoint string) (n int, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		if endpoint == "" {
-			n = int(loadCounters(tx).queries)
-			return nil
-		}
-		s, _ := findSpace(tx, endpoint)
-		n = int(s.queries)
-		return nil
-	})
-	return n, err
-}
-
-// LiveHolds implements registry.Store. The order is by id.
-func (d *DB) LiveHolds() (holds []registry.LiveHold, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
-			if owner(tx, number(v)) == "" {
-				return true, nil
-			}
-			id, caller, _ := bytes.Cut(k, []byte{0})
-			h := registry.LiveHold{Query: string(id), Caller: string(caller)}
-			if len(v) > 8 {
-				in := scan{b: v[8:]}
-				at := in.time()
-				h.ReleaseAt = &at
-			}
-			holds = append(holds, h)
-			return true, nil
-		})
-	})
-	return holds, err
 }

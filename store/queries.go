@@ -11,6 +11,90 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// Queries stores registrations. It implements registry.QueryStore.
+type Queries struct {
+	*file
+	edits editQueue
+}
+
+// Query implements registry.QueryStore.
+func (d *Queries) Query(id string) (registry.Query, error) {
+	s, err := read(d.file, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
+	return s.Query, err
+}
+
+// FindName implements registry.QueryStore.
+func (d *Queries) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {
+			list = append(list, s.Query)
+			return len(list) < most
+		})
+	})
+	return list, err
+}
+
+// CountQueries implements registry.QueryStore.
+func (d *Queries) CountQueries(endpoint string) (int, error) {
+	return read(d.file, func(tx *bbolt.Tx) (int, error) {
+		if endpoint == "" {
+			return int(loadCounters(tx).queries), nil
+		}
+		s, _ := findSpace(tx, endpoint)
+		return int(s.queries), nil
+	})
+}
+
+// Holdings implements registry.QueryStore.
+func (d *Queries) Holdings(caller string) (registry.Holdings, error) {
+	return read(d.file, func(tx *bbolt.Tx) (registry.Holdings, error) { return loadHoldings(tx, caller), nil })
+}
+
+// LiveHolds implements registry.QueryStore. The order is by id.
+func (d *Queries) LiveHolds() (holds []registry.LiveHold, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
+			if owner(tx, number(v)) == "" {
+				return true, nil
+			}
+			id, caller, _ := bytes.Cut(k, []byte{0})
+			h := registry.LiveHold{Query: string(id), Caller: string(caller)}
+			if len(v) > 8 {
+				in := scan{b: v[8:]}
+				at := in.time()
+				h.ReleaseAt = &at
+			}
+			holds = append(holds, h)
+			return true, nil
+		})
+	})
+	return holds, err
+}
+
+// EditQueries implements registry.QueryStore. Edits that arrive while another transaction
+// runs share the next one. An edit without effect assigns no revision.
+func (d *Queries) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
+	e := &queryEdit{names: n, edit: edit}
+	d.edits.add(e)
+	d.edits.turn.Lock()
+	defer d.edits.turn.Unlock()
+	for !e.done {
+		d.editTogether()
+	}
+	if e.panic != nil {
+		panic(e.panic)
+	}
+	if e.err != nil {
+		return registry.Query{}, e.err
+	}
+	return e.queries[0].now, nil
+}
+
+// EditQuery is EditQueries for one query.
+func (d *Queries) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
+	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
+}
+
 // maxEdits is the number of edits that share a transaction.
 const maxEdits = 64
 
@@ -58,7 +142,7 @@ type edited struct {
 }
 
 // prepare reads the queries, edits them in memory, and checks that they can be stored.
-func (e *queryEdit) prepare(d *DB, tx *bbolt.Tx) error {
+func (e *queryEdit) prepare(d *file, tx *bbolt.Tx) error {
 	ids, err := namedBy(tx, e.names)
 	if err != nil {
 		return err
@@ -98,6 +182,33 @@ func (e *queryEdit) call(others []*registry.Query) (err error) {
 
 var errPanic = errors.New("an edit panicked")
 
+// namedBy lists the ids that an edit affects, its query first.
+func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
+	ids := []string{n.Query}
+	if n.Caller != "" && n.Name != "" {
+		err := eachNamed(tx, n.Caller, n.Name, false, func(s *storedQuery) bool {
+			if s.ID != n.Query && s.ID != n.Instead {
+				ids = append(ids, s.ID)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if n.Instead == "" || n.Instead == n.Query {
+		return ids, nil
+	}
+	s, err := findQuery(tx, n.Instead)
+	if err != nil {
+		return ids, notFoundIsFine(err)
+	}
+	if _, holds := s.Holder(n.Caller); holds {
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}
+
 func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 	old, err := findQuery(tx, id)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -111,7 +222,7 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 }
 
 // check returns an error if the edited query cannot be stored.
-func (x *edited) check(d *DB, id string) error {
+func (x *edited) check(d *file, id string) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
 		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
@@ -131,7 +242,7 @@ func (x *edited) check(d *DB, id string) error {
 // editTogether runs waiting edits in one transaction. The error of one edit does not
 // affect the others; an error of the transaction is that of all. The caller has the
 // turn.
-func (d *DB) editTogether() {
+func (d *Queries) editTogether() {
 	var list []*queryEdit
 	failure := errPanic
 	defer func() {
@@ -154,7 +265,7 @@ func (d *DB) editTogether() {
 		list = d.edits.take(most)
 		kept, removed := 0, 0
 		for _, e := range list {
-			if e.err = e.prepare(d, tx); e.err != nil {
+			if e.err = e.prepare(d.file, tx); e.err != nil {
 				continue
 			}
 			for _, x := range slices.Backward(e.queries) { // releases come first

@@ -16,10 +16,6 @@ type Retention struct {
 	Bytes   int64         // of the whole log, as stored
 }
 
-// Retention uses the bucket "old", which holds all changes except the newest of each
-// query in offset order. It finds the changes that may be dropped without skipping
-// those that must stay.
-
 // Bounds on the work of one transaction. They exceed what one transaction adds, so
 // that a backlog shrinks (after a lower bound was set, or after days without changes).
 const (
@@ -27,9 +23,37 @@ const (
 	trimAtOnce      = 128
 )
 
+// A logWriter adds changes to the log and bounds it, in one transaction. It keeps all
+// changes except the newest of each query in the bucket "old", in offset order, and so
+// finds those that may be dropped without skipping those that must stay.
+type logWriter struct {
+	tx       *bbolt.Tx
+	keep     Retention
+	now      time.Time
+	counters counters
+}
+
+// add numbers and stores the next change of a query.
+func (w *logWriter) add(l *logEntry) error {
+	w.counters.offset++
+	l.offset = w.counters.offset
+	if err := w.supersede(l.serial, l.seq-1); err != nil {
+		return err
+	}
+	k, v := key16(l.serial, l.seq), l.append(nil)
+	w.counters.logBytes += uint64(len(k) + len(v))
+	if err := w.tx.Bucket(bChanges).Put(k, v); err != nil {
+		return err
+	}
+	if err := w.tx.Bucket(bOffsets).Put(key8(l.offset), k); err != nil {
+		return err
+	}
+	return w.trimQuery(l.serial, l.seq)
+}
+
 // supersede moves the previous newest change of a query to the bucket "old".
-func (w *writer) supersede(r *record) error {
-	k := key16(r.serial, r.seq)
+func (w *logWriter) supersede(serial, seq uint64) error {
+	k := key16(serial, seq)
 	v := w.tx.Bucket(bChanges).Get(k)
 	if v == nil {
 		return nil // the first change, or the first of this epoch
@@ -43,15 +67,15 @@ func (w *writer) supersede(r *record) error {
 }
 
 // trimQuery bounds the number of changes of one query.
-func (w *writer) trimQuery(r *record) error {
-	keep := uint64(w.db.retention.Changes)
+func (w *logWriter) trimQuery(serial, newest uint64) error {
+	keep := uint64(w.keep.Changes)
 	if keep == 0 {
 		return nil
 	}
 	for range trimQueryAtOnce {
-		k, v := w.tx.Bucket(bChanges).Cursor().Seek(key8(r.serial))
+		k, v := w.tx.Bucket(bChanges).Cursor().Seek(key8(serial))
 		first := number(after(k))
-		if !hasPrefix(k, key8(r.serial)) || r.seq-first < keep {
+		if !hasPrefix(k, key8(serial)) || newest-first < keep {
 			return nil
 		}
 		l, err := parseLogEntry(k, v)
@@ -66,8 +90,8 @@ func (w *writer) trimQuery(r *record) error {
 }
 
 // retain bounds the age and the size of the whole log, oldest first.
-func (w *writer) retain() error {
-	age, size := w.db.retention.Age, uint64(w.db.retention.Bytes)
+func (w *logWriter) retain() error {
+	age, size := w.keep.Age, uint64(w.keep.Bytes)
 	before := int64(0)
 	if age > 0 {
 		before = w.now.Add(-age).UnixNano()
@@ -95,7 +119,7 @@ func (w *writer) retain() error {
 // drop deletes one old change because of retention. It creates a gap for followers of
 // all queries, unless the change's query was removed and only waits to be purged:
 // these followers never see such changes.
-func (w *writer) drop(offset uint64, key []byte) error {
+func (w *logWriter) drop(offset uint64, key []byte) error {
 	l, err := parseLogEntry(key, w.tx.Bucket(bChanges).Get(key))
 	if err != nil {
 		return err
@@ -106,22 +130,4 @@ func (w *writer) drop(offset uint64, key []byte) error {
 	n, err := deleteChange(w.tx, offset, key)
 	w.counters.logBytes -= min(n, w.counters.logBytes)
 	return err
-}
-
-// deleteChange deletes a change from all indexes and returns its size.
-func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
-	key = append([]byte(nil), key...) // deletion invalidates the memory it may refer to
-	b := tx.Bucket(bChanges)
-	v := b.Get(key)
-	if v == nil {
-		return 0, fmt.Errorf("%w: change %d is not in the log", ErrDamaged, offset)
-	}
-	size := uint64(len(key) + len(v))
-	if err := b.Delete(key); err != nil {
-		return 0, err
-	}
-	if err := tx.Bucket(bOffsets).Delete(key8(offset)); err != nil {
-		return 0, err
-	}
-	return size, tx.Bucket(bOld).Delete(key8(offset))
 }

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+	"go.etcd.io/bbolt"
+)
+
+// A Catalog reads queries together with the state of their results. It implements
+// web.Queries and ui.Index.
+type Catalog struct {
+	*file
+	digests digests
+}
+
+// List returns a page of at most limit queries after cursor in id order, and the next
+// cursor, "" at the end. Each item is consistent in itself; a page that examined many
+// queries may combine several snapshots.
+func (d *Catalog) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
+	if limit <= 0 {
+		return nil, "", nil
+	}
+	l, room := newLister(d.file, &f), pageBytes
+	for more := true; more; {
+		// One item beyond the limit shows whether there is a next page.
+		var found []registry.ListedQuery
+		found, cursor, more, err = l.scanSome(cursor, limit+1-len(items), &room)
+		if err != nil {
+			return nil, "", fmt.Errorf("list queries: %w", err)
+		}
+		items = append(items, found...)
+		if n := len(items); n > limit || room <= 0 && n > 1 {
+			return items[:n-1], items[n-2].Query.ID, nil
+		}
+	}
+	return items, "", nil
+}
+
+// Item returns one query. It wraps registry.ErrNotFound.
+func (d *Catalog) Item(id string) (registry.ListedQuery, error) {
+	return read(d.file, func(tx *bbolt.Tx) (registry.ListedQuery, error) {
+		s, err := findQuery(tx, id)
+		if err != nil {
+			return registry.ListedQuery{}, err
+		}
+		return listed(tx, &s, d.epoch, d.now())
+	})
+}
+
+// Stats returns the scheduler's statistics of one query.
+func (d *Catalog) Stats(id string) (policy.Stats, error) {
+	r, err := read(d.file, func(tx *bbolt.Tx) (record, error) {
+		_, v, ok := liveRecord(tx, id)
+		if !ok {
+			return record{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+		}
+		return readRecord(v, d.epoch)
+	})
+	return r.stats, err
+}
+
+// Digests returns the data by which lists of queries are sorted and counted, in id
+// order: of all queries, or of those that contain a text as in QueryFilter.Text. The
+// digests form a consistent snapshot. The caller must not modify them.
+func (d *Catalog) Digests(text string) ([]registry.QueryDigest, error) {
+	list, err := d.digests.read(d.file, newTextSearch(text))
+	if err != nil {
+		return nil, fmt.Errorf("digest queries: %w", err)
+	}
+	return list, nil
+}
+
+// Recent calls f for the changes after an offset that were committed at or after
+// since, without baselines, oldest first. It returns the offset up to which it read. A
+// zero Offset, or one of another epoch, precedes all changes. Recent reads no deltas
+// and examines some thousand changes per transaction, so that read transactions stay
+// short.
+func (d *Catalog) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
+	if o.Epoch != string(d.epoch) {
+		o = registry.Offset{Epoch: string(d.epoch)}
+	}
+	for more := true; more; {
+		err := d.view(func(tx *bbolt.Tx) error {
+			from := max(o.Seq+1, firstSince(tx, since))
+			c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
+			n := 0
+			k, at := c.Seek(key8(from))
+			for ; k != nil && n < 5000; k, at = c.Next() {
+				l, err := parseLogEntry(at, changes.Get(at))
+				if err != nil {
+					return err
+				}
+				if o.Seq = l.offset; !l.baseline && !l.at.Before(since) {
+					f(l.query, l.at)
+				}
+				n++
+			}
+			if more = k != nil; !more {
+				o.Seq = max(o.Seq, loadCounters(tx).offset)
+			}
+			return nil
+		})
+		if err != nil {
+			return o, fmt.Errorf("recent changes: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// firstSince finds by binary search the offset before which all changes are older:
+// commit times increase with offsets.
+func firstSince(tx *bbolt.Tx, since time.Time) uint64 {
+	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
+	head := int(loadCounters(tx).offset)
+	return uint64(sort.Search(head+1, func(i int) bool {
+		k, at := c.Seek(key8(uint64(i)))
+		if k == nil {
+			return true
+		}
+		l, err := parseLogEntry(at, changes.Get(at))
+		return err != nil || !l.at.Before(since)
+	}))
+}

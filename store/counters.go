@@ -1,0 +1,50 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/bbolt"
+)
+
+// Keys of the meta bucket.
+var (
+	kMagic      = []byte("magic")
+	kSchema     = []byte("schema")
+	kSeed       = []byte("seed")
+	kEpoch      = []byte("epoch")
+	kGeneration = []byte("generation")
+	kCopy       = []byte("copy") // marks a copy made by Backup
+	kCounters   = []byte("counters")
+)
+
+// counters are stored as one value, which each transaction that assigns a number
+// rewrites.
+type counters struct {
+	offset   uint64 // of the newest change
+	trimmed  uint64 // largest offset of a change that retention dropped
+	revision uint64 // of the newest registration or removal
+	serial   uint64 // the last one assigned to a query or an endpoint
+	logBytes uint64 // size of the change log
+	queries  uint64 // number of live queries
+}
+
+func loadCounters(tx *bbolt.Tx) (c counters) {
+	b := tx.Bucket(bMeta).Get(kCounters)
+	for _, p := range c.fields() {
+		*p = number(b)
+		b = after(b)
+	}
+	return c
+}
+
+func (c *counters) fields() []*uint64 {
+	return []*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
+}
+
+func (c *counters) save(tx *bbolt.Tx) error {
+	var b []byte
+	for _, p := range c.fields() {
+		b = binary.BigEndian.AppendUint64(b, *p)
+	}
+	return tx.Bucket(bMeta).Put(kCounters, b)
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// Endpoints stores endpoints. It implements registry.EndpointStore.
+type Endpoints struct{ *file }
+
+// Endpoint implements registry.EndpointStore.
+func (d *Endpoints) Endpoint(name string) (registry.Endpoint, error) {
+	c, err := d.Configured(name)
+	return c.Endpoint, err
+}
+
+// Configured implements registry.EndpointStore.
+func (d *Endpoints) Configured(name string) (registry.Configured, error) {
+	return read(d.file, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
+}
+
+// Endpoints implements registry.EndpointStore.
+func (d *Endpoints) Endpoints() (list []registry.Endpoint, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
+			c, err := findEndpoint(tx, string(name))
+			list = append(list, c.Endpoint)
+			return err
+		})
+	})
+	return list, err
+}
+
+// EditEndpoint implements registry.EndpointStore. Deletion removes the endpoint and its
+// queries at once, however many there are; their history is purged later.
+func (d *Endpoints) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
+	var e endpointEdit
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		e = endpointEdit{at: d.now()}
+		if err := e.prepare(tx, name, edit); err != nil {
+			return false, err
+		}
+		return e.removes(), e.apply(tx)
+	})
+	if err != nil {
+		return registry.Endpoint{}, err
+	}
+	if e.removes() {
+		d.wakePurge()
+	}
+	return e.now.Endpoint, nil
+}
+
+// An endpointEdit is an endpoint before and after an edit.
+type endpointEdit struct {
+	was, now registry.Configured
+	found    bool
+	at       time.Time
+}
+
+// prepare reads the endpoint and edits it in memory.
+func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.Configured, found bool) error) error {
+	was, err := findEndpoint(tx, name)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	e.was, e.found = was, err == nil
+	if e.now = was; !e.found {
+		e.now = registry.Configured{Endpoint: registry.Endpoint{Name: name}}
+	}
+	if err := edit(&e.now, e.found); err != nil {
+		return err
+	}
+	if e.now.Endpoint.Name != name || name == "" {
+		return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
+	}
+	return nil
+}
+
+func (e *endpointEdit) removes() bool { return e.now.Endpoint.URL == "" }
+
+func (e *endpointEdit) apply(tx *bbolt.Tx) error {
+	if e.removes() {
+		return removeEndpoint(tx, e.now.Endpoint.Name)
+	}
+	if e.found {
+		if err := e.keepHealth(tx); err != nil {
+			return err
+		}
+	}
+	return putEndpoint(tx, e.now.Endpoint.Name, &e.now)
+}
+
+func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
+	var c registry.Configured
+	var v []byte
+	if name != "" {
+		v = tx.Bucket(bEndpoints).Get([]byte(name))
+	}
+	if v == nil {
+		return c, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
+	}
+	if err := json.Unmarshal(v, &c); err != nil {
+		return c, fmt.Errorf("endpoint %s: %w: %w", name, ErrDamaged, err)
+	}
+	// Settings that did not exist when the endpoint was stored have their defaults.
+	c.Endpoint = c.Endpoint.WithDefaults()
+	if c.File.URL != "" {
+		c.File = c.File.WithDefaults()
+	}
+	return c, nil
+}
+
+func putEndpoint(tx *bbolt.Tx, name string, c *registry.Configured) error {
+	v, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("endpoint %s: %w", name, err)
+	}
+	if bytes.Equal(v, tx.Bucket(bEndpoints).Get([]byte(name))) {
+		return errUnchanged // the health follows from the settings alone
+	}
+	n := loadCounters(tx)
+	s, err := ensureSpace(tx, &n, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.save(tx), n.save(tx), tx.Bucket(bEndpoints).Put([]byte(name), v))
+}
+
+func removeEndpoint(tx *bbolt.Tx, name string) error {
+	if err := tx.Bucket(bEndpoints).Delete([]byte(name)); err != nil {
+		return err
+	}
+	s, ok := findSpace(tx, name)
+	if !ok {
+		return nil
+	}
+	c := loadCounters(tx)
+	c.queries -= s.queries
+	c.revision++ // a reader at an earlier revision learns that all queries are removed
+	return errors.Join(
+		c.save(tx),
+		tx.Bucket(bSpaces).Delete([]byte(name)),
+		tx.Bucket(bOwners).Delete(key8(s.number)),
+		tx.Bucket(bPurge).Put(purgeKey(purgeSpace, s.number), nil),
+	)
+}
+
+// keepHealth preserves the part of an endpoint's health that remains valid after an edit.
+// It records when the edit changes executions, so that back-off need not continue.
+func (e *endpointEdit) keepHealth(tx *bbolt.Tx) error {
+	was, now := e.was.Endpoint, e.now.Endpoint
+	s, ok := findSpace(tx, now.Name)
+	if !ok {
+		return nil
+	}
+	if registry.RequestsDiffer(was, now) {
+		if err := tx.Bucket(bHealth).Put(editedKey(s.number), putTime(nil, e.at)); err != nil {
+			return err
+		}
+	}
+	h, err := loadHealth(tx, s.number)
+	if rest := h.AfterEdit(was, now); err == nil && rest != h {
+		err = saveHealth(tx, s.number, rest)
+	}
+	return err
+}
+
+func editedKey(space uint64) []byte { return append(key8(space), "edited"...) }
+
+func loadEdited(tx *bbolt.Tx, space uint64) time.Time {
+	v := tx.Bucket(bHealth).Get(editedKey(space))
+	if v == nil {
+		return time.Time{}
+	}
+	in := scan{b: v}
+	return in.time()
+}
+
+func loadHealth(tx *bbolt.Tx, space uint64) (h registry.Health, err error) {
+	v := tx.Bucket(bHealth).Get(key8(space))
+	if v == nil {
+		return h, nil
+	}
+	if err := json.Unmarshal(v, &h); err != nil {
+		return h, fmt.Errorf("%w: health: %w", ErrDamaged, err)
+	}
+	return h, nil
+}
+
+func saveHealth(tx *bbolt.Tx, space uint64, h registry.Health) error {
+	v, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bHealth).Put(key8(space), v)
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"errors"
+
+	"go.etcd.io/bbolt"
+)
+
+// enter upgrades the schema and renews the generation. On a full disk, a store with
+// the current schema is read-only until that is possible.
+func (d *file) enter() error {
+	inode, err := inodeOf(d.path)
+	if err != nil {
+		return err
+	}
+	g := generation{d.path + generationSuffix}
+	var from uint64
+	var token string
+	fresh := ""
+	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
+		if from, err = version(tx); err != nil || from == 0 {
+			return err
+		}
+		token = string(tx.Bucket(bMeta).Get(kGeneration))
+		if tx.Bucket(bMeta).Get(kCopy) != nil {
+			fresh = "this is a backup"
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if from > 0 && fresh == "" {
+		if _, fresh, err = g.trusts(token, inode); err != nil {
+			return err
+		}
+	}
+	next := randomText(15)
+	tokens := []string{next}
+	if from > 0 && fresh == "" {
+		tokens = append(tokens, token) // a crash before the commit leaves the current token in force
+	}
+	d.renewal = func() error {
+		if err := g.write(inode, tokens...); err != nil {
+			return err
+		}
+		tx, err := d.bolt.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := d.renew(tx, from, next, fresh); err != nil {
+			return err
+		}
+		if err := d.commit(tx); err != nil {
+			return err
+		}
+		return g.write(inode, next)
+	}
+	err = d.renewal()
+	if err == nil {
+		d.entered.Store(true)
+		return nil
+	}
+	if !full(err) || from < schema || fresh != "" {
+		return err
+	}
+	// Existing data can be read and followed without a write.
+	d.disk.markFull(err, 0)
+	return d.bolt.View(func(tx *bbolt.Tx) error {
+		d.epoch, d.seed = epoch(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
+		return nil
+	})
+}
+
+func (d *file) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
+	if err := migrate(tx, from); err != nil {
+		return err
+	}
+	m := tx.Bucket(bMeta)
+	if from == 0 || fresh != "" {
+		if err := newEpoch(tx); err != nil {
+			return err
+		}
+	}
+	if fresh != "" {
+		d.log.Warn("numbering begins again: followers will be sent a snapshot", "file", d.path, "reason", fresh,
+			"epoch", string(m.Get(kEpoch)))
+	}
+	d.epoch = epoch(m.Get(kEpoch))
+	d.seed = number(m.Get(kSeed))
+	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
+}
+
+// newEpoch drops the logs that cannot be continued: changes, and rounds of profiles,
+// whose intervals have ended.
+func newEpoch(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bChanges, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	c := loadCounters(tx)
+	c.trimmed, c.logBytes = c.offset, 0
+	if err := errors.Join(c.save(tx), closeRounds(tx)); err != nil {
+		return err
+	}
+	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// Profiles stores profiles. It implements registry.ProfileStore.
+type Profiles struct{ *file }
+
+// Profile implements registry.ProfileStore.
+func (d *Profiles) Profile(id string) (registry.Profile, error) {
+	n, err := read(d.file, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
+	return n.Profile, err
+}
+
+// FindProfile implements registry.ProfileStore.
+func (d *Profiles) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		return eachProfile(tx, 0, "", func(n *storedProfile) (bool, error) {
+			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
+				list = append(list, n.Profile)
+			}
+			return true, nil
+		})
+	})
+	slices.SortStableFunc(list, func(a, b registry.Profile) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return list[:min(len(list), most)], err
+}
+
+// EditProfile implements registry.ProfileStore.
+func (d *Profiles) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+	var e profileEdit
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		e = profileEdit{}
+		if err := e.prepare(tx, id, edit); err != nil {
+			return false, err
+		}
+		if !e.found && !e.removes() {
+			if err := d.disk.room(); err != nil {
+				return false, err
+			}
+		}
+		return e.removes(), e.apply(tx)
+	})
+	if err != nil {
+		return registry.Profile{}, err
+	}
+	if e.removes() {
+		d.wakePurge()
+	}
+	return e.now, nil
+}
+
+// A profileEdit is a profile before and after an edit.
+type profileEdit struct {
+	old   storedProfile
+	now   registry.Profile
+	found bool
+	json  []byte // now, as stored
+}
+
+// prepare reads the profile, edits it in memory, and checks that it can be stored.
+func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Profile, found bool) error) (err error) {
+	e.old, err = findProfile(tx, id)
+	if e.found = err == nil; err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	e.now = e.old.Profile
+	e.now.ID = id
+	if err := edit(&e.now, e.found); err != nil {
+		return err
+	}
+	p := &e.now
+	switch {
+	case p.ID != id || e.found && p.Endpoint != e.old.Endpoint:
+		return fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
+	case e.removes():
+		return nil
+	case p.Endpoint == "" || id == "" || len(id) > 500:
+		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", id)
+	case e.found && p.Owner != e.old.Owner:
+		return fmt.Errorf("profile %s: its owner cannot be edited", id)
+	}
+	if e.json, err = json.Marshal(p); err != nil {
+		return fmt.Errorf("profile %s: %w", id, err)
+	}
+	return nil
+}
+
+func (e *profileEdit) removes() bool { return len(e.now.Items) == 0 }
+
+func (e *profileEdit) apply(tx *bbolt.Tx) error {
+	switch {
+	case e.removes() && !e.found, e.found && bytes.Equal(e.json, e.old.json):
+		return errUnchanged
+	case e.removes():
+		return removeProfile(tx, &e.old)
+	}
+	c := loadCounters(tx)
+	sp, err := ensureSpace(tx, &c, e.now.Endpoint)
+	if err != nil {
+		return err
+	}
+	next := storedProfile{Profile: e.now, json: e.json, serial: e.old.serial, space: sp.number}
+	if !e.found {
+		if err := replaceProfile(tx, e.now.ID); err != nil {
+			return err
+		}
+		if err := addToHoldings(tx, e.now.Owner, registry.Holdings{Profiles: 1, Bytes: e.now.Size()}); err != nil {
+			return err
+		}
+		c.serial++
+		next.serial = c.serial
+	}
+	c.revision++
+	sp.profiled = c.revision
+	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
+}
