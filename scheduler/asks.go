@@ -389,6 +389,9 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		}
 		m.answer.Elapsed = shares[i]
 		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served(), compared: m.d}
+		if k.kind == cohort.Probe {
+			e.how = policy.HowProbe
+		}
 		out, err := observe(r.policy, m.was, e, func() (*diff.Result, error) { return r.l.ledger.Result(m.q.ID) })
 		if err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -674,4 +675,44 @@ func TestFailingEndpointIsNoticedInMergedRequests(t *testing.T) {
 			w.stop()
 		})
 	}
+}
+
+// A result that a probe confirmed is recorded as unchanged, with the way it was found.
+func TestProbeIsRecorded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeProbe), d.reply)
+		for _, n := range names("a", 20) {
+			d.register(w, n)
+			d.set(n, "x")
+		}
+		w.run()
+		w.tick()
+		how := func() (n int) {
+			for _, name := range names("a", 20) {
+				if r := w.stats("q_" + name).LastRun; r.How == policy.HowProbe {
+					if n++; r.Outcome != registry.Unchanged {
+						t.Errorf("%+v", r)
+					}
+				}
+			}
+			return n
+		}
+		if n := how(); n > 0 {
+			t.Errorf("%d first results were confirmed by a probe", n)
+		}
+		w.tick()
+		if n := how(); n < 15 {
+			t.Errorf("%d results were confirmed by a probe", n)
+		}
+		w.as.Merge = registry.MergeOff
+		if err := w.loop.Reconfigure(w.as); err != nil {
+			t.Fatal(err)
+		}
+		w.tick()
+		if n := how(); n > 0 {
+			t.Errorf("%d answers in full count as probes", n)
+		}
+		w.stop()
+	})
 }

@@ -16,6 +16,7 @@ type observation struct {
 	tier   string
 	answer Answer
 	served uint64 // refresh requests that were waiting when it started
+	how    string // see policy.Run
 	whole  bool   // its limit was the whole budget, and it used that up
 
 	compared *difference // if nil, observe compares
@@ -79,7 +80,7 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 	if o := a.Outcome; o != registry.Cut && o != registry.Throttled && o != registry.Dropped {
 		s.Served = max(s.Served, x.served)
 	}
-	s.LastRun = policy.Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
+	s.LastRun = policy.Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier, How: x.how}
 	out.Stats = s
 	return out, nil
 }

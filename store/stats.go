@@ -19,10 +19,10 @@ type record struct {
 	dirty  bool // must be written at the end of the transaction
 }
 
-// recordVersion is 2 since records include ignored answers and the start of a series
-// of executions without results. Older records are read, and rewritten by the next
-// execution.
-const recordVersion = 2
+// recordVersion is 3 since records say how a run was compared, and 2 since they include
+// ignored answers and the start of a series of executions without results. Older records
+// are read, and rewritten by the next execution.
+const recordVersion = 3
 
 // Flags of a sample.
 const (
@@ -58,7 +58,7 @@ func (r *record) append(b []byte) []byte {
 	b = putTime(b, s.CheckedAt)
 	b = putTime(b, s.ChangedAt)
 	b = putTime(b, s.IncompleteSince)
-	b = appendRun(b, &s.LastRun)
+	b = putText(appendRun(b, &s.LastRun), s.LastRun.How)
 	b = putText(b, s.Policy)
 	b = binary.AppendUvarint(b, uint64(len(s.State)))
 	for _, f := range s.State {
@@ -130,6 +130,9 @@ func parseRecord(b []byte) (record, error) {
 		s.IncompleteSince = in.time()
 	}
 	s.LastRun = parseRun(&in)
+	if version > 2 {
+		s.LastRun.How = in.text()
+	}
 	if version == 1 && s.Missed() > 0 && s.NotBefore > 0 {
 		s.IncompleteSince = s.LastRun.At // the latest possible time
 	}

@@ -223,6 +223,7 @@ type runView struct {
 	Outcome registry.Outcome `json:"outcome"`
 	Error   string           `json:"error,omitempty"`
 	Why     string           `json:"why,omitempty"`
+	How     string           `json:"how,omitempty"`
 }
 
 type statsView struct {
@@ -248,7 +249,7 @@ func viewRun(r policy.Run) *runView {
 	if r.At.IsZero() {
 		return nil
 	}
-	return &runView{r.Slot, r.At.UTC(), r.Elapsed.Seconds(), r.Outcome, r.Error, r.Why}
+	return &runView{r.Slot, r.At.UTC(), r.Elapsed.Seconds(), r.Outcome, r.Error, r.Why, r.How}
 }
 
 func viewStats(s policy.Stats, st registry.Status) statsView {

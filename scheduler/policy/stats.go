@@ -63,7 +63,11 @@ type Run struct {
 	Outcome registry.Outcome `json:"outcome,omitempty"`
 	Error   string           `json:"error,omitempty"`
 	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, off_grid, interval, ranked
+	How     string           `json:"how,omitempty"` // HowProbe, or empty if the complete answer was compared
 }
+
+// HowProbe is the Run.How of a result that a digest of its rows confirmed.
+const HowProbe = "probe"
 
 // Ring is how many complete executions Stats.Samples remembers.
 const Ring = 63

@@ -157,7 +157,7 @@ func testStats(t *testing.T, b *bench) {
 	at := start.Add(time.Hour)
 	o.Stats = policy.Stats{
 		Last: 7, Executions: 90, Changes: 11, Hash: o.Result.Hash(), Rows: 1, CheckedAt: at, ChangedAt: at.Add(-time.Minute),
-		LastRun:  policy.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e", Why: plan.TierNew},
+		LastRun:  policy.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e", Why: plan.TierNew, How: policy.HowProbe},
 		Failures: 3, Cuts: 2, NotBefore: 12, Floor: 3 * time.Second, Policy: "ttl:max=32:reset", State: []float64{4, -0.5}, Served: 9,
 		Memory: scheduler.Memory{Body: [2]uint64{1 << 63, 2}, ETag: `"abc"`, LastModified: "Fri, 20 Nov 2026 09:00:00 GMT"},
 	}
