@@ -165,6 +165,9 @@ func (a *api) followWatch(ctx context.Context, body any) error {
 
 // printSummaries prints the changes from one position to another in words.
 func (a *api) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
+	if at == (registry.Position{}) { // there was no result yet
+		at.Epoch = until.Epoch
+	}
 	for at.Epoch == until.Epoch && at.Seq < until.Seq {
 		var page struct {
 			Changes []json.RawMessage `json:"changes"`

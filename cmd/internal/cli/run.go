@@ -88,7 +88,7 @@ func ExitCode(err error) int {
 // goesOn reports whether a command runs until it is interrupted.
 func goesOn(c *cobra.Command) bool {
 	switch c.CommandPath() {
-	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet profile watch":
+	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet follow", "freshet profile watch":
 		return true
 	case "freshet watch-entity", "freshet watch-class", "freshet watch-category":
 		return c.Flags().Changed("follow")

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
+	"github.com/freshet/freshet/endpoint/pack"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+// A follower watches one entity, at a running server or at one of its own.
+type follower struct {
+	*api
+	site                       watch.Site
+	iri                        string
+	url, listen, data, contact string
+	labels, properties, set    []string
+}
+
+func followCommand(w *cli.Env) *cobra.Command {
+	f := follower{api: &api{w: w}}
+	c := &cobra.Command{Use: "follow IRI", Short: "Watch an entity and print its changes, with a server of its own if none runs", Args: cobra.ExactArgs(1),
+		Long: `Watches an entity, such as a page of Wikidata, and prints its changes in words until it
+is interrupted. If no server runs, it starts one, with the pack of the site as its
+endpoint. Public endpoints need a contact: give --contact, or set FRESHET_CONTACT.
+The server keeps its data in a temporary directory unless --data names one; with
+--data, the next start continues the history.`,
+		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow http://dbpedia.org/resource/Ulm --labels de,en --data ulm",
+		RunE: func(c *cobra.Command, args []string) error {
+			f.iri = watch.EntityIRI(args[0])
+			f.site = watch.SiteOf(f.iri)
+			return f.run(c.Context())
+		}}
+	f.flags(c)
+	v := c.Flags()
+	v.StringArrayVar(&f.properties, "property", nil, "only this property; may be given several times")
+	v.StringSliceVar(&f.labels, "labels", nil, "languages of labels, best first (default en)")
+	v.StringVar(&f.url, "url", "", "SPARQL endpoint to ask in place of the pack's")
+	v.StringArrayVar(&f.set, "set", nil, "setting of a new endpoint as KEY=VALUE, e.g. budget=5s; may be given several times")
+	v.StringVar(&f.contact, "contact", w.Getenv("FRESHET_CONTACT"), "mail or web address for the operators of public endpoints")
+	v.StringVar(&f.listen, "listen", "", "start a server of its own on this address, even if another one runs")
+	v.StringVar(&f.data, "data", "", "directory of its own server's store (default: a temporary one, removed at the end)")
+	return c
+}
+
+func (f follower) run(ctx context.Context) error {
+	w := watch.Watch{IRI: f.iri, Labels: f.labels, Properties: f.properties}
+	if _, err := w.Normalize(); err != nil {
+		return cli.WithCode(cli.ExitUsage, err)
+	}
+	if f.listen == "" {
+		err := f.do(ctx, http.MethodGet, "/v1/endpoints", nil, nil)
+		var e *cli.ExitError
+		if !errors.As(err, &e) || e.Code != cli.ExitUnreachable || f.server != "" || f.w.Getenv("FRESHET_SERVER") != "" {
+			if err != nil {
+				return err
+			}
+			return f.follow(ctx, w)
+		}
+		f.listen = "127.0.0.1:8080"
+	}
+	return f.alone(ctx, w)
+}
+
+// follow watches at a running server, to which it adds the endpoint of the site.
+func (f follower) follow(ctx context.Context, w watch.Watch) error {
+	request := map[string]any{"iri": w.IRI, "labels": w.Labels, "properties": w.Properties}
+	if f.site.Name == "" && f.url == "" { // the server has a default
+		return f.followWatch(ctx, request)
+	}
+	body, err := f.endpoint()
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprint(body["name"])
+	err = f.do(ctx, http.MethodGet, endpointPath(name), nil, nil)
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusNotFound {
+		fmt.Fprintf(f.w.Stderr, "adding the endpoint %s\n", name)
+		err = f.do(ctx, http.MethodPost, "/v1/endpoints", body, nil)
+	}
+	if err != nil {
+		return err
+	}
+	request["endpoint"] = name
+	return f.followWatch(ctx, request)
+}
+
+// endpoint returns the settings of the endpoint that knows the entity.
+func (f follower) endpoint() (map[string]any, error) {
+	given, err := settingsBody(f.set)
+	if err != nil {
+		return nil, err
+	}
+	if f.url != "" {
+		given["url"] = f.url
+	}
+	if p, err := pack.Find(f.site.Name); err == nil {
+		return p.Values(given), nil
+	}
+	if f.url == "" {
+		return nil, cli.UsageErrorf("no pack knows which endpoint has %s: name one with --url", f.iri)
+	}
+	given["name"] = "follow"
+	return given, nil
+}
+
+// alone runs a server for the time of the command and follows at it.
+func (f follower) alone(ctx context.Context, w watch.Watch) error {
+	srv, done, err := f.start()
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ready := make(chan struct{})
+	srv.WhenReady = func(context.Context) { close(ready) }
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Run(ctx) }()
+	fmt.Fprintf(f.w.Stderr, "Freshet %s serving at %s until this command ends\n", cli.Version(), srv.URL())
+	select {
+	case <-ready:
+	case err := <-ended:
+		return err
+	}
+	own := *f.api
+	own.server, own.tokenFile = srv.URL(), os.DevNull
+	f.api = &own
+	err = f.follow(ctx, w)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// start opens a server with the endpoint of the site.
+func (f follower) start() (srv *server.Server, done func(), err error) {
+	c := config.Default()
+	c.Listen, c.Data, c.Contact, c.Sources = f.listen, f.data, f.contact, config.Sources{"listen": config.FromFlag}
+	done = func() {}
+	if c.Data == "" {
+		if c.Data, err = os.MkdirTemp("", "freshet-follow-"); err != nil {
+			return nil, nil, err
+		}
+		done = func() { os.RemoveAll(c.Data) }
+	}
+	if _, err = f.endpoint(); err == nil {
+		err = c.Check()
+	}
+	if err == nil {
+		srv, err = server.New(&c, config.Log{Level: "error", Format: "auto"}.Logger(f.w))
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	remove := done
+	return srv, func() { srv.Close(); remove() }, nil
+}
