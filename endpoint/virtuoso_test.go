@@ -303,3 +303,14 @@ func TestVirtuosoLimits(t *testing.T) {
 		}
 	})
 }
+
+// A check finds Virtuoso's row cap and its parameter for a time limit.
+func TestVirtuosoCheck(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 200})
+	s.Insert(graph, numbered(500)...)
+	r, bad, settings := checked(t, registry.Endpoint{URL: s.URL, DefaultGraphURI: []string{graph}})
+	delete(bad, "conditional requests")
+	if len(bad) != 1 || bad["no row cap"] == "" || settings["max_rows"] != 200 || settings["timeout_param"] != "timeout" || settings["merge"] != nil {
+		t.Errorf("bad: %v, settings: %v\n%+v", bad, settings, r.Findings)
+	}
+}

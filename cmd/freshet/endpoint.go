@@ -56,7 +56,7 @@ func endpointCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
 		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
 	a.flags(c)
-	c.AddCommand(a.endpointAdd(), a.endpointPacks(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointTemplates(), a.endpointRevert(), a.endpointShadow())
+	c.AddCommand(a.endpointAdd(), a.endpointCheck(), a.endpointPacks(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointTemplates(), a.endpointRevert(), a.endpointShadow())
 	for _, v := range []struct{ name, method, path, short, done string }{
 		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
 		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},

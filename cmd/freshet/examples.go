@@ -12,6 +12,7 @@ func examples() map[string]string {
 		"completion zsh":        "freshet completion zsh > \"${fpath[1]}/_freshet\"",
 		"endpoint add":          "freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\nfreshet endpoint add --pack wikidata",
 		"endpoint packs":        "freshet endpoint packs wikidata",
+		"endpoint check":        "freshet endpoint check https://dbpedia.org/sparql --contact mailto:you@example.org",
 		"endpoint list":         "freshet endpoint list",
 		"endpoint pause":        "freshet endpoint pause coins",
 		"endpoint resume":       "freshet endpoint resume coins",

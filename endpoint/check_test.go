@@ -1,0 +1,162 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// checked runs a check without gaps and returns the details of what is not in order, and
+// the proposed settings.
+func checked(t *testing.T, e registry.Endpoint) (r registry.Report, bad map[string]string, settings map[string]any) {
+	t.Helper()
+	e.Name = "checked"
+	r, err := check(t.Context(), e, Options{Contact: "mailto:test@example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests > MaxCheckRequests {
+		t.Errorf("%d requests", r.Requests)
+	}
+	bad, settings = map[string]string{}, map[string]any{}
+	for _, f := range r.Findings {
+		if !f.OK {
+			bad[f.Topic] = f.Detail
+		}
+	}
+	for _, s := range r.Settings {
+		settings[s.Name] = s.Value
+	}
+	return r, bad, settings
+}
+
+func TestCheckEmbedded(t *testing.T) {
+	_, addr := embedded(t)
+	at, err := url.Parse(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	s := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		requests.Add(1)
+		r.SetURL(at)
+		r.Out.URL.Path = at.Path
+	}})
+	t.Cleanup(s.Close)
+	r, bad, settings := checked(t, registry.Endpoint{URL: s.URL + "/sparql"})
+	delete(bad, "conditional requests")
+	if !r.Answers || len(bad) > 0 || len(settings) > 0 || r.Requests != int(requests.Load()) || r.Requests < 15 {
+		t.Errorf("%d of %d requests, bad: %v, settings: %v", r.Requests, requests.Load(), bad, settings)
+	}
+}
+
+// A faulty endpoint is described, not asked on and on.
+func TestCheckFaults(t *testing.T) {
+	answer := func(status int, typ, body string, header ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", typ)
+			for i := 0; i+1 < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
+	}
+	const yes = `{"head":{},"boolean":true}`
+	requests := 0
+	for name, x := range map[string]struct {
+		h             http.HandlerFunc
+		answers       bool
+		topic, detail string
+		most          int
+	}{
+		"web page":     {answer(200, "text/html", "<html>hello"), false, "answers SPARQL", "html", 1},
+		"no such page": {answer(404, "text/plain", "nothing"), false, "answers SPARQL", "no endpoint at this URL", 1},
+		"broken":       {answer(500, "text/plain", "broken"), false, "answers SPARQL", "500", 1},
+		"busy":         {answer(503, "text/plain", "later", "Retry-After", "60"), false, "goes on answering", "503", 1},
+		"locked":       {answer(401, "text/plain", "who"), false, "answers SPARQL", "credentials", 1},
+		"hangs up":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false, "answers SPARQL", "closed the connection", 1},
+		"throttles": {func(w http.ResponseWriter, r *http.Request) {
+			if requests > 4 {
+				answer(429, "text/plain", "enough")(w, r)
+				return
+			}
+			answer(200, typeJSON, yes)(w, r)
+		}, true, "goes on answering", "429", 5},
+		"always true": {answer(200, typeJSON, yes), true, "results in XML", "", 20},
+		"dies": {func(w http.ResponseWriter, r *http.Request) {
+			if requests > 4 {
+				panic(http.ErrAbortHandler)
+			}
+			answer(200, typeJSON, yes)(w, r)
+		}, true, "goes on answering", "closed the connection", 14},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests = 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				x.h(w, r)
+			}))
+			defer s.Close()
+			r, bad, _ := checked(t, registry.Endpoint{URL: s.URL})
+			detail, ok := bad[x.topic]
+			if r.Answers != x.answers || !ok || !strings.Contains(detail, x.detail) || requests > x.most || !x.answers && len(r.Settings) > 0 {
+				t.Errorf("answers %v, %d requests, %v", r.Answers, requests, bad)
+			}
+		})
+	}
+	if _, err := Check(t.Context(), registry.Endpoint{Name: "public", URL: "https://sparql.example.org/"}, Options{}); !errors.Is(err, ErrNoContact) {
+		t.Errorf("without a contact: %v", err)
+	}
+}
+
+// Requests of Check are a gap apart, and end with the context.
+func TestCheckGap(t *testing.T) {
+	var at []time.Time
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at = append(at, time.Now())
+		w.Header().Set("Content-Type", typeJSON)
+		fmt.Fprint(w, `{"head":{},"boolean":true}`)
+	}))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*CheckGap/2)
+	defer cancel()
+	if r, err := Check(ctx, registry.Endpoint{Name: "x", URL: s.URL}, Options{}); !errors.Is(err, context.DeadlineExceeded) || r.Requests != len(at) {
+		t.Errorf("%d requests, %v", r.Requests, err)
+	}
+	for i := 1; i < len(at); i++ {
+		if gap := at[i].Sub(at[i-1]); gap < CheckGap*9/10 {
+			t.Errorf("request %d came after %s", i, gap)
+		}
+	}
+}
+
+// A row cap that is not reported is found by counting.
+func TestCheckFindsCap(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.FormValue("query")
+		w.Header().Set("Content-Type", typeJSON)
+		switch {
+		case strings.Contains(q, "COUNT(*)"):
+			fmt.Fprint(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"10001"}}]}}`)
+		case strings.HasPrefix(q, "ASK"):
+			fmt.Fprint(w, `{"head":{},"boolean":true}`)
+		default:
+			fmt.Fprint(w, rows(50))
+		}
+	}))
+	defer s.Close()
+	if _, bad, settings := checked(t, registry.Endpoint{URL: s.URL}); settings["max_rows"] != 50 || !strings.Contains(bad["no row cap"], "50 of 10001") {
+		t.Errorf("%v %v", bad, settings)
+	}
+}
