@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -49,6 +50,8 @@ type Config struct {
 	Pages Pages
 	// Labels names what watches are about; the default asks through Loops.Daemon.
 	Labels *watch.Labels
+	// Check tries an endpoint that is not stored; without it the route is absent.
+	Check func(context.Context, registry.Endpoint) (registry.Report, error)
 	// Documents share the bodies of large answers; the default gives each answer its own.
 	Documents Documents
 	// Site describes the server as clients see it.

@@ -158,6 +158,24 @@ func unpacked(doc jsontext.Value) (jsontext.Value, error) {
 	return json.Marshal(p.Values(given))
 }
 
+// check tries an endpoint that is not stored.
+func (c endpointAPI) check() error {
+	e := registry.Endpoint{Name: "checked"}
+	if err := c.decode(&e, typeJSON); err != nil {
+		return err
+	}
+	if err := noFiles(registry.Endpoint{}, e); err != nil {
+		return err
+	}
+	leave, err := c.exclusive(c.tries)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	r, err := c.Check(c.r.Context(), e)
+	return c.reply(http.StatusOK, r, err)
+}
+
 func (c endpointAPI) packs() error {
 	return c.json(http.StatusOK, map[string]any{"packs": pack.All()})
 }

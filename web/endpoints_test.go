@@ -41,6 +41,17 @@ func TestEndpoints(t *testing.T) {
 	w.get("/v1/endpoints/moon").problem(404, "not-found")
 }
 
+func TestCheckEndpoint(t *testing.T) {
+	w := newWorld(t)
+	r := w.post("/v1/endpoint-check", `{"url":"http://127.0.0.1:1/sparql","timeout":"5s"}`).status(200).json()
+	if r["requests"] != 17.0 || r["url"] != "http://127.0.0.1:1/sparql" || len(r["settings"].([]any)) != 1 {
+		t.Errorf("%v", r)
+	}
+	w.post("/v1/endpoint-check", `{"url":"file:///etc/passwd"}`).problem(422, "bad-endpoint")
+	w.post("/v1/endpoint-check", `{"url":"http://127.0.0.1:1/","auth":{"bearer":{"token_file":"/etc/shadow"}}}`).status(422)
+	w.post("/v1/endpoint-check", `{`).problem(400, "malformed")
+}
+
 func TestPacks(t *testing.T) {
 	w := newWorld(t)
 	packs := w.get("/v1/packs").status(200).json()["packs"].([]any)

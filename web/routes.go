@@ -86,6 +86,9 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.addShadow)},
 			route{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.dropShadow)})
 	}
+	if s.Check != nil {
+		t = append(t, route{method: "POST", path: "/v1/endpoint-check", need: admin, stream: true, run: on(endpointAPI.check)})
+	}
 	if s.Merging != nil {
 		t = append(t, route{method: "GET", path: "/v1/endpoints/{name}/templates", need: read, run: of(endpoint, endpointAPI.templates)})
 	}

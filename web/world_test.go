@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -87,6 +88,10 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		Publishing: Publishing{Followers: streams{}, Feeds: feeds{}, ChangeJSON: marshalChange},
 		Protocols:  Protocols{Live: noHandshake, SEPA: noHandshake},
 		Site:       Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
+	w.config.Check = func(_ context.Context, e registry.Endpoint) (registry.Report, error) {
+		return registry.Report{URL: e.URL, Answers: true, Requests: 17, Findings: []registry.Finding{{Topic: "VALUES", OK: true}}, Settings: []registry.Proposal{{Name: "max_rows", Value: 10, Why: "its row cap"}}},
+			registry.CheckEndpoint(e.WithDefaults(), nil)
+	}
 	w.outbox(&w.config)
 	for _, e := range edit {
 		e(&w.config)

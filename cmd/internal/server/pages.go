@@ -41,6 +41,14 @@ func (s *Server) settings() ([]ui.Setting, error) {
 	return append(out, endpoints...), err
 }
 
+// try tries an endpoint that is not stored.
+func (f *fleet) try(ctx context.Context, e registry.Endpoint) (registry.Report, error) {
+	if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
+		return registry.Report{}, err
+	}
+	return endpoint.Check(ctx, e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
+}
+
 // probe runs one cheap query at an endpoint that is not stored.
 func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, error) {
 	if err := registry.CheckEndpoint(e, f.check); err != nil {

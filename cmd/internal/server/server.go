@@ -189,6 +189,7 @@ func (s *Server) serveHTTP() error {
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
 	}
+	conf.Check = s.fleet.try
 	conf.Labels = web.NewLabels(s.Registry, s.fleet.Manager, time.Now)
 	var err error
 	if s.deliveries, err = newDeliveries(s, conf); err != nil {
