@@ -2,6 +2,8 @@ package ui
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -17,6 +19,7 @@ type newEndpointPage struct {
 	Figures settingFigures // always empty here
 	Open    bool           // the additional fields are shown
 	Found   *probed        // result of the trial request
+	Report  *registry.Report
 	Packs   []known.Pack
 	Pack    *known.Pack // the one that the form is filled from, nil for none
 }
@@ -99,8 +102,11 @@ func (v newEndpointHandler) create() error {
 	if f.Status != 0 {
 		return v.again(f, nil)
 	}
-	if f.Get("do") == "try" {
+	switch f.Get("do") {
+	case "try":
 		return v.probe(f, e.WithDefaults())
+	case "check":
+		return v.check(f, e)
 	}
 	e, err = v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {
@@ -115,6 +121,41 @@ func (v newEndpointHandler) create() error {
 
 func (v newEndpointHandler) again(f form, found *probed) error {
 	return v.visit.again(f, "newendpoint", "endpoints", v.form(f, found))
+}
+
+// checkTime limits a check of an endpoint.
+const checkTime = 5 * time.Minute
+
+// check tries an endpoint thoroughly, and fills the form with the settings that it
+// proposes.
+func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
+	if v.Check == nil {
+		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot check endpoints"}
+	}
+	select {
+	case v.tries <- struct{}{}:
+		defer func() { <-v.tries }()
+	default:
+		return v.again(f, &probed{Error: "others are trying queries right now, try again in a moment"})
+	}
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(slowestWrite + checkTime))
+	ctx, stop := context.WithTimeout(v.r.Context(), checkTime)
+	defer stop()
+	r, err := v.Check(ctx, e)
+	if err != nil {
+		if again := f.refuse(err); again == nil && f.Status != 0 {
+			return v.again(f, nil)
+		}
+		f.Status = 0
+		return v.again(f, &probed{Error: clip(err.Error(), longestWord)})
+	}
+	for _, s := range r.Settings {
+		f.Values.Set(s.Name, fmt.Sprint(s.Value))
+	}
+	p := v.form(f, nil)
+	page := p.Data.(newEndpointPage)
+	page.Report = &r
+	return v.visit.again(f, "newendpoint", "endpoints", content{Data: page})
 }
 
 // tryTime limits the trial request to an endpoint.
