@@ -38,9 +38,13 @@ type mergeBench struct {
 	count   int // queries that are generated
 	seed    uint64
 	pid     int // of the endpoint's process
+	// learning is how many slots without a change come first, and idle how many
+	// follow each revision.
+	learning, idle int
 
-	list  []registry.Query
-	truth [][]string // hashes by revision and query
+	list    []registry.Query
+	askings *askings
+	truth   [][]string // hashes by revision and query
 }
 
 // A mergeRun is one server with what was measured.
@@ -57,26 +61,32 @@ type mergeRun struct {
 type mergeResult struct {
 	Merge    string  `json:"merge"`
 	Budget   float64 `json:"budget_seconds"`
+	Slots    int     `json:"slots"`
 	Asked    int     `json:"executions"` // of queries
 	Requests int64   `json:"requests"`
-	CPU      float64 `json:"cpu_seconds"` // of the endpoint's process; 0 if it is not known
+	CPU      float64 `json:"cpu_seconds"`          // of the endpoint's process; 0 if it is not known
+	Learning float64 `json:"learning_cpu_seconds"` // before the first revision
 	Used     float64 `json:"used_seconds"`
 	Sent     int64   `json:"bytes_sent"`
 	Received int64   `json:"bytes_received"`
 	Changes  int     `json:"changes"` // that happened
 	Found    int     `json:"found"`
-	Delay    float64 `json:"mean_delay_slots"` // of those found
+	Delay    float64 `json:"mean_delay_revisions"` // of those found
+	// Askings divides the requests and their processor time.
+	Askings []asking `json:"askings,omitempty"`
 }
 
 func mergeCommand(w *cli.Env) *cobra.Command {
 	b := &mergeBench{}
-	var asJSON bool
+	var asJSON, byTemplate bool
 	c := &cobra.Command{
 		Use: "merge", Short: "Measure what asking for several queries at once saves", Args: cobra.NoArgs,
 		Long: `Registers queries that differ in constants only on one server per value of the
 setting merge and per budget. Revision by revision, it applies the changesets and
-runs one slot of each server. It counts requests, bytes, the processor time of
-the endpoint's process, and the changes found with their delay.
+runs a slot of each server, followed by --idle slots in which nothing changes. It
+counts requests, bytes, the processor time of the endpoint's process, and the
+changes found with their delay. The first slot of each server, and the --learning
+slots after it, are not part of the figures.
 
 Without --queries, it makes queries of a dozen and more templates with constants
 of the base. Without --base, it generates the data of a small city.`,
@@ -95,7 +105,10 @@ of the base. Without --base, it generates the data of a small city.`,
 				}
 				return nil
 			}
-			return writeMergeTable(w.Stdout, results)
+			if err := writeMergeTable(w.Stdout, results); err != nil || !byTemplate {
+				return err
+			}
+			return writeAskings(w.Stdout, results)
 		},
 	}
 	b.flags(c)
@@ -106,6 +119,9 @@ of the base. Without --base, it generates the data of a small city.`,
 	f.IntVar(&b.count, "count", 1000, "how many queries to make without --queries")
 	f.Uint64Var(&b.seed, "seed", 1, "seed of the queries and of a generated city")
 	f.IntVar(&b.pid, "pid", 0, "process of the endpoint, whose processor time is measured")
+	f.IntVar(&b.learning, "learning", 0, "slots without a change before the first revision, which are not part of the figures")
+	f.IntVar(&b.idle, "idle", 0, "slots without a change after that of each revision")
+	f.BoolVar(&byTemplate, "by-template", false, "print the requests and their processor time by template and kind")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line and server")
 	return c
 }
@@ -132,7 +148,7 @@ func (b *mergeBench) run(ctx context.Context, w *cli.Env) ([]mergeResult, error)
 	if err != nil {
 		return nil, err
 	}
-	b.list = list
+	b.list, b.askings = list, newAskings(list)
 	if err := b.load(ctx); err != nil {
 		return nil, err
 	}
@@ -161,6 +177,7 @@ func (b *mergeBench) run(ctx context.Context, w *cli.Env) ([]mergeResult, error)
 	var results []mergeResult
 	for _, r := range runs {
 		r.result.Delay /= float64(max(1, r.result.Found))
+		r.result.Askings = b.askings.sum(r.meter.spent)
 		results = append(results, r.result)
 	}
 	return results, nil
@@ -195,7 +212,7 @@ func (b *mergeBench) start(ctx context.Context, w *cli.Env, dir string) (runs []
 	for _, budget := range b.budgets {
 		for _, mode := range b.modes {
 			r := &mergeRun{held: make([]string, len(b.list)), result: mergeResult{Merge: mode, Budget: budget.Seconds()}}
-			if r.meter, err = newMeter(b.url); err != nil {
+			if r.meter, err = newMeter(b.url, b.pid); err != nil {
 				return runs, err
 			}
 			conf := config.Default()
@@ -241,8 +258,34 @@ func (r *mergeRun) run(ctx context.Context) {
 	}
 }
 
-// revision finds the true results, and runs a slot of each server.
+// revision finds the true results, and runs the slots of each server.
 func (b *mergeBench) revision(ctx context.Context, rev int, runs []*mergeRun) error {
+	if err := b.examine(ctx, rev); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		r.result.Changes += b.changed(rev)
+	}
+	slots := 1 + b.idle
+	if rev == 0 {
+		slots = 1 + b.learning
+	}
+	for slot := range slots {
+		for k := range runs {
+			r := runs[(k+rev+slot)%len(runs)]
+			if rev == 0 && slot > 0 && r.result.Merge == registry.MergeOff {
+				continue // there is nothing to learn
+			}
+			if err := b.tick(ctx, rev, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// examine finds the true results of a revision.
+func (b *mergeBench) examine(ctx context.Context, rev int) error {
 	ask, err := b.client()
 	if err != nil {
 		return cli.UsageErrorf("--endpoint: %v", err)
@@ -261,17 +304,13 @@ func (b *mergeBench) revision(ctx context.Context, rev int, runs []*mergeRun) er
 		}
 	}
 	b.truth = append(b.truth, truth)
-	for k := range runs {
-		if err := b.tick(ctx, rev, runs[(k+rev)%len(runs)]); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// tick runs a slot of a server and measures it.
+// tick runs a slot of a server and measures it. Changes are compared at its end.
 func (b *mergeBench) tick(ctx context.Context, rev int, r *mergeRun) error {
 	before, requests, sent, received := cpuSeconds(b.pid), r.meter.requests.Load(), r.meter.sent.Load(), r.meter.received.Load()
+	r.meter.measured.Store(rev > 0)
 	var s scheduler.Slot
 	if err := r.srv.Call(ctx, http.MethodPost, "/v1/endpoints/"+replayEndpoint+"/tick", nil, &s); err != nil {
 		return err
@@ -284,10 +323,12 @@ func (b *mergeBench) tick(ctx context.Context, rev int, r *mergeRun) error {
 		}
 		b.compare(rev, r, i, st.Hash)
 	}
+	x := &r.result
 	if rev == 0 { // the first results are not changes
+		x.Learning += after - before
 		return nil
 	}
-	x := &r.result
+	x.Slots++
 	x.CPU += after - before
 	x.Asked += s.Run + s.OffGrid.Run
 	x.Used += s.Used
@@ -297,11 +338,18 @@ func (b *mergeBench) tick(ctx context.Context, rev int, r *mergeRun) error {
 	return nil
 }
 
-// compare counts a change that a server found.
-func (b *mergeBench) compare(rev int, r *mergeRun, i int, hash string) {
-	if rev > 0 && b.truth[rev][i] != b.truth[rev-1][i] {
-		r.result.Changes++
+// changed counts the changes of a revision.
+func (b *mergeBench) changed(rev int) (n int) {
+	for i := range b.list {
+		if rev > 0 && b.truth[rev][i] != b.truth[rev-1][i] {
+			n++
+		}
 	}
+	return n
+}
+
+// compare counts a change that a server found, and its delay in revisions.
+func (b *mergeBench) compare(rev int, r *mergeRun, i int, hash string) {
 	was := r.held[i]
 	r.held[i] = hash
 	if was == "" || was == hash {
@@ -315,10 +363,10 @@ func (b *mergeBench) compare(rev int, r *mergeRun, i int, hash string) {
 
 func writeMergeTable(w io.Writer, results []mergeResult) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "MERGE\tBUDGET\tEXECUTIONS\tREQUESTS\tCPU\tUSED\tSENT\tRECEIVED\tCHANGES\tFOUND\tDELAY\t")
+	fmt.Fprintln(t, "MERGE\tBUDGET\tSLOTS\tEXECUTIONS\tREQUESTS\tCPU\tLEARNING\tUSED\tSENT\tRECEIVED\tCHANGES\tFOUND\tDELAY\t")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%.3g s\t%d\t%d\t%.2f s\t%.2f s\t%d kB\t%d kB\t%d\t%d\t%.2f\t\n", r.Merge, r.Budget, r.Asked, r.Requests, r.CPU, r.Used,
-			r.Sent/1000, r.Received/1000, r.Changes, r.Found, r.Delay)
+		fmt.Fprintf(t, "%s\t%.3g s\t%d\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%d kB\t%d kB\t%d\t%d\t%.2f\t\n", r.Merge, r.Budget, r.Slots, r.Asked, r.Requests, r.CPU,
+			r.Learning, r.Used, r.Sent/1000, r.Received/1000, r.Changes, r.Found, r.Delay)
 	}
 	return t.Flush()
 }
