@@ -24,37 +24,39 @@ const (
 	classNew     = classRefresh + 1
 )
 
-// An item is a query in the planner. Fields that a slot reads come first so that they
-// share cache lines.
+// An item is a query in the planner. The fields up to the first ones of Stats are those
+// that an execution reads or writes. They fill five cache lines.
 type item struct {
-	in       *waitList // nil = not eligible, or started in this slot
-	prefix   uint64    // first bytes of the id
-	key      policy.Key
-	since    uint64 // slot in which it entered the list
-	why      reason
-	planned  bool      // in the planner
-	plain    bool      // only its statistics decide when it may run
-	ran      bool      // started in the current slot
-	listed   bool      // in the policy's table
-	returned uint32    // plan in which the table returned it
-	rests    bool      // its policy, a Ranker, left it out of this slot
-	short    bool      // cut in the current slot with a limit below the whole budget
-	timed    bool      // waits for a time
-	counted  tallied   // what the tally holds of it
-	seat     int32     // position on the page of its slot
-	slot     uint64    // slot for which it waits, 0 = none
-	time     int64     // time for which it waits, in nanoseconds since the epoch
-	tier     string    // "" = not eligible
-	number   int32     // its number in a replay
-	asked    uint64    // Query.Refreshes
-	past     *timeline // its durations in a replay, or nil
-	policy.Candidate
-	start  time.Time
-	member *membership // nil if it is unknown or the query must be asked alone
-	known  bool        // the membership was looked for
+	in      *waitList // nil = not eligible, or started in this slot
+	prefix  uint64    // first bytes of the id
+	key     policy.Key
+	since   uint64 // slot in which it entered the list
+	why     reason
+	planned bool // in the planner
+	plain   bool // only its statistics decide when it may run
+	ran     bool // started in the current slot
+	listed  bool // in the policy's table
+	rests   bool // its policy, a Ranker, left it out of this slot
+	short   bool // cut in the current slot with a limit below the whole budget
+	timed   bool // waits for a time
 
+	tier     string      // "" = not eligible
+	asked    uint64      // Query.Refreshes
+	slot     uint64      // slot for which it waits, 0 = none
+	time     int64       // time for which it waits, in nanoseconds since the epoch
+	member   *membership // nil if it is unknown or the query must be asked alone
+	past     *timeline   // its durations in a replay, or nil
+	returned uint32      // plan in which the table returned it
+	seat     int32       // position on the page of its slot
+
+	number  int32   // its number in a replay
+	counted tallied // what the tally holds of it
+	known   bool    // the membership was looked for
+	halted  bool    // paused
+	policy.Candidate
+
+	start   time.Time
 	checked int64 // the second that oldest counts, 0 = none
-	halted  bool  // paused
 }
 
 // A reason is why a query is not eligible.

@@ -95,13 +95,6 @@ func (s *SlotBudget) startOffGrid(c *item, now time.Time, room time.Duration) *E
 
 // EndOffGrid puts the queries that ran back into the order.
 func (p *Planner) EndOffGrid(now time.Time) {
-	p.now, p.ordered, p.offGridAll = now.Round(0), false, false
-	for i, c := range p.ran {
-		p.pause(i)
-		c.ran = false
-		if c.planned {
-			p.settle(c)
-		}
-	}
-	p.ran = p.ran[:0]
+	p.now, p.offGridAll = now.Round(0), false
+	p.settleRan()
 }

@@ -65,6 +65,8 @@ type Planner struct {
 	lead  time.Duration // between grid times, 0 = no grid
 	ran   []*item
 
+	touched uint64 // by settleRan, without meaning
+
 	heads []*item // first queries of the order, which must run eventually
 	owed  []*item // heads that earlier slots passed over
 	led   bool    // the last slot began with an owed query

@@ -71,15 +71,8 @@ func (p *Planner) end(now time.Time) {
 	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
 	p.servedNew, p.servedOld = false, false
 	p.absorb()
-	p.slot, p.now, p.ordered = p.slot+1, now.Round(0), false
-	for i, c := range p.ran {
-		p.pause(i)
-		c.ran = false
-		if c.planned {
-			p.settle(c)
-		}
-	}
-	p.ran = p.ran[:0]
+	p.slot, p.now = p.slot+1, now.Round(0)
+	p.settleRan()
 	p.endChecks()
 }
 

@@ -28,16 +28,17 @@ func newSource(p policy.Policy, order *[]*item) *source {
 	return &source{table: t.NewTable(), order: order}
 }
 
-// put adds a query that is inserted into the order. It counts as returned.
-func (s *source) put(c *item) {
+// put adds a query that is inserted into the order, and reports whether the table holds
+// it. Every slot begins with a new plan; until then the query counts as not returned.
+func (s *source) put(c *item) bool {
 	if s == nil || c.tier != TierRanked {
-		return
+		return false
 	}
-	if !c.listed {
-		s.listed++
-	}
-	c.listed, c.returned = true, s.plan
+	s.listed++
+	s.waiting++
+	c.listed, c.returned = true, s.plan-1
 	s.table.Put(&c.Candidate)
+	return true
 }
 
 // learn updates the state of a query that has not run.

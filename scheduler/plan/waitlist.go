@@ -31,7 +31,9 @@ func (t *waitList) unsorted() int { return len(t.pending) + t.source.len() }
 
 func (t *waitList) insert(c *item) {
 	c.in = t
-	t.source.put(c)
+	if t.source.put(c) {
+		return
+	}
 	if e := listEntryOf(c); t.deferred(&e) {
 		t.postpone(e)
 	} else {
@@ -99,6 +101,14 @@ func (t *waitList) reload() {
 	t.edge.rank = 1 << slotBits
 	t.sorted.append(first)
 	t.n = len(first)
+}
+
+// ahead returns up to n of the first entries, as far as they are at hand.
+func (t *waitList) ahead(n int) []listEntry {
+	if len(t.sorted) == 0 {
+		return nil
+	}
+	return t.sorted[0].entries[:min(n, len(t.sorted[0].entries))]
 }
 
 // first returns the first item, nil if there is none.

@@ -199,8 +199,11 @@ func (s *Stats) Complete(p Policy, x Sample) {
 	}
 	s.Last = x.Slot
 	s.Executions++
-	s.Failures, s.Cuts, s.Outdated, s.NotBefore, s.Floor = 0, 0, 0, 0, 0
-	s.IncompleteSince = time.Time{}
+	if s.Missed() > 0 { // else the fields are zero, and far away in memory
+		s.Failures, s.Cuts, s.Outdated = 0, 0, 0
+		s.IncompleteSince = time.Time{}
+	}
+	s.NotBefore, s.Floor = 0, 0
 }
 
 // An Attempt is an execution without a result.
