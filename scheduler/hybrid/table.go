@@ -123,7 +123,7 @@ func (t *table) Put(c *policy.Candidate) {
 // rowOf reads what a plan needs of a query.
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
-		c: c, id: selection.Prefix(c.Query.ID), last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c),
+		c: c, id: c.Prefix, last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c),
 		mean: first.mean,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {

@@ -28,9 +28,12 @@ const (
 // that an execution reads or writes. They fill five cache lines.
 type item struct {
 	in      *waitList // nil = not eligible, or started in this slot
-	prefix  uint64    // first bytes of the id
 	key     policy.Key
-	since   uint64 // slot in which it entered the list
+	since   uint64  // slot in which it entered the list
+	number  int32   // its number in a replay
+	counted tallied // what the tally holds of it
+	known   bool    // the membership was looked for
+	halted  bool    // paused
 	why     reason
 	planned bool // in the planner
 	plain   bool // only its statistics decide when it may run
@@ -49,10 +52,6 @@ type item struct {
 	returned uint32      // plan in which the table returned it
 	seat     int32       // position on the page of its slot
 
-	number  int32   // its number in a replay
-	counted tallied // what the tally holds of it
-	known   bool    // the membership was looked for
-	halted  bool    // paused
 	policy.Candidate
 
 	start   time.Time

@@ -20,7 +20,7 @@ const (
 func listEntryOf(c *item) listEntry {
 	return listEntry{
 		value: c.key.Value, low: c.key.Low, rank: uint64(c.key.Class-classRefresh)<<slotBits | c.Stats.Last&slotMask,
-		id: c.prefix, estimate: c.Estimate, c: c,
+		id: c.Prefix, estimate: c.Estimate, c: c,
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 
 // add makes an empty item.
 func (p *Planner) add(id string) *item {
-	c := &item{prefix: selection.Prefix(id), planned: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
+	c := &item{planned: true, Candidate: policy.Candidate{Number: int32(len(p.order)), Prefix: selection.Prefix(id)}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	p.strangers = append(p.strangers, c)

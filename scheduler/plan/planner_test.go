@@ -126,7 +126,7 @@ func TestWaiting(t *testing.T) {
 				want := map[*item]int64{}
 				all := make([]*item, 20)
 				for i := range all {
-					all[i] = &item{prefix: uint64(i)}
+					all[i] = &item{Candidate: policy.Candidate{Prefix: uint64(i)}}
 				}
 				for range rapid.IntRange(1, 80).Draw(t, "steps") {
 					c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
@@ -155,7 +155,7 @@ func TestWaiting(t *testing.T) {
 						continue
 					}
 					soonest := slices.SortedFunc(maps.Keys(want), func(a, b *item) int {
-						return cmp.Or(cmp.Compare(want[a], want[b]), cmp.Compare(a.prefix, b.prefix))
+						return cmp.Or(cmp.Compare(want[a], want[b]), cmp.Compare(a.Prefix, b.Prefix))
 					})
 					n := rapid.IntRange(0, len(all)).Draw(t, "most")
 					if got := q.next(n); !slices.Equal(got, soonest[:min(n, len(soonest))]) {

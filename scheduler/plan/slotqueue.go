@@ -76,7 +76,7 @@ func (a *slotQueue) next(most int) (list []*item) {
 		room := min(most-len(list), len(p.list))
 		entries := make([]listEntry, len(p.list))
 		for i, c := range p.list {
-			entries[i] = listEntry{id: c.prefix, c: c}
+			entries[i] = listEntry{id: c.Prefix, c: c}
 		}
 		selection.MoveFirst(entries, room, (*listEntry).before)
 		slices.SortFunc(entries[:room], listEntry.compare)

@@ -7,7 +7,7 @@ type timeQueue struct{ order blocks }
 // entry is the list entry of an item. A time has more digits than a float64, so it
 // takes two.
 func (q *timeQueue) entry(c *item) listEntry {
-	return listEntry{value: float64(c.time >> 32), low: float64(c.time & (1<<32 - 1)), id: c.prefix, c: c}
+	return listEntry{value: float64(c.time >> 32), low: float64(c.time & (1<<32 - 1)), id: c.Prefix, c: c}
 }
 
 // set makes c wait until at, in nanoseconds since the epoch.

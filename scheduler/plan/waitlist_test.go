@@ -23,7 +23,7 @@ func TestWaitList(t *testing.T) {
 			c := &item{key: key}
 			serial++
 			c.Query.ID = fmt.Sprintf("%02d q%d", r.IntN(3), serial) // many share their first bytes
-			c.prefix = selection.Prefix(c.Query.ID)
+			c.Prefix = selection.Prefix(c.Query.ID)
 			c.Stats.Last, c.Estimate = last, time.Duration(1+r.IntN(1000))
 			i, _ := slices.BinarySearchFunc(list, c, order)
 			list = slices.Insert(list, i, c)
@@ -147,7 +147,7 @@ func TestWaitListStaysDense(t *testing.T) {
 	var l waitList
 	var all []*item
 	for i := range 20_000 {
-		c := &item{prefix: uint64(i), key: policy.Key{Value: r.Float64()}}
+		c := &item{key: policy.Key{Value: r.Float64()}, Candidate: policy.Candidate{Prefix: uint64(i)}}
 		c.Estimate = 1
 		all = append(all, c)
 		l.insert(c)

@@ -63,6 +63,7 @@ type Candidate struct {
 	MaxStaleness time.Duration // the smallest of its holders' values, 0 = none
 	Row          int32         // index into the policy's own table; 0 at first
 	Number       int32         // index among the endpoint's queries, for the planner
+	Prefix       uint64        // selection.Prefix of the id, for the planner and for ties
 	short        [2]float64    // space for a short state
 	Stats        Stats
 	Query        registry.Query

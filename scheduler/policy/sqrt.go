@@ -38,7 +38,8 @@ const (
 )
 
 // A changeHistory is the state of a query: what the executions of the last days
-// found, one place per day, and a pending sample that has not been applied yet.
+// found, one place per day, their sums, and a pending sample that has not been applied
+// yet.
 type changeHistory struct {
 	noted, changed bool
 	from           uint64 // slot of the execution before the pending one
@@ -48,17 +49,23 @@ type changeHistory struct {
 	slots          [window]float64 // slots between each execution and the one before
 }
 
-const historySize = 4 + 3*window
+const (
+	historyHead  = 4
+	historySums  = 3                      // after the head
+	unsummedSize = historyHead + 3*window // of earlier versions
+	historySize  = historySums + unsummedSize
+)
 
 func readHistory(s []float64) changeHistory {
 	var d changeHistory
-	if len(s) != historySize {
+	if len(s) != historySize && len(s) != unsummedSize {
 		return d
 	}
 	d.noted, d.changed, d.from, d.day = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
-	copy(d.runs[:], s[4:])
-	copy(d.finds[:], s[4+window:])
-	copy(d.slots[:], s[4+2*window:])
+	days := s[len(s)-3*window:]
+	copy(d.runs[:], days)
+	copy(d.finds[:], days[window:])
+	copy(d.slots[:], days[2*window:])
 	return d
 }
 
@@ -71,10 +78,20 @@ func (d *changeHistory) state() []float64 {
 		s[1] = 1
 	}
 	s[2], s[3] = float64(d.from), float64(d.day)
-	copy(s[4:], d.runs[:])
-	copy(s[4+window:], d.finds[:])
-	copy(s[4+2*window:], d.slots[:])
+	s[historyHead], s[historyHead+1], s[historyHead+2] = d.sums()
+	days := s[historyHead+historySums:]
+	copy(days, d.runs[:])
+	copy(days[window:], d.finds[:])
+	copy(days[2*window:], d.slots[:])
 	return s
+}
+
+// sums are exact, because what is added is whole.
+func (d *changeHistory) sums() (runs, finds, slots float64) {
+	for i := range window {
+		runs, finds, slots = runs+d.runs[i], finds+d.finds[i], slots+d.slots[i]
+	}
+	return runs, finds, slots
 }
 
 // advanceTo makes place 0 the place of a day and drops the days outside the window.
@@ -109,14 +126,11 @@ func (d *changeHistory) applySample(slot uint64) {
 //
 // Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003.
 func (d *changeHistory) rate(day float64) float64 {
-	return rate(d.runs[:], d.finds[:], d.slots[:], day)
+	runs, finds, slots := d.sums()
+	return rate(runs, finds, slots, day)
 }
 
-func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
-	var runs, finds, slots float64
-	for i := range window {
-		runs, finds, slots = runs+allRuns[i], finds+allFinds[i], slots+allSlots[i]
-	}
+func rate(runs, finds, slots, day float64) float64 {
 	floor := 0.05 / (float64(6*day) + slots)
 	if runs == 0 || slots == 0 || finds == 0 {
 		return floor
@@ -274,7 +288,7 @@ func halved(high float64, budget time.Duration, cost func(float64) time.Duration
 // rateOf is the rate of a query with its pending sample applied.
 func rateOf(c *Candidate, day float64) float64 {
 	if s := c.Stats.State; len(s) == historySize && s[0] == 0 {
-		return rate(s[4:4+window], s[4+window:4+2*window], s[4+2*window:], day)
+		return rate(s[historyHead], s[historyHead+1], s[historyHead+2], day)
 	}
 	d := readHistory(c.Stats.State)
 	d.applySample(c.Stats.Last)
