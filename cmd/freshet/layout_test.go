@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -228,5 +230,87 @@ func TestBubbles(t *testing.T) {
 	})
 	if err != nil || seen == 0 {
 		t.Errorf("%d files with bubbles: %v", seen, err)
+	}
+}
+
+// mostMethods is how many methods a type may have; a larger one does too many things.
+// larger lists the types that have more, and by which number they are bounded.
+const mostMethods = 40
+
+var larger = map[string]int{
+	"scheduler.Loop": 75, "cmd/freshet.api": 60, "notify.Server": 55, "endpoint/merge.parser": 50,
+}
+
+// smaller lists types that are split by page, and so must stay smaller.
+var smaller = map[string]int{"web/ui.visit": 20}
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	methods := map[string]int{}
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			if d != nil && d.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../")
+		for _, typ := range receivers(f) {
+			methods[pkg+"."+typ]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, n := range methods {
+		if most := cmp.Or(larger[typ], smaller[typ], mostMethods); n > most {
+			t.Errorf("%s has %d methods, at most %d are wanted: give some of them and their fields to a type of their own", typ, n, most)
+		}
+	}
+	for _, typ := range append(slices.Sorted(maps.Keys(smaller)), "scheduler/plan.Planner", "scheduler/plan.SlotBudget", "store.DB", "web.call") {
+		if methods[typ] == 0 {
+			t.Errorf("%s has no methods: does it have another name by now?", typ)
+		}
+	}
+}
+
+// receivers lists the receiver types of a file's methods.
+func receivers(f *ast.File) (types []string) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Recv == nil {
+			continue
+		}
+		typ := fn.Recv.List[0].Type
+		if p, ok := typ.(*ast.StarExpr); ok {
+			typ = p.X
+		}
+		switch g := typ.(type) { // a generic type
+		case *ast.IndexExpr:
+			typ = g.X
+		case *ast.IndexListExpr:
+			typ = g.X
+		}
+		types = append(types, typ.(*ast.Ident).Name)
+	}
+	return types
+}
+
+func TestReceivers(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+func (a) f() {}
+func (*b) f() {}
+func (*c[T]) f() {}
+func (d[K, V]) f() {}
+func f() {}`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := receivers(f), []string{"a", "b", "c", "d"}; !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
 	}
 }

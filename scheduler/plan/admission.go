@@ -8,7 +8,7 @@ func (s *SlotBudget) MayStart() bool {
 	if s.offGrid() {
 		return len(s.runs) < s.width && s.offGridHas() && !s.spent()
 	}
-	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.anyClaimed() || s.p.anyChecks()) && !s.spent()
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.claims.anyClaimed() || s.p.anyChecks()) && !s.spent()
 }
 
 // Next starts the next execution, which may bring others along, see Riders. It returns
@@ -154,14 +154,14 @@ func (s *SlotBudget) startClaimed(now time.Time, room time.Duration, last bool) 
 		return nil
 	}
 	if p.rounds.Stale() {
-		p.rankClaims()
+		p.claims.rankClaims()
 	}
-	limit, bounded := room, !last && p.rivals()
+	limit, bounded := room, !last && p.claims.rivals()
 	if bounded {
 		limit = min(limit, s.claimShare(now))
 	}
 	for _, x := range p.claims.order {
-		if limit > 0 && p.claimable(x.c) && x.c.Estimate <= limit && x.Affords(x.c.Estimate) {
+		if limit > 0 && p.claims.claimable(x.c) && x.c.Estimate <= limit && x.Affords(x.c.Estimate) {
 			return s.startClaim(x, now, limit, bounded)
 		}
 	}
@@ -169,8 +169,8 @@ func (s *SlotBudget) startClaimed(now time.Time, room time.Duration, last bool) 
 }
 
 // claimShare is the rest of the share of claims.
-func (s *SlotBudget) claimShare(now time.Time) time.Duration {
-	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
+func (s *account) claimShare(now time.Time) time.Duration {
+	left := time.Duration(float64(s.budget)*s.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.tier == TierInterval {
 			left -= r.reserve(now)

@@ -15,7 +15,7 @@ func (p *Planner) SetClaims(ranking *interval.Ranking, share float64) {
 }
 
 // openRounds opens and ends rounds for the slot that begins, and ranks their claims.
-func (p *Planner) openRounds(now time.Time) {
+func (p *claims) openRounds(now time.Time) {
 	p.rounds.BeginSlot(p.slot, now, p.lead)
 	p.rankClaims()
 }
@@ -23,7 +23,7 @@ func (p *Planner) openRounds(now time.Time) {
 // onExecution reports to the profiles a complete execution that began at start. was is
 // the previous time at which the query was checked. ended reports that the execution
 // ended a round.
-func (p *Planner) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
+func (p *claims) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
 	run := &x.Stats.LastRun
 	if x.Checked.Before(start) { // the answer comes from a cache
 		start = x.Checked
@@ -35,34 +35,34 @@ func (p *Planner) onExecution(c *item, was, start time.Time, x Completion) (ende
 }
 
 // rankClaims ranks the current claims of the open intervals.
-func (p *Planner) rankClaims() {
-	p.claims.order = p.claims.order[:0]
-	if p.claims.ranking == nil {
+func (p *claims) rankClaims() {
+	p.order = p.order[:0]
+	if p.ranking == nil {
 		return
 	}
-	for _, x := range p.rounds.Claims(*p.claims.ranking) {
+	for _, x := range p.rounds.Claims(*p.ranking) {
 		if c := p.all[x.Query]; c != nil {
-			p.claims.order = append(p.claims.order, claim{x, c})
+			p.order = append(p.order, claim{x, c})
 		}
 	}
 }
 
 // claimable reports whether an interval may make a query run now.
-func (p *Planner) claimable(c *item) bool {
+func (p *claims) claimable(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue)
 }
 
 // anyClaimed reports whether an interval can still bring a query into the slot that
 // would not run otherwise.
-func (p *Planner) anyClaimed() bool {
-	return slices.ContainsFunc(p.claims.order, func(x claim) bool { return x.c.in == nil && p.claimable(x.c) && x.Affords(x.c.Estimate) })
+func (p *claims) anyClaimed() bool {
+	return slices.ContainsFunc(p.order, func(x claim) bool { return x.c.in == nil && p.claimable(x.c) && x.Affords(x.c.Estimate) })
 }
 
 // rivals reports whether queries wait that no interval claims.
-func (p *Planner) rivals() bool {
+func (p *claims) rivals() bool {
 	n := p.ranked.len()
-	for _, x := range p.claims.order {
-		if n == 0 || n > len(p.claims.order) {
+	for _, x := range p.order {
+		if n == 0 || n > len(p.order) {
 			break
 		}
 		if x.c.in == &p.ranked {
@@ -74,12 +74,12 @@ func (p *Planner) rivals() bool {
 
 // closeRounds records, at the end of a slot, why the queries of open intervals did not
 // run.
-func (p *Planner) closeRounds(now time.Time, stopped string) {
+func (p *claims) closeRounds(now time.Time, stopped string) {
 	p.rounds.EndSlot(now, func(query string) string { return p.missed(query, stopped) })
 }
 
 // missed returns why a query did not capture an interval in this slot.
-func (p *Planner) missed(query, stopped string) string {
+func (p *claims) missed(query, stopped string) string {
 	c := p.all[query]
 	switch {
 	case c == nil:
@@ -103,12 +103,28 @@ func (p *Planner) missed(query, stopped string) string {
 	case tooSoon:
 		return "its min_interval had not passed"
 	case notDue:
-		if p.claims.ranking == nil {
+		if p.ranking == nil {
 			return p.name + " did not have it due, and does not look at intervals"
 		}
 	}
-	if p.claims.ranking == nil {
+	if p.ranking == nil {
 		return "the budget was used up before its turn; " + p.name + " does not look at intervals"
 	}
 	return "the budget was used up before its turn"
+}
+
+// earlyClaimed lists the claimed queries that fit the share of claims and that their
+// policy does not have due yet.
+func (p *claims) earlyClaimed() (list []*item) {
+	left := p.budget
+	if p.rivals() {
+		left = time.Duration(float64(p.budget) * p.share)
+	}
+	for _, x := range p.order {
+		if x.c.in == nil && p.claimable(x.c) && x.c.Estimate <= left {
+			left -= x.c.Estimate
+			list = append(list, x.c)
+		}
+	}
+	return list
 }

@@ -34,7 +34,7 @@ func (v *placement) lookAgain(at time.Time) {
 // A new query that was cut is ranked from then on, and the time that it used is its
 // estimate. max_staleness does not change the order: it makes a query of a selective
 // policy due in the last slot that can keep it.
-func (p *Planner) placementOf(c *item) placement {
+func (p *queues) placementOf(c *item) placement {
 	var v placement
 	if !c.plain {
 		if c.Query.Paused() != nil {
@@ -83,7 +83,7 @@ func (p *Planner) placementOf(c *item) placement {
 
 // checkStaleness applies max_staleness: a query whose result would become too old
 // before the next slot is overdue, which makes it due.
-func (p *Planner) checkStaleness(c *item, v *placement) {
+func (p *queues) checkStaleness(c *item, v *placement) {
 	d := c.Query.MaxStaleness()
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
 		return
@@ -96,7 +96,7 @@ func (p *Planner) checkStaleness(c *item, v *placement) {
 }
 
 // placeRanked asks the policy.
-func (p *Planner) placeRanked(c *item, v *placement) {
+func (p *queues) placeRanked(c *item, v *placement) {
 	if !c.plain {
 		p.checkStaleness(c, v)
 	}

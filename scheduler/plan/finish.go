@@ -46,7 +46,7 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (book
 
 // adjust distinguishes the budget's limit from the endpoint's timeout: the smaller of
 // the two ended the execution.
-func (s *SlotBudget) adjust(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+func (s *account) adjust(r *Execution, a registry.Answer, stopped bool) registry.Answer {
 	switch {
 	case a.Outcome == registry.Cut:
 		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
@@ -101,5 +101,5 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	if !s.offGrid() { // a table plans the rest of a slot
 		p.observe(c, run.Outcome == registry.Changed)
 	}
-	return p.onExecution(c, was, r.start, x)
+	return p.claims.onExecution(c, was, r.start, x)
 }

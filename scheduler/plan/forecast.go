@@ -14,7 +14,7 @@ type Forecast struct {
 
 // Forecast predicts when a query runs. ok is false if there is no such query. The plan
 // must be sorted, see Refresh.
-func (p *Planner) Forecast(query string) (f Forecast, ok bool) {
+func (p *queues) Forecast(query string) (f Forecast, ok bool) {
 	c := p.all[query]
 	if c == nil {
 		return f, false
@@ -22,7 +22,7 @@ func (p *Planner) Forecast(query string) (f Forecast, ok bool) {
 	return p.forecast(c), true
 }
 
-func (p *Planner) forecast(c *item) (f Forecast) {
+func (p *queues) forecast(c *item) (f Forecast) {
 	switch {
 	case c.ran:
 		f.Ran = true
@@ -43,7 +43,7 @@ func (p *Planner) forecast(c *item) (f Forecast) {
 
 // covers counts the slots until the budgets, less repayments, have covered the cost
 // before a query, so that it may start. Its own cost does not grow with the debt.
-func (p *Planner) covers(cost time.Duration, c *item) (n uint64) {
+func (p *queues) covers(cost time.Duration, c *item) (n uint64) {
 	n = 1
 	if p.debt > 0 {
 		part := func(of time.Duration) time.Duration {

@@ -57,7 +57,7 @@ func (p *Planner) Hint(h registry.Hint) Hinted {
 
 // follows reports whether a hint may make a query run now: it is ranked, or only not
 // due.
-func (p *Planner) follows(c *item) bool {
+func (p *queues) follows(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
 }
 

@@ -38,8 +38,8 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 		now = now.Add(time.Minute)
 		begun := time.Now()
 		p.begin(p.slot, now, time.Minute)
-		p.openRounds(now)
-		p.closeRounds(now, "")
+		p.claims.openRounds(now)
+		p.claims.closeRounds(now, "")
 		p.end(now)
 		least = min(least, time.Since(begun))
 	}

@@ -11,10 +11,9 @@ import "time"
 // Queries whose last execution in that slot or since is incomplete are left to the next
 // slot, so a query that fails is not repeated outside the grid.
 func (p *Planner) BeginOffGrid(now, until time.Time, t Terms, budget time.Duration) *SlotBudget {
-	return &SlotBudget{
-		p: p, width: t.Width, serial: t.Width == 1, timeout: t.Timeout, budget: budget,
-		start: now, until: until, everything: p.offGridAll,
-	}
+	return &SlotBudget{p: p, everything: p.offGridAll, account: account{
+		rule: p.rule, claims: &p.claims, width: t.Width, serial: t.Width == 1, timeout: t.Timeout, start: now, until: until, budget: budget,
+	}}
 }
 
 // OffGridCost prepares the marked queries for BeginOffGrid. It returns the sum of their
@@ -43,13 +42,13 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 
 // repeatable reports whether a query may run outside the grid: it has not failed since
 // the last slot began.
-func (p *Planner) repeatable(c *item) bool {
+func (p *queues) repeatable(c *item) bool {
 	r := &c.Stats.LastRun
 	return r.Outcome.Complete() || r.Slot+1 < p.slot
 }
 
 // Reaches reports whether an execution may still start at a later time.
-func (s *SlotBudget) Reaches(t time.Time) bool { return !s.offGrid() || t.Before(s.until) }
+func (s *account) Reaches(t time.Time) bool { return !s.offGrid() || t.Before(s.until) }
 
 // offGridHas reports whether a query may be left to start outside the grid.
 func (s *SlotBudget) offGridHas() bool {

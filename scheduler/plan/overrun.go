@@ -4,7 +4,7 @@ import "time"
 
 // Cut lists the executions that have to be cut now and were not cut before, because
 // the budget or a share of it is used up.
-func (s *SlotBudget) Cut(now time.Time) []*Execution {
+func (s *account) Cut(now time.Time) []*Execution {
 	cut, _ := s.over(now)
 	for _, r := range cut {
 		r.cut = true
@@ -15,7 +15,7 @@ func (s *SlotBudget) Cut(now time.Time) []*Execution {
 // Wait is the shortest time until running executions may have to be cut, or until the
 // ledger has to record that they may exceed the budget. Outside the grid it ends when no
 // execution may start any more.
-func (s *SlotBudget) Wait(now time.Time) time.Duration {
+func (s *account) Wait(now time.Time) time.Duration {
 	if len(s.runs) == 0 && s.offGrid() {
 		return max(0, s.until.Sub(now))
 	}
@@ -31,7 +31,7 @@ func (s *SlotBudget) Wait(now time.Time) time.Duration {
 
 // over lists the executions that have to be cut now because the budget or a share is
 // used up. If there are none, wait is the shortest time until there can be one.
-func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) {
+func (s *account) over(now time.Time) (cut []*Execution, wait time.Duration) {
 	if s.credit > 0 {
 		return s.overdrawn(now)
 	}
@@ -86,7 +86,7 @@ func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) 
 // that has run longest: it may finish within its timeout. The others are cut when they
 // and the finished executions use up the budget. All are cut when the credit is used
 // up. Finished executions of the front tiers may have used part of it.
-func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Duration) {
+func (s *account) overdrawn(now time.Time) (cut []*Execution, wait time.Duration) {
 	going, n := s.going(false), time.Duration(len(s.runs))
 	if len(going) == 0 {
 		return nil, time.Hour
@@ -124,7 +124,7 @@ func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Durat
 
 // unlent is the shortest time until executions come near the end of the budget. ok is
 // false if the ledger need not record that they may exceed it.
-func (s *SlotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
+func (s *account) unlent(now time.Time) (wait time.Duration, ok bool) {
 	if s.credit == 0 || s.lent {
 		return 0, false
 	}
@@ -134,27 +134,27 @@ func (s *SlotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 
 // LendsNow reports whether executions are about to exceed the budget. The ledger has
 // to record that first.
-func (s *SlotBudget) LendsNow(now time.Time) bool {
+func (s *account) LendsNow(now time.Time) bool {
 	soon, ok := s.unlent(now)
 	return ok && soon <= 0
 }
 
 // Lend notes that the ledger has recorded that executions may exceed the budget.
-func (s *SlotBudget) Lend() { s.lent = true }
+func (s *account) Lend() { s.lent = true }
 
 // Lent reports whether Lend was called.
-func (s *SlotBudget) Lent() bool { return s.lent }
+func (s *account) Lent() bool { return s.lent }
 
 // lendAhead is the longest time before the end of the budget at which the ledger is
 // written.
 const lendAhead = time.Second
 
 // Lendable is what running executions may still add to the debt.
-func (s *SlotBudget) Lendable() time.Duration { return s.credit - s.excess() }
+func (s *account) Lendable() time.Duration { return s.credit - s.excess() }
 
 // Left is what running executions may take together, including their elapsed time: the
 // rest of the budget, and the credit if the ledger has recorded it.
-func (s *SlotBudget) Left() time.Duration {
+func (s *account) Left() time.Duration {
 	if s.lent {
 		return s.budget + s.credit - s.used
 	}
@@ -163,7 +163,7 @@ func (s *SlotBudget) Left() time.Duration {
 
 // going lists the executions that were not told to stop, all or only those of the
 // front tiers.
-func (s *SlotBudget) going(front bool) (list []*Execution) {
+func (s *account) going(front bool) (list []*Execution) {
 	for _, r := range s.runs {
 		if !r.cut && (r.front || !front) {
 			list = append(list, r)
@@ -176,12 +176,12 @@ func (s *SlotBudget) going(front bool) (list []*Execution) {
 // the share of claims is used up. If there are none, wait is the shortest time until
 // there can be one. A serial slot needs no such check: the limit of its execution is
 // enough.
-func (s *SlotBudget) overClaims(now time.Time) (cut []*Execution, wait time.Duration) {
+func (s *account) overClaims(now time.Time) (cut []*Execution, wait time.Duration) {
 	wait = time.Hour
-	if s.serial || s.p.claims.ranking == nil {
+	if s.serial || s.claims.ranking == nil {
 		return nil, wait
 	}
-	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
+	left := time.Duration(float64(s.budget)*s.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.bounded {
 			left -= r.Elapsed(now)

@@ -59,7 +59,7 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	}
 	if p.hints.has(c) && p.follows(c) {
 		x.next(TierHinted, "a hint says that it may have changed: those run at once if the last slot has left enough of its budget, and else before ranked ones, in at most a quarter of the budget")
-	} else if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && p.claims.ranking != nil && p.claimable(c) {
+	} else if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && p.claims.ranking != nil && p.claims.claimable(c) {
 		x.next(TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait")
 	}
 	if c.in != nil {
@@ -83,7 +83,7 @@ func (x *Place) next(tier, why string) {
 }
 
 // placeReason explains a query's place in the order: a code and a sentence.
-func (p *Planner) placeReason(c *item, rank, of int) (code, why string) {
+func (p *queues) placeReason(c *item, rank, of int) (code, why string) {
 	switch c.tier {
 	case TierNew:
 		return TierNew, fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
@@ -101,7 +101,7 @@ func (p *Planner) placeReason(c *item, rank, of int) (code, why string) {
 }
 
 // ineligibleReason explains why a query is not eligible: a code and a sentence.
-func (p *Planner) ineligibleReason(c *item) (code, why string) {
+func (p *queues) ineligibleReason(c *item) (code, why string) {
 	s := &c.Stats
 	switch c.why {
 	case paused:

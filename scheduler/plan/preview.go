@@ -37,7 +37,7 @@ func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 	for _, c := range s.p.earlyHinted() {
 		add(c)
 	}
-	for _, c := range s.p.earlyClaimed() {
+	for _, c := range s.p.claims.earlyClaimed() {
 		add(c)
 	}
 	first := s.p.ranked.first()
@@ -69,22 +69,6 @@ func (p *Planner) earlyHinted() (list []*item) {
 		left -= c.Estimate
 		if c.in == nil {
 			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// earlyClaimed lists the claimed queries that fit the share of claims and that their
-// policy does not have due yet.
-func (p *Planner) earlyClaimed() (list []*item) {
-	left := p.budget
-	if p.rivals() {
-		left = time.Duration(float64(p.budget) * p.claims.share)
-	}
-	for _, x := range p.claims.order {
-		if x.c.in == nil && p.claimable(x.c) && x.c.Estimate <= left {
-			left -= x.c.Estimate
-			list = append(list, x.c)
 		}
 	}
 	return list

@@ -56,6 +56,8 @@ func (t *hints) has(c *item) bool {
 // min_interval or has never completed: other tiers decide about those. It does bring
 // in a query that the second policy does not have due.
 type claims struct {
+	*ranker
+	rounds  *rounds.Tracker
 	ranking *interval.Ranking // nil: the policy does not look at intervals
 	share   float64           // of the budget
 	order   []claim

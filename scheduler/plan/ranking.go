@@ -2,12 +2,30 @@ package plan
 
 import (
 	"maps"
+	"time"
 
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
+// A ranker asks the policy for the order of a slot, and lets it learn from the slot.
+type ranker struct {
+	queues
+	begun   time.Time           // when the slot began
+	ran     []*item             // queries that have started in the slot
+	rests   []*item             // queries that a policy.Ranker left out of the slot; some may be lifted since
+	shared  []float64           // the policy's state for the endpoint
+	ranking policy.Ranking      // of the slot, without its keys
+	turned  bool                // the policy's table has asked for a new plan in this slot
+	taught  []*policy.Candidate // given a new state in the last slot without having run
+
+	room    []*item // buffers of rankBy: room, seen, views
+	seen    []*item
+	views   []*policy.Candidate
+	touched uint64 // by settleRan, without meaning
+}
+
 // rank asks a policy that is a Ranker or has a table for the order of the slot.
-func (p *Planner) rank() {
+func (p *ranker) rank() {
 	p.ordered = true
 	p.ranking = policy.Ranking{}
 	r, ok := p.policy.(policy.Ranker)
@@ -18,9 +36,9 @@ func (p *Planner) rank() {
 }
 
 // sort sorts what rank has left unsorted, so that looking up places is quick.
-func (p *Planner) sort() { p.aside(p.ranked.sort) }
+func (p *ranker) sort() { p.aside(p.ranked.sort) }
 
-func (p *Planner) rankBy(r policy.Ranker) {
+func (p *ranker) rankBy(r policy.Ranker) {
 	if s := p.ranked.source; s != nil {
 		p.ranking = s.begin(p.moment())
 		p.ranked.reload()
@@ -59,7 +77,7 @@ func (p *Planner) rankBy(r policy.Ranker) {
 // lookAt appends the queries that a Ranker ranks, and ranked refresh requests, to a
 // list. If these are nearly all queries, it visits them in the order of memory, which
 // is quicker.
-func (p *Planner) lookAt(list []*item) []*item {
+func (p *ranker) lookAt(list []*item) []*item {
 	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
 		for _, c := range p.order {
 			if c.in == &p.ranked || p.awake(c) {
@@ -78,7 +96,7 @@ func (p *Planner) lookAt(list []*item) []*item {
 }
 
 // awake ends the rest of a query that its policy left out of the last slot.
-func (p *Planner) awake(c *item) bool {
+func (p *ranker) awake(c *item) bool {
 	if !c.rests {
 		return false
 	}
@@ -88,7 +106,7 @@ func (p *Planner) awake(c *item) bool {
 }
 
 // inputs returns the values from which a query's place was computed.
-func (p *Planner) inputs(c *item) map[string]float64 {
+func (p *ranker) inputs(c *item) map[string]float64 {
 	if s := p.ranked.source; s != nil {
 		in := s.table.Explain(p.moment(), &c.Candidate)
 		maps.Copy(in, p.ranking.Inputs)
@@ -103,13 +121,13 @@ func (p *Planner) inputs(c *item) map[string]float64 {
 	return in
 }
 
-func (p *Planner) moment() policy.Moment {
+func (p *ranker) moment() policy.Moment {
 	return policy.Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
 }
 
 // observe passes a complete execution to the policy's table, which may then plan the
 // rest of the slot again.
-func (p *Planner) observe(c *item, changed bool) {
+func (p *ranker) observe(c *item, changed bool) {
 	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
 		return
 	}
@@ -123,7 +141,7 @@ func (p *Planner) observe(c *item, changed bool) {
 }
 
 // absorb lets the policy learn from the slot that ends.
-func (p *Planner) absorb() {
+func (p *ranker) absorb() {
 	p.taught = p.taught[:0]
 	p.turned = false
 	r, ok := p.policy.(policy.Collective)
@@ -152,9 +170,32 @@ func (p *Planner) absorb() {
 	}
 }
 
-// related lists the queries that share a constant with c.
-func (p *Planner) related(c *policy.Candidate) []*policy.Candidate {
-	for p.GrowIndex() {
+// settleRan settles the queries that ran. It first touches a few of them, so that the
+// reads from memory overlap.
+func (p *ranker) settleRan() {
+	const few = 32
+	p.ordered = false
+	for i, c := range p.ran {
+		p.pause(i)
+		if i%few == 0 {
+			for _, next := range p.ran[i:min(i+few, len(p.ran))] {
+				next.ran = false
+				p.touched ^= next.Stats.Last
+			}
+		}
+		if c.planned {
+			p.settle(c)
+		}
 	}
-	return p.index.related(c)
+	p.ran = p.ran[:0]
+}
+
+// Refresh advances and sorts the plan. One call serves all questions until something
+// moves.
+func (p *ranker) Refresh(now time.Time) {
+	p.Advance(now)
+	if !p.ordered {
+		p.rank()
+		p.sort()
+	}
 }

@@ -19,7 +19,7 @@ type Terms struct {
 // Begin begins the next slot.
 func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
 	p.begin(p.slot, now, t.Lead)
-	p.openRounds(now)
+	p.claims.openRounds(now)
 	s := newSlotBudget(p, t.Width, t.Timeout, t.Charged)
 	s.merging = t.Merging
 	return s
@@ -54,7 +54,7 @@ type Ending struct {
 // decided. The debt stays the same until Owe.
 func (p *Planner) End(now time.Time, stopped string) Ending {
 	waiting := p.waiting()
-	p.closeRounds(now, stopped)
+	p.claims.closeRounds(now, stopped)
 	p.end(now)
 	return Ending{Waiting: waiting, Stretch: p.ranking.Stretch, Taught: p.taught, Shared: slices.Clone(p.shared)}
 }
@@ -74,43 +74,4 @@ func (p *Planner) end(now time.Time) {
 	p.slot, p.now = p.slot+1, now.Round(0)
 	p.settleRan()
 	p.endChecks()
-}
-
-// Refresh advances and sorts the plan. One call serves all questions until something
-// moves.
-func (p *Planner) Refresh(now time.Time) {
-	p.Advance(now)
-	if !p.ordered {
-		p.rank()
-		p.sort()
-	}
-}
-
-// Advance settles the queries that waited for the current slot or for a time up to now.
-// No slot may be running.
-func (p *Planner) Advance(now time.Time) {
-	// The monotonic clock stops while the machine is suspended.
-	now = now.Round(0)
-	p.now = now
-	if inFuture(p.looked, now) { // the clock was set back
-		for i, c := range p.order {
-			p.pause(i)
-			if c.timed {
-				p.lift(c)
-				p.settle(c)
-			}
-		}
-	}
-	p.looked = now
-	n := 0
-	again := func(c *item) {
-		p.pause(n)
-		p.lift(c)
-		p.settle(c)
-		n++
-	}
-	p.slots.due(p.slot, again)
-	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
-		again(c)
-	}
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A SlotBudget is the account of one slot: time used, executions in progress, time
-// left. It applies the budget rule. With one execution at a time, a query starts, in
-// order, if its estimate fits what is left. The first query always starts, alone if
-// its estimate exceeds the budget. With several executions at a time, the expected
-// time of the running ones is subtracted first.
+// A SlotBudget chooses the executions of one slot and applies the budget rule. With one
+// execution at a time, a query starts, in order, if its estimate fits what is left. The
+// first query always starts, alone if its estimate exceeds the budget. With several
+// executions at a time, the expected time of the running ones is subtracted first.
 //
 // A slot repays the debt of earlier slots first, which reduces its budget. While more
 // debt remains, the slot is strict, and a first query that does not fit waits. So
@@ -22,10 +21,27 @@ import (
 // starts, and started executions may finish as long as together they exceed the budget
 // by at most the credit.
 type SlotBudget struct {
-	p        *Planner
+	account
+	p          *Planner
+	merging    Merging
+	windows    [2]window  // in which riders are found
+	spare      *Execution // a finished execution to reuse
+	opener     *item
+	begun      bool // an execution has started
+	alone      bool // nothing else starts in this slot
+	everything bool // outside the grid: a hint is about all queries
+}
+
+// An account holds the time that a slot has and has used, and its executions in
+// progress. It knows what is left for another execution, and which have to be cut.
+type account struct {
+	rule     Rule
+	claims   *claims
 	width    int           // executions at a time
 	serial   bool          // never more than one at a time
 	timeout  time.Duration // of one execution
+	start    time.Time     // when the slot began
+	until    time.Time     // when it ends, if it is outside the grid; else zero
 	repaid   time.Duration // of the debt, by this slot
 	budget   time.Duration // the endpoint's budget less repaid
 	share    time.Duration // of the budget, for refresh requests and new queries together
@@ -38,17 +54,7 @@ type SlotBudget struct {
 	onHints  time.Duration // used by hinted queries
 	onClaims time.Duration // used by claimed queries
 	onChecks time.Duration // used by queries that are asked again
-	merging  Merging
-	windows  [2]window // in which riders are found
 	runs     []*Execution
-	spare    *Execution // a finished execution to reuse
-	opener   *item
-	begun    bool // an execution has started
-	alone    bool // nothing else starts in this slot
-
-	start      time.Time // when it began
-	until      time.Time // when it ends, if it is outside the grid; else zero
-	everything bool      // outside the grid: a hint is about all queries
 }
 
 // An Execution is one execution in progress.
@@ -76,7 +82,9 @@ type Execution struct {
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
-	s := &SlotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget), start: p.begun}
+	s := &SlotBudget{p: p, account: account{
+		rule: p.rule, claims: &p.claims, width: width, serial: width == 1, timeout: timeout, start: p.begun, repaid: repayment(p.debt, p.budget),
+	}}
 	s.budget = p.budget - s.repaid
 	s.share = s.budget / 2
 	s.charged = min(charged, s.budget)
@@ -89,18 +97,18 @@ func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotB
 }
 
 // debt is what later slots have to repay.
-func (s *SlotBudget) debt() time.Duration {
-	if !s.p.rule.fits() {
+func (s *account) debt() time.Duration {
+	if !s.rule.fits() {
 		return 0
 	}
 	return s.owes + s.excess()
 }
 
 // excess is by how much finished executions have exceeded the budget.
-func (s *SlotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
+func (s *account) excess() time.Duration { return max(0, s.used-s.budget) }
 
 // offGrid reports whether the executions run between two slots.
-func (s *SlotBudget) offGrid() bool { return !s.until.IsZero() }
+func (s *account) offGrid() bool { return !s.until.IsZero() }
 
 // open reports whether the cost of a query is unknown: it never completed, or was
 // cut after more than its median.
@@ -134,7 +142,7 @@ func (r *Execution) reserve(now time.Time) time.Duration {
 
 // left is the rest of the budget, and of the share of the front tiers, after what
 // running executions have taken so far.
-func (s *SlotBudget) left(now time.Time) (all, front time.Duration) {
+func (s *account) left(now time.Time) (all, front time.Duration) {
 	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
 		all -= r.Elapsed(now)
@@ -146,7 +154,7 @@ func (s *SlotBudget) left(now time.Time) (all, front time.Duration) {
 }
 
 // grant is the limit of an execution that may use part of the budget.
-func (s *SlotBudget) grant(part time.Duration, now time.Time) time.Duration {
+func (s *account) grant(part time.Duration, now time.Time) time.Duration {
 	if s.credit == 0 {
 		return part
 	}
@@ -154,7 +162,7 @@ func (s *SlotBudget) grant(part time.Duration, now time.Time) time.Duration {
 }
 
 // reach is the rest of budget and credit.
-func (s *SlotBudget) reach(now time.Time) time.Duration {
+func (s *account) reach(now time.Time) time.Duration {
 	all := s.budget + s.credit - s.used
 	for _, r := range s.runs {
 		all -= r.Elapsed(now)
@@ -163,7 +171,7 @@ func (s *SlotBudget) reach(now time.Time) time.Duration {
 }
 
 // spent reports whether finished executions leave nothing of the budget.
-func (s *SlotBudget) spent() bool {
+func (s *account) spent() bool {
 	left := s.budget - s.used
 	if s.credit > 0 {
 		left += max(0, s.front-s.share)
@@ -173,7 +181,7 @@ func (s *SlotBudget) spent() bool {
 
 // room is the time that the estimate of another execution has to fit. What the front
 // tiers take on credit is borrowed from later slots, not from the other tiers.
-func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
+func (s *account) room(now time.Time) (ranked, front time.Duration) {
 	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration
 	unknown := false
@@ -196,7 +204,7 @@ func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
 }
 
 // SetWidth sets how many executions may run at a time from now on.
-func (s *SlotBudget) SetWidth(n int) { s.width = n }
+func (s *account) SetWidth(n int) { s.width = n }
 
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
 	r := s.spare
@@ -216,7 +224,7 @@ func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 
 // Limit is how long an execution may take: its part of the budget, at most the
 // timeout.
-func (s *SlotBudget) Limit(r *Execution) time.Duration { return min(r.limit, s.timeout) }
+func (s *account) Limit(r *Execution) time.Duration { return min(r.limit, s.timeout) }
 
 // Totals are the sums of a slot.
 type Totals struct {
@@ -228,6 +236,6 @@ type Totals struct {
 }
 
 // Totals returns the sums so far.
-func (s *SlotBudget) Totals() Totals {
+func (s *account) Totals() Totals {
 	return Totals{Used: s.used, Charged: s.charged, Repaid: s.repaid, Claimed: s.onClaims, Debt: s.debt()}
 }

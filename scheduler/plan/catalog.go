@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// catalog holds all queries of an endpoint, the indexes by which they are found, and
+// what is counted about them.
+type catalog struct {
+	all     map[string]*item
+	order   []*item // the same queries, nearly in the order of their addresses
+	index   constantIndex
+	pattern patternIndex
+	tally   tally
+	oldest  oldest
+
+	// let calls work and lets other goroutines use the plan before it; nil if there
+	// are none.
+	let func(work func())
+}
+
+// piece is how many queries are processed before other goroutines have a turn.
+const piece = 256
+
+// Yield sets let, which work on many queries calls after each piece. let must call
+// work, which does not touch the plan.
+func (p *catalog) Yield(let func(work func())) { p.let = let }
+
+// pause gives other goroutines a turn after each piece. n counts the processed
+// queries.
+func (p *catalog) pause(n int) {
+	if n%piece == piece-1 {
+		p.aside(func() {})
+	}
+}
+
+// aside does work that touches only the order of the plan. Other goroutines have a
+// turn.
+func (p *catalog) aside(work func()) {
+	if p.let == nil {
+		work()
+		return
+	}
+	p.let(work)
+}
+
+// GrowIndex indexes the constants of more queries, for related queries. It reports
+// whether some are left.
+func (p *catalog) GrowIndex() (more bool) { return p.index.grow(p.order) }
+
+// GrowPatterns indexes the patterns of more queries, for hints. It reports whether some
+// are left.
+func (p *catalog) GrowPatterns() (more bool) { return p.pattern.grow(p.order) }
+
+// Count is how many queries are in a state.
+func (p *catalog) Count(s registry.State) int { return p.tally.of(s) }
+
+// A Census counts the queries of a plan.
+type Census struct {
+	Queries int
+	States  map[registry.State]int
+	Results int       // queries that have a result
+	Oldest  time.Time // when the oldest result was last known to be true, in whole seconds
+}
+
+// Census counts the queries. Its cost does not grow with their number.
+func (p *catalog) Census() Census {
+	return Census{Queries: len(p.all), States: p.tally.all(), Results: p.tally.results, Oldest: p.oldest.at()}
+}
+
+// related lists the queries that share a constant with c.
+func (p *catalog) related(c *policy.Candidate) []*policy.Candidate {
+	for p.GrowIndex() {
+	}
+	return p.index.related(c)
+}

@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// queues decide which queries may run. Eligible ones are in the order of their tier, and
+// the others wait for a slot or a time.
+type queues struct {
+	catalog
+	policy     policy.Policy
+	name       string // the policy's spelling
+	rule       Rule
+	budget     time.Duration
+	share      time.Duration // refresh requests and new queries together get at least this
+	debt       time.Duration // which later slots repay
+	asked      waitList      // refresh requests
+	fresh      waitList      // new queries
+	ranked     waitList
+	slots      slotQueue
+	times      timeQueue
+	slot       uint64 // the running slot, or the next one
+	now        time.Time
+	looked     time.Time     // when Advance last looked at times
+	lead       time.Duration // between grid times, 0 = no grid
+	ordered    bool          // nothing has moved since ranker.rank
+	freshFirst bool          // refresh requests left nothing for new queries in the last slot
+}
+
+// settle puts a lifted query where it belongs in the current slot.
+func (p *queues) settle(c *item) {
+	v := p.placementOf(c)
+	c.tier, c.key, c.why = v.tier, v.key, v.why
+	p.ordered = false
+	if !c.plain { // the state of a plain query has not changed
+		p.count(c)
+	}
+	if v.slot > 0 {
+		p.slots.set(c, v.slot)
+	}
+	if !v.at.IsZero() {
+		// Times in nanoseconds end in 2262, so a longer wait is cut short: the query
+		// is then settled again.
+		p.times.set(c, p.now.UnixNano()+int64(min(v.at.Sub(p.now), longestWait)))
+	}
+	if v.tier == "" {
+		return
+	}
+	c.since = p.slot
+	v.list.insert(c)
+}
+
+// longestWait is about seventy years.
+const longestWait = time.Duration(1 << 61)
+
+// lift removes a query from all lists.
+func (p *queues) lift(c *item) {
+	if c.in != nil {
+		c.in.remove(c)
+	}
+	c.rests, p.ordered = false, false
+	p.slots.drop(c)
+	p.times.drop(c)
+}
+
+// pick removes a query that starts from the order.
+func (p *Planner) pick(c *item) {
+	p.servedNew = p.servedNew || c.in == &p.fresh
+	p.servedOld = p.servedOld || c.in == &p.asked
+	if !c.ran { // else a merged answer has said nothing about it in this slot
+		p.ran = append(p.ran, c)
+	}
+	c.ran, c.short = true, false
+	p.lift(c)
+	p.hints.drop(c)
+	if c.member != nil {
+		c.member.asked = true
+	}
+}
+
+// learn replaces the statistics of a query that is in no list.
+func (p *queues) learn(c *item, s policy.Stats) {
+	if s.Policy != p.name {
+		s.Refold(p.policy)
+	}
+	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
+		c.Overdue = 0
+	}
+	c.Stats = s
+	c.SetState(s.State)
+	c.Median = s.Median()
+	c.Estimate = max(c.Median, s.Floor)
+	p.oldest.set(c)
+}
+
+// count updates the tally for a query that the planner holds.
+func (p *queues) count(c *item) {
+	s := registry.Idle
+	switch {
+	case c.plain:
+		s = c.Stats.StateWithin(0)
+	case c.why != inactive || c.Query.Paused() != nil:
+		s = policy.StateOf(&c.Query, &c.Stats, p.now)
+	}
+	if to := (tallied{uint8(stateIndex(s) + 1), c.Stats.Executions > 0}); to != c.counted {
+		p.tally.move(c, to)
+	}
+}
+
+// Advance settles the queries that waited for the current slot or for a time up to now.
+// No slot may be running.
+func (p *queues) Advance(now time.Time) {
+	// The monotonic clock stops while the machine is suspended.
+	now = now.Round(0)
+	p.now = now
+	if inFuture(p.looked, now) { // the clock was set back
+		for i, c := range p.order {
+			p.pause(i)
+			if c.timed {
+				p.lift(c)
+				p.settle(c)
+			}
+		}
+	}
+	p.looked = now
+	n := 0
+	again := func(c *item) {
+		p.pause(n)
+		p.lift(c)
+		p.settle(c)
+		n++
+	}
+	p.slots.due(p.slot, again)
+	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
+		again(c)
+	}
+}
+
+// SetBudget sets a rule and a budget. It does not place queries again, see SetPolicy.
+func (p *queues) SetBudget(r Rule, budget time.Duration) {
+	p.rule, p.budget, p.share = r, budget, r.share(budget)
+	p.ordered = false
+}
+
+// front lists the tiers that go before the ranked one, in order: refresh requests
+// first, unless they left nothing for new queries in the last slot.
+func (p *queues) front() [2]*waitList {
+	if p.freshFirst {
+		return [2]*waitList{&p.fresh, &p.asked}
+	}
+	return [2]*waitList{&p.asked, &p.fresh}
+}
+
+// waiting counts the eligible queries that have not run in this slot.
+func (p *queues) waiting() int { return p.asked.len() + p.fresh.len() + p.ranked.len() }
+
+// Owe sets the debt that later slots have to repay.
+func (p *queues) Owe(debt time.Duration) { p.debt = debt }
+
+// Slot is the number of the running slot, or of the next one.
+func (p *queues) Slot() uint64 { return p.slot }
+
+// Debt is what later slots have to repay.
+func (p *queues) Debt() time.Duration { return p.debt }
+
+// Unowed is the next slot's budget less its repayment.
+func (p *queues) Unowed() time.Duration { return p.budget - repayment(p.debt, p.budget) }
