@@ -73,6 +73,15 @@ func (l *blocks) append(list []listEntry) {
 	}
 }
 
+// last is the last entry, nil if there is none.
+func (l blocks) last() *listEntry {
+	if len(l) == 0 {
+		return nil
+	}
+	list := l[len(l)-1].entries
+	return &list[len(list)-1]
+}
+
 // cut removes an entry. Its order must be the same as when it was put.
 func (l *blocks) cut(e listEntry) {
 	b, i := 0, 0

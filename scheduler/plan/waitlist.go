@@ -150,15 +150,23 @@ func (t *waitList) flush() {
 	}
 }
 
-// append adds entries that come after all sorted ones.
+// append adds entries that come after all sorted ones, except for those that were
+// inserted since the source made its plan: these can precede others of the kind.
 func (t *waitList) append(next []listEntry) {
 	if len(next) == 0 {
 		return
 	}
 	slices.SortFunc(next, listEntry.compare)
-	t.sorted.append(next)
 	t.n += len(next)
-	t.edge = next[len(next)-1]
+	if last := t.sorted.last(); last == nil || last.before(&next[0]) {
+		t.sorted.append(next)
+		t.edge = next[len(next)-1]
+		return
+	}
+	for _, e := range next {
+		t.sorted.put(e)
+	}
+	t.edge = *t.sorted.last()
 }
 
 // receive adds entries of the source. The last ones of a plan may have the lowest
