@@ -52,10 +52,10 @@ func (d *DB) copyMarked() (path string, err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return f.Name(), err
 	}
-	return f.Name(), mark(f.Name())
+	return f.Name(), markCopy(f.Name())
 }
 
-func mark(path string) error {
+func markCopy(path string) error {
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (d *DB) compact(dst string) error {
 	if err := errors.Join(bbolt.Compact(b, d.bolt, compactStep), b.Close()); err != nil {
 		return err
 	}
-	if err := mark(part); err != nil {
+	if err := markCopy(part); err != nil {
 		return err
 	}
 	if err := os.Rename(part, dst); err != nil {
@@ -118,7 +118,7 @@ func InUse(path string) bool {
 }
 
 // sweepTemporary removes files left by a crash during a backup.
-func sweepTemporary(d *file) {
+func sweepTemporary(d *boltFile) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))
 	for _, path := range left {
 		if err := os.Remove(path); err != nil {

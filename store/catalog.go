@@ -13,7 +13,7 @@ import (
 // A Catalog reads queries together with the state of their results. It implements
 // web.Queries and ui.Index.
 type Catalog struct {
-	*file
+	*boltFile
 	digests digests
 }
 
@@ -24,7 +24,7 @@ func (d *Catalog) List(f registry.QueryFilter, cursor string, limit int) (items 
 	if limit <= 0 {
 		return nil, "", nil
 	}
-	l, room := newLister(d.file, &f), pageBytes
+	l, room := newLister(d.boltFile, &f), pageBytes
 	for more := true; more; {
 		// One item beyond the limit shows whether there is a next page.
 		var found []registry.ListedQuery
@@ -42,18 +42,18 @@ func (d *Catalog) List(f registry.QueryFilter, cursor string, limit int) (items 
 
 // Item returns one query. It wraps registry.ErrNotFound.
 func (d *Catalog) Item(id string) (registry.ListedQuery, error) {
-	return read(d.file, func(tx *bbolt.Tx) (registry.ListedQuery, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.ListedQuery, error) {
 		s, err := findQuery(tx, id)
 		if err != nil {
 			return registry.ListedQuery{}, err
 		}
-		return listed(tx, &s, d.epoch, d.now())
+		return withStatus(tx, &s, d.epoch, d.now())
 	})
 }
 
 // Stats returns the scheduler's statistics of one query.
 func (d *Catalog) Stats(id string) (policy.Stats, error) {
-	r, err := read(d.file, func(tx *bbolt.Tx) (record, error) {
+	r, err := fetch(d.boltFile, func(tx *bbolt.Tx) (record, error) {
 		_, v, ok := liveRecord(tx, id)
 		if !ok {
 			return record{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
@@ -67,7 +67,7 @@ func (d *Catalog) Stats(id string) (policy.Stats, error) {
 // order: of all queries, or of those that contain a text as in QueryFilter.Text. The
 // digests form a consistent snapshot. The caller must not modify them.
 func (d *Catalog) Digests(text string) ([]registry.QueryDigest, error) {
-	list, err := d.digests.read(d.file, newTextSearch(text))
+	list, err := d.digests.read(d.boltFile, newTextSearch(text))
 	if err != nil {
 		return nil, fmt.Errorf("digest queries: %w", err)
 	}

@@ -47,7 +47,7 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 	if in.byte() != changeVersion || len(k) != 16 {
 		in.fail()
 	}
-	l := logEntry{serial: number(k), seq: number(after(k))}
+	l := logEntry{serial: number(k), seq: number(skipNumber(k))}
 	l.baseline = in.byte()&changeBaseline != 0
 	l.offset, l.at, l.checked, l.slot = in.number(), in.time(), in.time(), in.number()
 	l.query, l.endpoint = in.text(), in.text()
@@ -59,7 +59,7 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 }
 
 // announce returns l as a change with the given delta.
-func (l *logEntry) announce(e epoch, delta *diff.Delta) registry.Change {
+func (l *logEntry) announce(e storeEpoch, delta *diff.Delta) registry.Change {
 	return registry.Change{
 		Query: l.query, Endpoint: l.endpoint, Epoch: e.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
 		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
@@ -67,7 +67,7 @@ func (l *logEntry) announce(e epoch, delta *diff.Delta) registry.Change {
 }
 
 // unpack returns l as a change with its stored delta.
-func (l *logEntry) unpack(p *packer, e epoch) (registry.Change, error) {
+func (l *logEntry) unpack(p *packer, e storeEpoch) (registry.Change, error) {
 	raw, err := p.unpack(l.delta)
 	if err != nil {
 		return registry.Change{}, fmt.Errorf("change %d of %s: %w", l.seq, l.query, err)

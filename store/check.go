@@ -24,7 +24,7 @@ func (d *DB) Check() error {
 
 func (d *DB) check() error {
 	c := checker{pack: d.pack, serials: map[uint64]string{}, gone: map[uint64]bool{}}
-	if err := c.pages(d.file); err != nil {
+	if err := c.pages(d.boltFile); err != nil {
 		return fmt.Errorf("check %s: %w", d.path, err)
 	}
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -44,7 +44,7 @@ func (d *DB) check() error {
 
 // pages checks the file's page structure. It needs the list of free pages, which only
 // a write transaction may read.
-func (c *checker) pages(f *file) error {
+func (c *checker) pages(f *boltFile) error {
 	tx, err := f.bolt.Begin(true)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (c *checker) profiles() error {
 	return err
 }
 
-func (c *checker) rounds(n *storedProfile, p *progress) {
+func (c *checker) rounds(n *storedProfile, p *storedProgress) {
 	prefix := key8(n.serial)
 	open, all, ends := c.size(bOpen, prefix), c.size(bRounds, prefix), c.size(bEnds, prefix)
 	if open != p.Open || all != open+ends || p.Captured+p.Expired != p.Ends || ends > 0 && ends != p.Ends+1-p.First {
@@ -54,13 +54,13 @@ func (c *checker) rounds(n *storedProfile, p *progress) {
 		r, err := parseRound(c.tx.Bucket(bRounds).Get(key16(n.serial, number(v))))
 		switch {
 		case err != nil:
-			c.found("profile %s: end %d: %v", n.ID, number(after(k)), err)
+			c.found("profile %s: end %d: %v", n.ID, number(skipNumber(k)), err)
 			return
 		case r.State == registry.RoundExpired:
 			continue
 		case r.State != registry.RoundCaptured || captured > 0 && r.Position.Seq != captured+1:
 			c.found("profile %s: round %d is %s as capture %d, after %d", n.ID, r.Number, r.State, r.Position.Seq, captured)
-		case number(c.tx.Bucket(bCaptures).Get(key16(n.serial, r.Position.Seq))) != number(after(k)):
+		case number(c.tx.Bucket(bCaptures).Get(key16(n.serial, r.Position.Seq))) != number(skipNumber(k)):
 			c.found("profile %s: capture %d is not to be found", n.ID, r.Position.Seq)
 		}
 		captured = r.Position.Seq

@@ -32,7 +32,7 @@ func loadCounters(tx *bbolt.Tx) (c counters) {
 	b := tx.Bucket(bMeta).Get(kCounters)
 	for _, p := range c.fields() {
 		*p = number(b)
-		b = after(b)
+		b = skipNumber(b)
 	}
 	return c
 }

@@ -12,25 +12,25 @@ import (
 // A DB is an open store. It consists of one store for each subject; they share the file
 // and its transactions. All methods are safe for concurrent use.
 type DB struct {
-	*file
-	Queries       *Queries
-	Endpoints     *Endpoints
-	Profiles      *Profiles
-	Rounds        *Rounds
+	*boltFile
+	Queries       *QueryStore
+	Endpoints     *EndpointStore
+	Profiles      *ProfileStore
+	Rounds        *RoundStore
 	Catalog       *Catalog
 	History       *History
 	Ledger        *Ledger
-	Subscriptions *Subscriptions
-	Tokens        *Tokens
+	Subscriptions *SubscriptionStore
+	Tokens        *TokenStore
 
 	stop context.CancelFunc // of the background work
 	done sync.WaitGroup
 }
 
-func newDB(f *file) *DB {
+func newDB(f *boltFile) *DB {
 	return &DB{
-		file: f, Queries: &Queries{file: f}, Endpoints: &Endpoints{f}, Profiles: &Profiles{f}, Rounds: &Rounds{f}, Catalog: &Catalog{file: f},
-		History: &History{f}, Ledger: &Ledger{f}, Subscriptions: &Subscriptions{f}, Tokens: &Tokens{f},
+		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
+		History: &History{f}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Tokens: &TokenStore{f},
 	}
 }
 
@@ -39,7 +39,7 @@ func (d *DB) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop = cancel
 	d.wakePurge() // a crash may have left tasks
-	d.done.Go(func() { purge(ctx, d.file) })
+	d.done.Go(func() { deleteRemoved(ctx, d.boltFile) })
 	d.done.Go(func() { d.recover(ctx) })
 }
 

@@ -30,7 +30,7 @@ type digestSource struct {
 }
 
 // read returns the digests of the queries that a search finds.
-func (d *digests) read(f *file, search *textSearch) ([]registry.QueryDigest, error) {
+func (d *digests) read(f *boltFile, search *textSearch) ([]registry.QueryDigest, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old, oldFrom := d.list, d.from
@@ -60,7 +60,7 @@ func (d *digests) read(f *file, search *textSearch) ([]registry.QueryDigest, err
 			if len(old) > 0 && old[0].ID == string(k) {
 				was, wasFrom = &old[0], oldFrom[0]
 			}
-			space := number(after(qv))
+			space := number(skipNumber(qv))
 			name, ok := owners[space]
 			if !ok {
 				name = owner(tx, space)
@@ -98,7 +98,7 @@ func (d *digests) read(f *file, search *textSearch) ([]registry.QueryDigest, err
 }
 
 // digest returns a query's digest and reads only what has changed.
-func (d *digests) digest(f *file, was *registry.QueryDigest, source digestSource, id []byte, endpoint string, query, stats []byte) (registry.QueryDigest, digestSource, error) {
+func (d *digests) digest(f *boltFile, was *registry.QueryDigest, source digestSource, id []byte, endpoint string, query, stats []byte) (registry.QueryDigest, digestSource, error) {
 	var x registry.QueryDigest
 	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
 	if was != nil {

@@ -21,9 +21,9 @@ const (
 // leastRoom is the minimum free space, in the file or on the disk, for a retry.
 const leastRoom = 64 << 10
 
-// A disk tracks whether the store can be written. It is full from a commit that found
+// A diskState tracks whether the store can be written. It is full from a commit that found
 // no space until a later attempt to write succeeds.
-type disk struct {
+type diskState struct {
 	reserve int64
 	free    func(path string) (free, total int64, err error)
 	dir     string
@@ -39,8 +39,8 @@ type fullDisk struct {
 	need int64 // bytes that the failed transaction needed
 }
 
-func newDisk(path string, reserve int64, retry time.Duration, log *slog.Logger) *disk {
-	d := &disk{reserve: reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: retry}
+func newDisk(path string, reserve int64, retry time.Duration, log *slog.Logger) *diskState {
+	d := &diskState{reserve: reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: retry}
 	if d.wait <= 0 {
 		d.wait = usualRetry
 	}
@@ -48,7 +48,7 @@ func newDisk(path string, reserve int64, retry time.Duration, log *slog.Logger) 
 }
 
 // refusal returns why writes are refused, or nil.
-func (d *disk) refusal() error {
+func (d *diskState) refusal() error {
 	if s := d.stuck.Load(); s != nil {
 		return s.err
 	}
@@ -58,7 +58,7 @@ func (d *disk) refusal() error {
 const fullDetail = "the server's disk is full and nothing of this was stored: make room there; the server goes on by itself"
 
 // markFull records that a commit found the disk full, and returns the error to report.
-func (d *disk) markFull(err error, need int64) error {
+func (d *diskState) markFull(err error, need int64) error {
 	err = fmt.Errorf("%w: %w: %w", registry.ErrReadOnly, err, registry.StorageFull(fullDetail))
 	if d.stuck.CompareAndSwap(nil, &fullDisk{err, need}) {
 		d.log.Error("the disk is full: the server only reads until there is room again; nothing is lost", "directory", d.dir, "error", err)
@@ -72,7 +72,7 @@ func (d *disk) markFull(err error, need int64) error {
 
 // left returns the number of free bytes and the reserve, which is at most a tenth of
 // the disk.
-func (d *disk) left() (free, reserve int64, known bool) {
+func (d *diskState) left() (free, reserve int64, known bool) {
 	free, total, err := d.free(d.dir)
 	if err != nil {
 		return -1, d.reserve, false
@@ -82,7 +82,7 @@ func (d *disk) left() (free, reserve int64, known bool) {
 
 // room refuses transactions that only enlarge the store while free space is below the
 // reserve.
-func (d *disk) room() error {
+func (d *diskState) room() error {
 	free, reserve, known := d.left()
 	if !known || free >= reserve {
 		return nil
@@ -92,7 +92,7 @@ func (d *disk) room() error {
 }
 
 // pause waits before the nth retry. It returns false when ctx ends.
-func (d *disk) pause(ctx context.Context, n int) bool {
+func (d *diskState) pause(ctx context.Context, n int) bool {
 	t := time.NewTimer(min(d.wait<<min(n-1, 6), longestRetry))
 	defer t.Stop()
 	select {

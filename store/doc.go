@@ -4,6 +4,19 @@
 // written in the transaction of the executions that open, advance or end it. A
 // profile's captures are numbered like changes, under an epoch of the same kind.
 //
+// # Structure
+//
+// Open returns a DB, which has a store for each subject. These stores share the file and
+// know nothing of each other: a boltFile runs their transactions. Below them are functions
+// that read and write the entries of one kind in a transaction, such as storedQuery.
+//
+// A write prepares a value and then applies it in one transaction. Applying uses only the
+// value, the file and the settings of retention, and neither a clock nor randomness. So the
+// same values in the same order give the same entries.
+//
+// To add data, name its bucket in keys.go, create it in a migration in schema.go, and
+// write its functions in a file of its own.
+//
 // # Numbering
 //
 // Every change gets two numbers in the transaction that stores it: seq counts the

@@ -11,22 +11,22 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Endpoints stores endpoints. It implements registry.EndpointStore.
-type Endpoints struct{ *file }
+// An EndpointStore stores endpoints. It implements registry.EndpointStore.
+type EndpointStore struct{ *boltFile }
 
 // Endpoint implements registry.EndpointStore.
-func (d *Endpoints) Endpoint(name string) (registry.Endpoint, error) {
+func (d *EndpointStore) Endpoint(name string) (registry.Endpoint, error) {
 	c, err := d.Configured(name)
 	return c.Endpoint, err
 }
 
 // Configured implements registry.EndpointStore.
-func (d *Endpoints) Configured(name string) (registry.Configured, error) {
-	return read(d.file, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
+func (d *EndpointStore) Configured(name string) (registry.Configured, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
 }
 
 // Endpoints implements registry.EndpointStore.
-func (d *Endpoints) Endpoints() (list []registry.Endpoint, err error) {
+func (d *EndpointStore) Endpoints() (list []registry.Endpoint, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
 			c, err := findEndpoint(tx, string(name))
@@ -39,7 +39,7 @@ func (d *Endpoints) Endpoints() (list []registry.Endpoint, err error) {
 
 // EditEndpoint implements registry.EndpointStore. Deletion removes the endpoint and its
 // queries at once, however many there are; their history is purged later.
-func (d *Endpoints) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
+func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
 	var e endpointEdit
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		e = endpointEdit{at: d.now()}

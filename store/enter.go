@@ -8,17 +8,17 @@ import (
 
 // enter upgrades the schema and renews the generation. On a full disk, a store with
 // the current schema is read-only until that is possible.
-func (d *file) enter() error {
+func (d *boltFile) enter() error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
 		return err
 	}
-	g := generation{d.path + generationSuffix}
+	g := generationFile{d.path + generationSuffix}
 	var from uint64
 	var token string
 	fresh := ""
 	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
-		if from, err = version(tx); err != nil || from == 0 {
+		if from, err = schemaVersion(tx); err != nil || from == 0 {
 			return err
 		}
 		token = string(tx.Bucket(bMeta).Get(kGeneration))
@@ -62,18 +62,18 @@ func (d *file) enter() error {
 		d.entered.Store(true)
 		return nil
 	}
-	if !full(err) || from < schema || fresh != "" {
+	if !isFull(err) || from < currentSchema || fresh != "" {
 		return err
 	}
 	// Existing data can be read and followed without a write.
 	d.disk.markFull(err, 0)
 	return d.bolt.View(func(tx *bbolt.Tx) error {
-		d.epoch, d.seed = epoch(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
+		d.epoch, d.seed = storeEpoch(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
 		return nil
 	})
 }
 
-func (d *file) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
+func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 	if err := migrate(tx, from); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (d *file) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 		d.log.Warn("numbering begins again: followers will be sent a snapshot", "file", d.path, "reason", fresh,
 			"epoch", string(m.Get(kEpoch)))
 	}
-	d.epoch = epoch(m.Get(kEpoch))
+	d.epoch = storeEpoch(m.Get(kEpoch))
 	d.seed = number(m.Get(kSeed))
 	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
 }

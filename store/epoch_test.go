@@ -183,7 +183,7 @@ func TestEpochAfterCrashDuringOpen(t *testing.T) {
 		dir := t.TempDir()
 		epoch := lived(t, dir)
 		path := filepath.Join(dir, File)
-		if err := (generation{path + generationSuffix}).write(inode(t, path), "next", token(t, path)); err != nil {
+		if err := (generationFile{path + generationSuffix}).write(inode(t, path), "next", token(t, path)); err != nil {
 			t.Fatal(err)
 		}
 		expectContinues(t, dir, epoch, true)
@@ -192,7 +192,7 @@ func TestEpochAfterCrashDuringOpen(t *testing.T) {
 		dir := t.TempDir()
 		epoch := lived(t, dir)
 		path := filepath.Join(dir, File)
-		if err := (generation{path + generationSuffix}).write(inode(t, path), token(t, path), "before"); err != nil {
+		if err := (generationFile{path + generationSuffix}).write(inode(t, path), token(t, path), "before"); err != nil {
 			t.Fatal(err)
 		}
 		expectContinues(t, dir, epoch, true)
@@ -201,7 +201,7 @@ func TestEpochAfterCrashDuringOpen(t *testing.T) {
 		dir := t.TempDir()
 		epoch := lived(t, dir)
 		path := filepath.Join(dir, File)
-		if err := (generation{path + generationSuffix}).write(inode(t, path), "next"); err != nil {
+		if err := (generationFile{path + generationSuffix}).write(inode(t, path), "next"); err != nil {
 			t.Fatal(err)
 		}
 		expectContinues(t, dir, epoch, false)

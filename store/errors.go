@@ -29,7 +29,7 @@ func withRemedy(path string, err error) error {
 		return fmt.Errorf("open %s: %w: stop the other freshet, or give this one its own data directory", path, ErrLocked)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return fmt.Errorf("open %s: %w (%v): move the file away, or point data at another directory", path, ErrNotStore, err)
-	case full(err):
+	case isFull(err):
 		return fmt.Errorf("open %s: %w: %s", path, err, makeRoom)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("open %s: %w: the store needs a file system it can write to", path, err)
@@ -39,9 +39,9 @@ func withRemedy(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
-// full reports whether err means that the disk has no space. bbolt returns errors of
+// isFull reports whether err means that the disk has no space. bbolt returns errors of
 // growing the file as text only.
-func full(err error) bool {
+func isFull(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, e) || err != nil && strings.HasPrefix(err.Error(), "file ") && strings.HasSuffix(err.Error(), e.Error()) {
 			return true

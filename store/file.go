@@ -17,17 +17,17 @@ const File = "freshet.db"
 // lockWait is how long Open waits for another process to close the store.
 const lockWait = time.Second
 
-// A file runs the transactions of an open store. The stores of the subjects embed it.
-type file struct {
+// A boltFile runs the transactions of an open store. The stores of the subjects embed it.
+type boltFile struct {
 	bolt      *bbolt.DB
 	path      string
-	epoch     epoch
+	epoch     storeEpoch
 	seed      uint64
 	retention Retention
 	log       *slog.Logger
 	now       func() time.Time
 	pack      *packer
-	disk      *disk
+	disk      *diskState
 	broken    atomic.Pointer[error]
 	failed    chan struct{} // closed when broken is set
 	renewal   func() error  // of the generation
@@ -36,12 +36,12 @@ type file struct {
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
-func (d *file) view(f func(tx *bbolt.Tx) error) error {
+func (d *boltFile) view(f func(tx *bbolt.Tx) error) error {
 	return guarded(func() error { return d.bolt.View(f) })
 }
 
-// read returns what f reads in one read transaction.
-func read[T any](d *file, f func(tx *bbolt.Tx) (T, error)) (v T, err error) {
+// fetch returns what f reads in one read transaction.
+func fetch[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (v T, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		v, err = f(tx)
 		return err
@@ -53,7 +53,7 @@ func read[T any](d *file, f func(tx *bbolt.Tx) (T, error)) (v T, err error) {
 // unchanged. If the commit itself fails, the transaction has no effect either. On a
 // full disk the error wraps registry.ErrReadOnly, and writes are refused until there
 // is space again; after any other error the store refuses all writes.
-func (d *file) update(f func(tx *bbolt.Tx) error) error {
+func (d *boltFile) update(f func(tx *bbolt.Tx) error) error {
 	if r := d.disk.refusal(); r != nil {
 		return r
 	}
@@ -62,7 +62,7 @@ func (d *file) update(f func(tx *bbolt.Tx) error) error {
 
 // edit is like update for transactions that may only delete. It also tries them on a
 // full disk, since the free pages of the file may suffice.
-func (d *file) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
+func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.broken.Load(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, *err)
 	}
@@ -73,7 +73,7 @@ func (d *file) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	return err
 }
 
-func (d *file) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
+func (d *boltFile) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	tx, err := d.bolt.Begin(true)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -95,21 +95,21 @@ func (d *file) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 // errUnchanged ends a transaction that has nothing to write.
 var errUnchanged = errors.New("nothing has changed")
 
-func (d *file) commit(tx *bbolt.Tx) error {
+func (d *boltFile) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
 	failure := tx.Commit()
 	if failure == nil {
 		return nil
 	}
 	err := fmt.Errorf("commit to %s: %w", d.path, failure)
-	if full(failure) && !d.inEffect(id) {
+	if isFull(failure) && !d.inEffect(id) {
 		return d.disk.markFull(err, tx.Stats().PageAlloc)
 	}
 	return d.breaks(err)
 }
 
 // breaks refuses further writes and notifies Watch.
-func (d *file) breaks(err error) error {
+func (d *boltFile) breaks(err error) error {
 	if d.broken.CompareAndSwap(nil, &err) {
 		close(d.failed)
 	}
@@ -118,7 +118,7 @@ func (d *file) breaks(err error) error {
 
 // inEffect reports whether readers see a transaction whose commit failed. In that case
 // the disk may hold only part of it, and neither state can be trusted.
-func (d *file) inEffect(id int) bool {
+func (d *boltFile) inEffect(id int) bool {
 	tx, err := d.bolt.Begin(false)
 	if err != nil {
 		return true
@@ -128,7 +128,7 @@ func (d *file) inEffect(id int) bool {
 }
 
 // wakePurge makes the purge look for data to delete.
-func (d *file) wakePurge() {
+func (d *boltFile) wakePurge() {
 	select {
 	case d.removed <- struct{}{}:
 	default:
@@ -136,7 +136,7 @@ func (d *file) wakePurge() {
 }
 
 // recover waits until the disk is full, and then until there is space again.
-func (d *file) recover(ctx context.Context) {
+func (d *boltFile) recover(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -158,7 +158,7 @@ func (d *file) recover(ctx context.Context) {
 // attempt writes if there seems to be space, and ends the refusal on success. It
 // requires as much free space as the failed transaction needed, so that the next slot
 // does not fail at once.
-func (d *file) attempt() {
+func (d *boltFile) attempt() {
 	s := d.disk.stuck.Load()
 	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)
 	if free, _, known := d.disk.left(); known && free+inFile < max(leastRoom, s.need) {

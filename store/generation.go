@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A generation is a random token that every Open renews, in the store and in a small
+// A generationFile is a random token that every Open renews, in the store and in a small
 // companion file. After a restore or copy the two differ, and numbering starts with a
 // new epoch. Without this, a follower at change 57 of a store that went back to change
 // 50 would mistake the next seven changes for others.
@@ -19,7 +19,7 @@ import (
 // the old and the new token before the store has the new one, and only the new one
 // afterwards. It also records the inode, so a directory restored by copying is
 // detected as well. A restored snapshot of a whole file system is not detected.
-type generation struct {
+type generationFile struct {
 	path string // of the companion file
 }
 
@@ -27,7 +27,7 @@ const generationSuffix = ".generation"
 
 // trusts reports whether the store's token and inode are those last in use; if not,
 // reason says why.
-func (g generation) trusts(token, inode string) (ok bool, reason string, err error) {
+func (g generationFile) trusts(token, inode string) (ok bool, reason string, err error) {
 	f, err := os.Open(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, "the file " + g.path + " is missing", nil
@@ -58,7 +58,7 @@ func (g generation) trusts(token, inode string) (ok bool, reason string, err err
 }
 
 // write replaces the companion file durably.
-func (g generation) write(inode string, tokens ...string) error {
+func (g generationFile) write(inode string, tokens ...string) error {
 	text := "# Freshet: says which copy of the store was in use last. Do not copy or edit.\ninode " + inode + "\n"
 	for _, t := range tokens {
 		text += "token " + t + "\n"

@@ -12,18 +12,18 @@ import (
 )
 
 // History reads results, changes and slots. It implements web.History and notify.Log.
-type History struct{ *file }
+type History struct{ *boltFile }
 
-// A page collects changes up to a size limit; it always accepts the first one.
-type page struct {
+// A changePage collects changes up to a size limit; it always accepts the first one.
+type changePage struct {
 	limit, bytes int
 	list         []logEntry
 }
 
-func newPage(limit int) page { return page{limit: limit, bytes: pageBytes} }
+func newPage(limit int) changePage { return changePage{limit: limit, bytes: pageBytes} }
 
 // add copies l and reports whether there is space for another change.
-func (p *page) add(l logEntry) bool {
+func (p *changePage) add(l logEntry) bool {
 	size := unpackedSize(l.delta)
 	if len(p.list) > 0 && size > p.bytes {
 		return false
@@ -34,7 +34,7 @@ func (p *page) add(l logEntry) bool {
 	return len(p.list) < p.limit && p.bytes > 0
 }
 
-func (p *page) unpack(with *packer, e epoch) ([]registry.Change, error) {
+func (p *changePage) unpack(with *packer, e storeEpoch) ([]registry.Change, error) {
 	var out []registry.Change
 	for i := range p.list {
 		c, err := p.list[i].unpack(with, e)
@@ -64,7 +64,7 @@ func (d *History) After(query string, p registry.Position, limit int) ([]registr
 	return list.unpack(d.pack, d.epoch)
 }
 
-func follow(tx *bbolt.Tx, r *record, e epoch, p registry.Position, list *page) error {
+func follow(tx *bbolt.Tx, r *record, e storeEpoch, p registry.Position, list *changePage) error {
 	switch {
 	case p.Epoch != e.of(r.serial):
 		return &registry.GapError{Reason: registry.OtherEpoch}
@@ -75,7 +75,7 @@ func follow(tx *bbolt.Tx, r *record, e epoch, p registry.Position, list *page) e
 	}
 	c := tx.Bucket(bChanges).Cursor()
 	k, v := c.Seek(key16(r.serial, p.Seq+1))
-	if !hasPrefix(k, key8(r.serial)) || number(after(k)) != p.Seq+1 {
+	if !hasPrefix(k, key8(r.serial)) || number(skipNumber(k)) != p.Seq+1 {
 		return &registry.GapError{Reason: registry.TooOld}
 	}
 	for ; hasPrefix(k, key8(r.serial)); k, v = c.Next() {
@@ -120,7 +120,7 @@ func (d *History) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	return list.unpack(d.pack, d.epoch)
 }
 
-func followAll(tx *bbolt.Tx, from uint64, list *page) error {
+func followAll(tx *bbolt.Tx, from uint64, list *changePage) error {
 	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
 	for k, at := c.Seek(key8(from + 1)); k != nil; k, at = c.Next() {
 		l, err := parseLogEntry(at, changes.Get(at))
@@ -139,7 +139,7 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 
 // Head returns the offset of the newest change in the store.
 func (d *History) Head() (registry.Offset, error) {
-	return read(d.file, func(tx *bbolt.Tx) (registry.Offset, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Offset, error) {
 		return registry.Offset{Epoch: string(d.epoch), Seq: loadCounters(tx).offset}, nil
 	})
 }
@@ -177,7 +177,7 @@ func (d *History) Current(query string, withResult bool) (registry.Status, *diff
 		if err != nil {
 			return err
 		}
-		if item, err = listed(tx, &s, d.epoch, d.now()); err != nil || !withResult {
+		if item, err = withStatus(tx, &s, d.epoch, d.now()); err != nil || !withResult {
 			return err
 		}
 		packed = slices.Clone(tx.Bucket(bResults).Get(key8(s.serial)))

@@ -15,7 +15,7 @@ import (
 
 func loadHoldings(tx *bbolt.Tx, caller string) registry.Holdings {
 	v := tx.Bucket(bHoldings).Get(holdingsKey(caller))
-	return registry.Holdings{Queries: int(number(v)), Bytes: int64(number(after(v))), Profiles: int(number(after(after(v))))}
+	return registry.Holdings{Queries: int(number(v)), Bytes: int64(number(skipNumber(v))), Profiles: int(number(skipNumber(skipNumber(v))))}
 }
 
 // holdingsKey is never empty.
@@ -39,14 +39,14 @@ func appendHoldings(h registry.Holdings) []byte {
 func account(tx *bbolt.Tx, q *registry.Query, had, has []registry.Holder) error {
 	size := q.Size()
 	for _, h := range had {
-		if !holds(has, h.Caller) {
+		if !heldBy(has, h.Caller) {
 			if err := addToHoldings(tx, h.Caller, registry.Holdings{Queries: -1, Bytes: -size}); err != nil {
 				return err
 			}
 		}
 	}
 	for _, h := range has {
-		if !holds(had, h.Caller) {
+		if !heldBy(had, h.Caller) {
 			if err := addToHoldings(tx, h.Caller, registry.Holdings{Queries: 1, Bytes: size}); err != nil {
 				return err
 			}
@@ -55,6 +55,6 @@ func account(tx *bbolt.Tx, q *registry.Query, had, has []registry.Holder) error 
 	return nil
 }
 
-func holds(list []registry.Holder, caller string) bool {
+func heldBy(list []registry.Holder, caller string) bool {
 	return slices.ContainsFunc(list, func(h registry.Holder) bool { return h.Caller == caller })
 }

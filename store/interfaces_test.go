@@ -11,16 +11,16 @@ import (
 
 // The stores of the subjects implement the interfaces of their consumers.
 var (
-	_ registry.QueryStore    = (*Queries)(nil)
-	_ registry.EndpointStore = (*Endpoints)(nil)
-	_ registry.ProfileStore  = (*Profiles)(nil)
+	_ registry.QueryStore    = (*QueryStore)(nil)
+	_ registry.EndpointStore = (*EndpointStore)(nil)
+	_ registry.ProfileStore  = (*ProfileStore)(nil)
 	_ scheduler.Ledger       = (*Ledger)(nil)
 	_ web.Queries            = (*Catalog)(nil)
 	_ web.History            = (*History)(nil)
-	_ web.Profiles           = (*Rounds)(nil)
-	_ web.TokenStore         = (*Tokens)(nil)
+	_ web.Profiles           = (*RoundStore)(nil)
+	_ web.TokenStore         = (*TokenStore)(nil)
 	_ ui.Index               = (*Catalog)(nil)
 	_ notify.Log             = (*History)(nil)
-	_ notify.Captures        = (*Rounds)(nil)
-	_ deliver.Store          = (*Subscriptions)(nil)
+	_ notify.Captures        = (*RoundStore)(nil)
+	_ deliver.Store          = (*SubscriptionStore)(nil)
 )

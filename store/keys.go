@@ -58,8 +58,8 @@ func number(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// after removes the number at the front of a key or value.
-func after(b []byte) []byte { return b[min(8, len(b)):] }
+// skipNumber removes the number at the front of a key or value.
+func skipNumber(b []byte) []byte { return b[min(8, len(b)):] }
 
 // memberKey is the key of a query in its endpoint's list, in id order.
 func memberKey(space uint64, id string) []byte { return append(key8(space), id...) }

@@ -11,7 +11,7 @@ import (
 )
 
 // A Ledger records what the loops of the endpoints do. It implements scheduler.Ledger.
-type Ledger struct{ *file }
+type Ledger struct{ *boltFile }
 
 // Result implements scheduler.Ledger. A query without a holder has no result.
 func (d *Ledger) Result(query string) (*diff.Result, error) {
@@ -37,7 +37,7 @@ func (d *Ledger) Result(query string) (*diff.Result, error) {
 // Since implements scheduler.Ledger. It uses an index of revisions, so a call costs
 // little if nothing has changed.
 func (d *Ledger) Since(endpoint string, rev uint64) (scheduler.News, error) {
-	n, err := read(d.file, func(tx *bbolt.Tx) (scheduler.News, error) { return newsSince(tx, d.epoch, endpoint, rev) })
+	n, err := fetch(d.boltFile, func(tx *bbolt.Tx) (scheduler.News, error) { return newsSince(tx, d.epoch, endpoint, rev) })
 	if err != nil {
 		return scheduler.News{}, fmt.Errorf("registrations of %s: %w", endpoint, err)
 	}

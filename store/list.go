@@ -87,7 +87,7 @@ func (q *sequence) entry(k, v []byte) (id, value []byte) {
 
 // A lister selects the queries of a list.
 type lister struct {
-	*file
+	*boltFile
 	filter *registry.QueryFilter
 	text   *textSearch
 
@@ -97,8 +97,8 @@ type lister struct {
 	live  map[uint64]bool // by space: its endpoint exists
 }
 
-func newLister(d *file, f *registry.QueryFilter) *lister {
-	return &lister{file: d, filter: f, text: newTextSearch(f.Text)}
+func newLister(d *boltFile, f *registry.QueryFilter) *lister {
+	return &lister{boltFile: d, filter: f, text: newTextSearch(f.Text)}
 }
 
 func (l *lister) begin(tx *bbolt.Tx) {
@@ -108,7 +108,7 @@ func (l *lister) begin(tx *bbolt.Tx) {
 
 // match reads a query and reports whether the filter accepts it.
 func (l *lister) match(id, v []byte) (item registry.ListedQuery, fits bool, err error) {
-	if len(v) < queryHead || !l.alive(number(after(v))) {
+	if len(v) < queryHead || !l.alive(number(skipNumber(v))) {
 		return item, false, nil
 	}
 	h, err := readRegistrationHead(v[queryHead:])
@@ -119,7 +119,7 @@ func (l *lister) match(id, v []byte) (item registry.ListedQuery, fits bool, err 
 	if err != nil || !admits(l.filter, &s.Query) {
 		return item, false, err
 	}
-	item, err = listed(l.tx, &s, l.epoch, l.now())
+	item, err = withStatus(l.tx, &s, l.epoch, l.now())
 	return item, l.filter.State == "" || item.Status.State == l.filter.State, err
 }
 

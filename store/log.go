@@ -74,7 +74,7 @@ func (w *logWriter) trimQuery(serial, newest uint64) error {
 	}
 	for range trimQueryAtOnce {
 		k, v := w.tx.Bucket(bChanges).Cursor().Seek(key8(serial))
-		first := number(after(k))
+		first := number(skipNumber(k))
 		if !hasPrefix(k, key8(serial)) || newest-first < keep {
 			return nil
 		}

@@ -76,7 +76,7 @@ func TestKillInTheMigration(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = b.View(func(tx *bbolt.Tx) error {
-			v, err := version(tx)
+			v, err := schemaVersion(tx)
 			if v == 7 {
 				left++
 			}

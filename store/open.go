@@ -52,7 +52,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, withRemedy(path, err)
 	}
-	d := newDB(&file{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), failed: make(chan struct{})})
+	d := newDB(&boltFile{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), failed: make(chan struct{})})
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -69,7 +69,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(withRemedy(path, err), b.Close())
 	}
-	sweepTemporary(d.file)
+	sweepTemporary(d.boltFile)
 	d.start()
 	return d, nil
 }

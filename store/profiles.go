@@ -11,17 +11,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Profiles stores profiles. It implements registry.ProfileStore.
-type Profiles struct{ *file }
+// A ProfileStore stores profiles. It implements registry.ProfileStore.
+type ProfileStore struct{ *boltFile }
 
 // Profile implements registry.ProfileStore.
-func (d *Profiles) Profile(id string) (registry.Profile, error) {
-	n, err := read(d.file, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
+func (d *ProfileStore) Profile(id string) (registry.Profile, error) {
+	n, err := fetch(d.boltFile, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
 	return n.Profile, err
 }
 
 // FindProfile implements registry.ProfileStore.
-func (d *Profiles) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
+func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachProfile(tx, 0, "", func(n *storedProfile) (bool, error) {
 			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
@@ -35,7 +35,7 @@ func (d *Profiles) FindProfile(owner, name string, most int) (list []registry.Pr
 }
 
 // EditProfile implements registry.ProfileStore.
-func (d *Profiles) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+func (d *ProfileStore) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var e profileEdit
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		e = profileEdit{}

@@ -17,8 +17,8 @@ import (
 // purgeAtOnce is the number of entries that one transaction deletes.
 const purgeAtOnce = 500
 
-// purge deletes what was removed, until ctx ends.
-func purge(ctx context.Context, d *file) {
+// deleteRemoved deletes what was removed, until ctx ends.
+func deleteRemoved(ctx context.Context, d *boltFile) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,7 +41,7 @@ func purge(ctx context.Context, d *file) {
 }
 
 // purgeSome runs one transaction and reports whether there is more to do.
-func purgeSome(d *file) (more bool, err error) {
+func purgeSome(d *boltFile) (more bool, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bPurge).Cursor().First()
 		more = k != nil
@@ -124,7 +124,7 @@ func (p *purger) space(n uint64) error {
 		if !hasPrefix(k, key8(n)) {
 			break
 		}
-		if err := p.member(n, string(after(k))); err != nil {
+		if err := p.member(n, string(skipNumber(k))); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (p *purger) prefix(bucket, prefix []byte) error {
 func (p *purger) profiles(space uint64) error {
 	var dead []storedProfile
 	err := p.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
-		if number(after(v)) != space {
+		if number(skipNumber(v)) != space {
 			return nil
 		}
 		n, err := parseNeed(v)

@@ -11,20 +11,20 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Queries stores registrations. It implements registry.QueryStore.
-type Queries struct {
-	*file
+// A QueryStore stores registrations. It implements registry.QueryStore.
+type QueryStore struct {
+	*boltFile
 	edits editQueue
 }
 
 // Query implements registry.QueryStore.
-func (d *Queries) Query(id string) (registry.Query, error) {
-	s, err := read(d.file, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
+func (d *QueryStore) Query(id string) (registry.Query, error) {
+	s, err := fetch(d.boltFile, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
 	return s.Query, err
 }
 
 // FindName implements registry.QueryStore.
-func (d *Queries) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
+func (d *QueryStore) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {
 			list = append(list, s.Query)
@@ -35,8 +35,8 @@ func (d *Queries) FindName(caller, name string, public bool, most int) (list []r
 }
 
 // CountQueries implements registry.QueryStore.
-func (d *Queries) CountQueries(endpoint string) (int, error) {
-	return read(d.file, func(tx *bbolt.Tx) (int, error) {
+func (d *QueryStore) CountQueries(endpoint string) (int, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (int, error) {
 		if endpoint == "" {
 			return int(loadCounters(tx).queries), nil
 		}
@@ -46,12 +46,12 @@ func (d *Queries) CountQueries(endpoint string) (int, error) {
 }
 
 // Holdings implements registry.QueryStore.
-func (d *Queries) Holdings(caller string) (registry.Holdings, error) {
-	return read(d.file, func(tx *bbolt.Tx) (registry.Holdings, error) { return loadHoldings(tx, caller), nil })
+func (d *QueryStore) Holdings(caller string) (registry.Holdings, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Holdings, error) { return loadHoldings(tx, caller), nil })
 }
 
 // LiveHolds implements registry.QueryStore. The order is by id.
-func (d *Queries) LiveHolds() (holds []registry.LiveHold, err error) {
+func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
 			if owner(tx, number(v)) == "" {
@@ -73,7 +73,7 @@ func (d *Queries) LiveHolds() (holds []registry.LiveHold, err error) {
 
 // EditQueries implements registry.QueryStore. Edits that arrive while another transaction
 // runs share the next one. An edit without effect assigns no revision.
-func (d *Queries) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
+func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	e := &queryEdit{names: n, edit: edit}
 	d.edits.add(e)
 	d.edits.turn.Lock()
@@ -91,7 +91,7 @@ func (d *Queries) EditQueries(n registry.Names, edit func(q *registry.Query, oth
 }
 
 // EditQuery is EditQueries for one query.
-func (d *Queries) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
+func (d *QueryStore) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
 	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
 }
 
@@ -142,7 +142,7 @@ type edited struct {
 }
 
 // prepare reads the queries, edits them in memory, and checks that they can be stored.
-func (e *queryEdit) prepare(d *file, tx *bbolt.Tx) error {
+func (e *queryEdit) prepare(d *boltFile, tx *bbolt.Tx) error {
 	ids, err := namedBy(tx, e.names)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 }
 
 // check returns an error if the edited query cannot be stored.
-func (x *edited) check(d *file, id string) error {
+func (x *edited) check(d *boltFile, id string) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
 		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
@@ -242,7 +242,7 @@ func (x *edited) check(d *file, id string) error {
 // editTogether runs waiting edits in one transaction. The error of one edit does not
 // affect the others; an error of the transaction is that of all. The caller has the
 // turn.
-func (d *Queries) editTogether() {
+func (d *QueryStore) editTogether() {
 	var list []*queryEdit
 	failure := errPanic
 	defer func() {
@@ -265,7 +265,7 @@ func (d *Queries) editTogether() {
 		list = d.edits.take(most)
 		kept, removed := 0, 0
 		for _, e := range list {
-			if e.err = e.prepare(d.file, tx); e.err != nil {
+			if e.err = e.prepare(d.boltFile, tx); e.err != nil {
 				continue
 			}
 			for _, x := range slices.Backward(e.queries) { // releases come first

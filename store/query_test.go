@@ -36,7 +36,7 @@ func putEndpointURL(t *testing.T, d *DB, name, url string) {
 func drained(t *testing.T, d *DB) (left int) {
 	t.Helper()
 	for pending := true; pending; {
-		if _, err := purgeSome(d.file); err != nil {
+		if _, err := purgeSome(d.boltFile); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.bolt.View(func(tx *bbolt.Tx) error {

@@ -19,11 +19,11 @@ const keptSlots = 2000
 type writer struct {
 	tx       *bbolt.Tx
 	endpoint string
-	epoch    epoch
+	epoch    storeEpoch
 	keep     Retention
 	now      time.Time
 	log      logWriter
-	space    space
+	space    storedSpace
 	records  map[string]*record
 	changes  []registry.Change
 	skipped  []string // outcomes that are based on a result other than the stored one
@@ -219,7 +219,7 @@ func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
 	c := b.Cursor()
 	for range 4 {
 		k, _ := c.Seek(key8(space))
-		if !hasPrefix(k, key8(space)) || number(after(k))+keptSlots > newest {
+		if !hasPrefix(k, key8(space)) || number(skipNumber(k))+keptSlots > newest {
 			return nil
 		}
 		if err := c.Delete(); err != nil {

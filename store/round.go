@@ -26,7 +26,7 @@ type roundWriter struct {
 	tx       *bbolt.Tx
 	space    uint64 // of the batch's endpoint
 	slot     uint64 // of the batch, 0 if it has none
-	epoch    epoch
+	epoch    storeEpoch
 	keep     Retention
 	now      time.Time
 	position func(query string) registry.Position
@@ -119,7 +119,7 @@ func (w *roundWriter) positions(r *registry.Round) {
 }
 
 // place updates the counts and the lists that contain a round.
-func (w *roundWriter) place(r *registry.Round, n *storedProfile, p *progress, fresh bool) error {
+func (w *roundWriter) place(r *registry.Round, n *storedProfile, p *storedProgress, fresh bool) error {
 	key := key16(n.serial, r.Number)
 	if fresh {
 		p.Rounds = r.Number
@@ -151,7 +151,7 @@ func (w *roundWriter) place(r *registry.Round, n *storedProfile, p *progress, fr
 
 // trimRounds deletes ended rounds by the same bounds as changes: number and age. The
 // newest end is kept.
-func (w *roundWriter) trimRounds(n *storedProfile, p *progress) error {
+func (w *roundWriter) trimRounds(n *storedProfile, p *storedProgress) error {
 	keep, age := uint64(w.keep.Changes), w.keep.Age
 	for range trimQueryAtOnce {
 		if p.First >= p.Ends {
@@ -185,7 +185,7 @@ func (w *roundWriter) trimRounds(n *storedProfile, p *progress) error {
 
 // closeRounds forgets all rounds, because a new epoch begins.
 func closeRounds(tx *bbolt.Tx) error {
-	changed := map[string]progress{}
+	changed := map[string]storedProgress{}
 	err := tx.Bucket(bProgress).ForEach(func(id, _ []byte) error {
 		p, err := findProgress(tx, string(id))
 		p.Open, p.First = 0, p.Ends+1
@@ -199,7 +199,7 @@ func closeRounds(tx *bbolt.Tx) error {
 }
 
 // profileStates lists an endpoint's profiles with their open rounds.
-func profileStates(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
+func profileStates(tx *bbolt.Tx, s *storedSpace) (list []rounds.ProfileState, err error) {
 	err = eachProfile(tx, s.number, "", func(n *storedProfile) (bool, error) {
 		p, err := findProgress(tx, n.ID)
 		if err != nil {
@@ -239,8 +239,8 @@ func saveModels(tx *bbolt.Tx, space uint64, list []rounds.Model) error {
 	return nil
 }
 
-// models returns the models of the queries that profiles predict.
-func models(tx *bbolt.Tx, list []rounds.ProfileState) (all []rounds.Model, err error) {
+// readModels returns the models of the queries that profiles predict.
+func readModels(tx *bbolt.Tx, list []rounds.ProfileState) (all []rounds.Model, err error) {
 	seen := map[string]bool{}
 	for _, n := range list {
 		for _, i := range n.Profile.Items {

@@ -129,7 +129,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	d = open(t, dir, Options{})
 	for more := true; more; {
 		var err error
-		if more, err = purgeSome(d.file); err != nil {
+		if more, err = purgeSome(d.boltFile); err != nil {
 			t.Fatal(err)
 		}
 	}

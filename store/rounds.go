@@ -8,13 +8,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Rounds reads profiles with their progress and their rounds. It implements web.Profiles
+// A RoundStore reads profiles with their progress and their rounds. It implements web.Profiles
 // and notify.Captures.
-type Rounds struct{ *file }
+type RoundStore struct{ *boltFile }
 
 // ListProfiles returns a page of at most limit profiles after cursor in id order, and
 // the next cursor, "" at the end.
-func (d *Rounds) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
+func (d *RoundStore) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
 	if limit <= 0 {
 		return nil, "", nil
 	}
@@ -45,8 +45,8 @@ func (d *Rounds) ListProfiles(f registry.ProfileFilter, cursor string, limit int
 }
 
 // ProfileItem returns one profile. It wraps registry.ErrNotFound.
-func (d *Rounds) ProfileItem(id string) (registry.ListedProfile, error) {
-	return read(d.file, func(tx *bbolt.Tx) (item registry.ListedProfile, err error) {
+func (d *RoundStore) ProfileItem(id string) (registry.ListedProfile, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (item registry.ListedProfile, err error) {
 		n, err := findProfile(tx, id)
 		if err != nil {
 			return item, err
@@ -69,7 +69,7 @@ const lookAtRounds = 5000
 // Rounds returns a profile's rounds in a state ("": any) below a number (0: all),
 // newest first. next is the number to continue with, 0 at the end; a page may be
 // shorter than limit.
-func (d *Rounds) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
+func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findProfile(tx, id)
 		if err != nil {
@@ -112,20 +112,20 @@ func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 }
 
 // ProfileStatus returns the status of one profile.
-func (d *Rounds) ProfileStatus(id string) (registry.ProfileStatus, error) {
+func (d *RoundStore) ProfileStatus(id string) (registry.ProfileStatus, error) {
 	item, err := d.ProfileItem(id)
 	return item.Status, err
 }
 
 // Captured returns the captures after p, oldest first. It returns a *registry.GapError
 // if the log does not continue from p.
-func (d *Rounds) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
+func (d *RoundStore) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, end, err := endOf(tx, d.epoch, id, p)
 		if err != nil {
 			return err
 		}
-		list, err = ends(tx, &n, end, limit, func(r *registry.Round) bool { return r.State == registry.RoundCaptured })
+		list, err = readEnds(tx, &n, end, limit, func(r *registry.Round) bool { return r.State == registry.RoundCaptured })
 		return err
 	})
 	return list, err
@@ -133,7 +133,7 @@ func (d *Rounds) Captured(id string, p registry.Position, limit int) (list []reg
 
 // Ends returns the rounds that ended after the given one, captured or expired, oldest
 // first.
-func (d *Rounds) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
+func (d *RoundStore) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findProfile(tx, id)
 		if err != nil {
@@ -150,14 +150,14 @@ func (d *Rounds) Ends(id string, epoch string, end uint64, limit int) (list []re
 		case end+1 < p.First:
 			return &registry.GapError{Reason: registry.TooOld}
 		}
-		list, err = ends(tx, &n, end, limit, func(*registry.Round) bool { return true })
+		list, err = readEnds(tx, &n, end, limit, func(*registry.Round) bool { return true })
 		return err
 	})
 	return list, err
 }
 
 // EndOf returns the number of the end that captured p.
-func (d *Rounds) EndOf(id string, p registry.Position) (end uint64, err error) {
+func (d *RoundStore) EndOf(id string, p registry.Position) (end uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		_, end, err = endOf(tx, d.epoch, id, p)
 		return err
@@ -167,7 +167,7 @@ func (d *Rounds) EndOf(id string, p registry.Position) (end uint64, err error) {
 
 // endOf finds the position of a capture among its profile's ends. Seq 0 is the
 // position before the first one.
-func endOf(tx *bbolt.Tx, epoch epoch, id string, p registry.Position) (storedProfile, uint64, error) {
+func endOf(tx *bbolt.Tx, epoch storeEpoch, id string, p registry.Position) (storedProfile, uint64, error) {
 	n, err := findProfile(tx, id)
 	if err != nil {
 		return n, 0, err
@@ -196,8 +196,8 @@ func endOf(tx *bbolt.Tx, epoch epoch, id string, p registry.Position) (storedPro
 	return n, 0, &registry.GapError{Reason: registry.TooOld}
 }
 
-// ends reads the ends after a position in order.
-func ends(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
+// readEnds reads the ends after a position in order.
+func readEnds(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -210,7 +210,7 @@ func ends(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*regi
 		if !keep(&r) {
 			continue
 		}
-		list = append(list, registry.RoundEnd{Round: r, End: number(after(k)), Captured: number(after(v)), Expired: number(after(after(v)))})
+		list = append(list, registry.RoundEnd{Round: r, End: number(skipNumber(k)), Captured: number(skipNumber(v)), Expired: number(skipNumber(skipNumber(v)))})
 		if len(list) == limit {
 			break
 		}

@@ -16,14 +16,14 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-const magic = "freshet store"
+const storeMagic = "freshet store"
 
-// schema is the version that this program reads and writes.
-const schema = 8
+// currentSchema is the version that this program reads and writes.
+const currentSchema = 8
 
 // migrations upgrade a file from version i to i+1; each runs in the transaction that
 // opens the store. The first creates a store in an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations}
+var migrations = [currentSchema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
@@ -96,7 +96,7 @@ func create(tx *bbolt.Tx) error {
 		}
 	}
 	m := tx.Bucket(bMeta)
-	if err := m.Put(kMagic, []byte(magic)); err != nil {
+	if err := m.Put(kMagic, []byte(storeMagic)); err != nil {
 		return err
 	}
 	var c counters
@@ -108,8 +108,8 @@ func create(tx *bbolt.Tx) error {
 	return m.Put(kSeed, seed)
 }
 
-// version returns the schema version, 0 for an empty file.
-func version(tx *bbolt.Tx) (uint64, error) {
+// schemaVersion returns the version of a file, 0 for an empty file.
+func schemaVersion(tx *bbolt.Tx) (uint64, error) {
 	m := tx.Bucket(bMeta)
 	if m == nil {
 		if k, _ := tx.Cursor().First(); k != nil {
@@ -117,24 +117,24 @@ func version(tx *bbolt.Tx) (uint64, error) {
 		}
 		return 0, nil
 	}
-	if string(m.Get(kMagic)) != magic {
+	if string(m.Get(kMagic)) != storeMagic {
 		return 0, fmt.Errorf("%w (it holds other data)", ErrNotStore)
 	}
 	v := number(m.Get(kSchema))
-	if v == 0 || v > schema {
+	if v == 0 || v > currentSchema {
 		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one",
-			ErrSchema, v, schema)
+			ErrSchema, v, currentSchema)
 	}
 	return v, nil
 }
 
 func migrate(tx *bbolt.Tx, from uint64) error {
-	for v := from; v < schema; v++ {
+	for v := from; v < currentSchema; v++ {
 		if err := migrations[v](tx); err != nil {
 			return fmt.Errorf("bring the schema from version %d to %d: %w", v, v+1, err)
 		}
 	}
-	return tx.Bucket(bMeta).Put(kSchema, key8(schema))
+	return tx.Bucket(bMeta).Put(kSchema, key8(currentSchema))
 }
 
 // randomText returns n random lower-case letters and digits.

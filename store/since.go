@@ -13,7 +13,7 @@ import (
 
 // newsSince reads what a loop must know: what changed after a revision, and the state
 // that the last batch recorded.
-func newsSince(tx *bbolt.Tx, e epoch, endpoint string, rev uint64) (scheduler.News, error) {
+func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (scheduler.News, error) {
 	n := scheduler.News{Revision: loadCounters(tx).revision}
 	s, ok := findSpace(tx, endpoint)
 	if !ok {
@@ -23,7 +23,7 @@ func newsSince(tx *bbolt.Tx, e epoch, endpoint string, rev uint64) (scheduler.Ne
 	if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
 		var err error
 		if n.Profiles, err = profileStates(tx, &s); err == nil {
-			n.Models, err = models(tx, n.Profiles)
+			n.Models, err = readModels(tx, n.Profiles)
 		}
 		if err != nil {
 			return n, err
@@ -37,7 +37,7 @@ func newsSince(tx *bbolt.Tx, e epoch, endpoint string, rev uint64) (scheduler.Ne
 		return n, err
 	}
 	if rev > 0 {
-		n.Removed = removed(tx, &s, rev)
+		n.Removed = removedSince(tx, &s, rev)
 	}
 	err := lastOf(tx, &s, &n)
 	return n, err
@@ -45,7 +45,7 @@ func newsSince(tx *bbolt.Tx, e epoch, endpoint string, rev uint64) (scheduler.Ne
 
 // entries reads the queries whose revision is larger than rev, in the order of their
 // revisions. It reads them in the order of the file, which costs far less than searches.
-func entries(tx *bbolt.Tx, s *space, e epoch, rev uint64, n *scheduler.News) error {
+func entries(tx *bbolt.Tx, s *storedSpace, e storeEpoch, rev uint64, n *scheduler.News) error {
 	type place struct {
 		id []byte
 		at int
@@ -75,8 +75,8 @@ func entries(tx *bbolt.Tx, s *space, e epoch, rev uint64, n *scheduler.News) err
 	return nil
 }
 
-// removed lists the queries that were removed and not registered again.
-func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
+// removedSince lists the queries that were removed and not registered again.
+func removedSince(tx *bbolt.Tx, s *storedSpace, rev uint64) (ids []string) {
 	c := tx.Bucket(bRemovals).Cursor()
 	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
 		if r, _, ok := liveRecord(tx, string(id)); !ok || r.space != s.number {
@@ -87,7 +87,7 @@ func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
 	return slices.Compact(ids)
 }
 
-func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
+func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 	var err error
 	if n.Health, err = loadHealth(tx, s.number); err != nil {
 		return err
@@ -103,7 +103,7 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 		return nil
 	}
 	if err := json.Unmarshal(v, &n.Last); err != nil {
-		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(after(k)), err)
+		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(skipNumber(k)), err)
 	}
 	return nil
 }

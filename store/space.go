@@ -6,9 +6,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A space identifies an endpoint for its lifetime. An endpoint created later under the
+// A storedSpace identifies an endpoint for its lifetime. An endpoint created later under the
 // same name gets another number and shares no data with this one.
-type space struct {
+type storedSpace struct {
 	name     string
 	number   uint64
 	queries  uint64
@@ -17,13 +17,13 @@ type space struct {
 	profiled uint64 // revision of the newest profile or its removal
 }
 
-func (s *space) fields() []*uint64 {
+func (s *storedSpace) fields() []*uint64 {
 	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
 // findSpace returns the space of an endpoint, and false if it has none.
-func findSpace(tx *bbolt.Tx, name string) (space, bool) {
-	s := space{name: name}
+func findSpace(tx *bbolt.Tx, name string) (storedSpace, bool) {
+	s := storedSpace{name: name}
 	if name == "" {
 		return s, false
 	}
@@ -33,13 +33,13 @@ func findSpace(tx *bbolt.Tx, name string) (space, bool) {
 	}
 	for _, p := range s.fields() {
 		*p = number(b)
-		b = after(b)
+		b = skipNumber(b)
 	}
 	return s, true
 }
 
 // ensureSpace returns the space, creating it if needed.
-func ensureSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
+func ensureSpace(tx *bbolt.Tx, c *counters, name string) (storedSpace, error) {
 	s, ok := findSpace(tx, name)
 	if ok {
 		return s, nil
@@ -49,7 +49,7 @@ func ensureSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
 	return s, tx.Bucket(bOwners).Put(key8(s.number), []byte(name))
 }
 
-func (s *space) save(tx *bbolt.Tx) error {
+func (s *storedSpace) save(tx *bbolt.Tx) error {
 	var b []byte
 	for _, p := range s.fields() {
 		b = binary.BigEndian.AppendUint64(b, *p)
@@ -66,7 +66,7 @@ func owner(tx *bbolt.Tx, number uint64) string {
 const maxRemovals = 10_000
 
 // addRemoval records a removal and deletes the oldest beyond the limit.
-func (s *space) addRemoval(tx *bbolt.Tx, revision uint64, id string) error {
+func (s *storedSpace) addRemoval(tx *bbolt.Tx, revision uint64, id string) error {
 	b := tx.Bucket(bRemovals)
 	if err := b.Put(key16(s.number, revision), []byte(id)); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *space) addRemoval(tx *bbolt.Tx, revision uint64, id string) error {
 	s.removals++
 	c := b.Cursor()
 	for k, _ := c.Seek(key8(s.number)); s.removals > maxRemovals && hasPrefix(k, key8(s.number)); k, _ = c.Seek(key8(s.number)) {
-		s.floor = number(after(k))
+		s.floor = number(skipNumber(k))
 		if err := c.Delete(); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func recordHead(b []byte) (r record) {
 }
 
 // position returns the position of the newest change.
-func (r *record) position(e epoch) registry.Position {
+func (r *record) position(e storeEpoch) registry.Position {
 	return registry.Position{Epoch: e.of(r.serial), Seq: r.seq}
 }
 
@@ -214,7 +214,7 @@ func parseSamples(in *scan) []policy.Sample {
 }
 
 // readRecord is parseRecord with the position, in the store's epoch.
-func readRecord(v []byte, e epoch) (record, error) {
+func readRecord(v []byte, e storeEpoch) (record, error) {
 	r, err := parseRecord(v)
 	r.stats.Position = r.position(e)
 	return r, err

@@ -53,8 +53,8 @@ func median(samples []policy.Sample) time.Duration {
 	return times[(n-1)/2] + (times[n/2]-times[(n-1)/2])/2
 }
 
-// listed returns a query with its status.
-func listed(tx *bbolt.Tx, s *storedQuery, e epoch, now time.Time) (registry.ListedQuery, error) {
+// withStatus returns a query with its status.
+func withStatus(tx *bbolt.Tx, s *storedQuery, e storeEpoch, now time.Time) (registry.ListedQuery, error) {
 	r, err := readRecord(tx.Bucket(bStats).Get([]byte(s.ID)), e)
 	if err != nil {
 		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)

@@ -19,9 +19,9 @@ type storedProfile struct {
 	json          []byte
 }
 
-// A progress is the state of a profile. It is rewritten with its rounds, while the
+// A storedProgress is the state of a profile. It is rewritten with its rounds, while the
 // profile itself is not.
-type progress struct {
+type storedProgress struct {
 	Rounds   uint64    `json:"rounds"` // number of the last round
 	Captured uint64    `json:"captured"`
 	Expired  uint64    `json:"expired"`
@@ -52,7 +52,7 @@ func findProfile(tx *bbolt.Tx, id string) (storedProfile, error) {
 	if id != "" {
 		v = tx.Bucket(bProfiles).Get([]byte(id))
 	}
-	if v == nil || owner(tx, number(after(v))) == "" {
+	if v == nil || owner(tx, number(skipNumber(v))) == "" {
 		return storedProfile{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
 	}
 	n, err := parseNeed(v)
@@ -67,10 +67,10 @@ func (n *storedProfile) save(tx *bbolt.Tx) error {
 	return tx.Bucket(bProfiles).Put([]byte(n.ID), append(v, n.json...))
 }
 
-func findProgress(tx *bbolt.Tx, id string) (p progress, err error) {
+func findProgress(tx *bbolt.Tx, id string) (p storedProgress, err error) {
 	v := tx.Bucket(bProgress).Get([]byte(id))
 	if v == nil {
-		return progress{First: 1}, nil
+		return storedProgress{First: 1}, nil
 	}
 	if err := json.Unmarshal(v, &p); err != nil {
 		return p, fmt.Errorf("profile %s: %w: %w", id, ErrDamaged, err)
@@ -78,7 +78,7 @@ func findProgress(tx *bbolt.Tx, id string) (p progress, err error) {
 	return p, nil
 }
 
-func (p *progress) save(tx *bbolt.Tx, id string) error {
+func (p *storedProgress) save(tx *bbolt.Tx, id string) error {
 	v, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
 func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
 	c := tx.Bucket(bProfiles).Cursor()
 	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
-		at := number(after(v))
+		at := number(skipNumber(v))
 		if space > 0 && at != space || owner(tx, at) == "" {
 			continue
 		}
@@ -143,7 +143,7 @@ func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile)
 }
 
 // profileStatus combines a profile's progress with its rounds.
-func profileStatus(tx *bbolt.Tx, n *storedProfile, e epoch) (registry.ProfileStatus, error) {
+func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.ProfileStatus, error) {
 	at, err := findProgress(tx, n.ID)
 	if err != nil {
 		return registry.ProfileStatus{}, err

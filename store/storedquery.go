@@ -39,7 +39,7 @@ func (s *storedQuery) save(tx *bbolt.Tx) error {
 // findQuery returns a live query, or registry.ErrNotFound.
 func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
 	v := tx.Bucket(bQueries).Get([]byte(id))
-	if id == "" || v == nil || owner(tx, number(after(v))) == "" {
+	if id == "" || v == nil || owner(tx, number(skipNumber(v))) == "" {
 		return storedQuery{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
 	s, err := parseQuery(id, v)

@@ -9,12 +9,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Subscriptions stores subscriptions and their progress. It implements deliver.Store.
-type Subscriptions struct{ *file }
+// A SubscriptionStore stores subscriptions and their progress. It implements deliver.Store.
+type SubscriptionStore struct{ *boltFile }
 
 // Subscription returns one subscription. It wraps registry.ErrNotFound.
-func (d *Subscriptions) Subscription(id string) (registry.Subscription, error) {
-	return read(d.file, func(tx *bbolt.Tx) (registry.Subscription, error) {
+func (d *SubscriptionStore) Subscription(id string) (registry.Subscription, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Subscription, error) {
 		v := tx.Bucket(bSubscriptions).Get([]byte(id))
 		if v == nil || id == "" {
 			return registry.Subscription{}, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
@@ -24,7 +24,7 @@ func (d *Subscriptions) Subscription(id string) (registry.Subscription, error) {
 }
 
 // Subscriptions returns at most limit subscriptions after an id, in id order.
-func (d *Subscriptions) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
+func (d *SubscriptionStore) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bSubscriptions).Cursor()
 		k, v := c.Seek([]byte(after))
@@ -45,7 +45,7 @@ func (d *Subscriptions) Subscriptions(after string, limit int) (list []registry.
 
 // EditSubscriptions applies all edits in order in one transaction. If it returns an
 // error, none of them takes effect.
-func (d *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
+func (d *SubscriptionStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		frees = true
 		for _, e := range edits {
@@ -60,7 +60,7 @@ func (d *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) er
 }
 
 // editSubscription applies one edit; kept reports whether it wrote a subscription.
-func (d *Subscriptions) editSubscription(b *bbolt.Bucket, e *registry.SubscriptionEdit) (kept bool, err error) {
+func (d *SubscriptionStore) editSubscription(b *bbolt.Bucket, e *registry.SubscriptionEdit) (kept bool, err error) {
 	s := registry.Subscription{ID: e.ID}
 	v := b.Get([]byte(e.ID))
 	if v != nil {

@@ -8,11 +8,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Tokens stores the tokens of callers. It implements web.TokenStore.
-type Tokens struct{ *file }
+// A TokenStore stores the tokens of callers. It implements web.TokenStore.
+type TokenStore struct{ *boltFile }
 
 // Tokens returns all tokens, sorted by name.
-func (d *Tokens) Tokens() (list []registry.Token, err error) {
+func (d *TokenStore) Tokens() (list []registry.Token, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
 			var t registry.Token
@@ -27,7 +27,7 @@ func (d *Tokens) Tokens() (list []registry.Token, err error) {
 }
 
 // PutToken adds a token. It returns registry.ErrExists if the name is taken.
-func (d *Tokens) PutToken(t registry.Token) error {
+func (d *TokenStore) PutToken(t registry.Token) error {
 	v, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("token %s: %w", t.Name, err)
@@ -45,7 +45,7 @@ func (d *Tokens) PutToken(t registry.Token) error {
 }
 
 // DeleteToken removes a token. It wraps registry.ErrNotFound.
-func (d *Tokens) DeleteToken(name string) error {
+func (d *TokenStore) DeleteToken(name string) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		b := tx.Bucket(bTokens)
 		if name == "" || b.Get([]byte(name)) == nil {
