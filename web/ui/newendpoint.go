@@ -28,6 +28,7 @@ type newEndpointPage struct {
 type probed struct {
 	Took  time.Duration
 	Error string
+	Busy  bool // others are trying queries
 }
 
 // The required and some optional fields of a new endpoint; all others have their
@@ -136,7 +137,7 @@ func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
 	case v.tries <- struct{}{}:
 		defer func() { <-v.tries }()
 	default:
-		return v.again(f, &probed{Error: "others are trying queries right now, try again in a moment"})
+		return v.again(f, &probed{Busy: true})
 	}
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(slowestWrite + checkTime))
 	ctx, stop := context.WithTimeout(v.r.Context(), checkTime)
