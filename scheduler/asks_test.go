@@ -716,3 +716,51 @@ func TestProbeIsRecorded(t *testing.T) {
 		w.stop()
 	})
 }
+
+// What was learnt about merging survives a restart: above all that a template is switched
+// off because a merged answer was wrong, whether its queries are registered again or not.
+func TestMergingIsRememberedAfterRestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeValues), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		restart := func() {
+			w.stop()
+			w.open(w.as)
+			w.run()
+			w.tick()
+		}
+		w.run()
+		for range 3 { // no audit is due in the next slot
+			w.tick()
+		}
+		was := w.loop.Templates()[0]
+		restart()
+		if now := w.loop.Templates()[0]; now.Kind != cohort.Values || now.Audits != was.Audits || now.A+now.B == 0 {
+			t.Errorf("after a restart: %+v, before: %+v", now, was)
+		}
+		d.lies["n00003"] = true
+		for w.loop.Templates()[0].Different == 0 {
+			w.tick()
+			time.Sleep(time.Minute)
+		}
+		until := w.loop.Templates()[0].OffUntil
+		merged := d.asks[cohort.Values]
+		for range 3 {
+			restart()
+			if now := w.loop.Templates()[0]; !now.OffUntil.Equal(until) || now.Different != 1 || d.asks[cohort.Values] > merged {
+				t.Errorf("%d merged requests after a restart: %+v", d.asks[cohort.Values]-merged, now)
+			}
+		}
+		time.Sleep(time.Until(until))
+		d.lies = map[string]bool{}
+		w.tick()
+		if d.asks[cohort.Values] == merged {
+			t.Error("nothing was merged after a day")
+		}
+		w.stop()
+	})
+}

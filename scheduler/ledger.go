@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -50,7 +51,8 @@ type News struct {
 	Removed []string // ids of queries without holders
 	Last    Slot     // as last recorded, zero if there is none
 	Health  registry.Health
-	Policy  PolicyState // last recorded for the endpoint, zero if there is none
+	Policy  PolicyState    // last recorded for the endpoint, zero if there is none
+	Cohorts []cohort.State // last recorded, only if rev is 0
 	// Edited is when the settings that executions depend on were last edited, zero if
 	// never. Queries that back off because of an earlier execution may run again.
 	Edited time.Time
@@ -75,6 +77,10 @@ type Batch struct {
 	Slot     *Slot            // the slot's summary so far; the last one recorded is final
 	Health   *registry.Health // nil: unchanged
 	Policy   *PolicyState     // nil: unchanged
+	// Cohorts each replace the previous state of their key. The states of
+	// DroppedCohorts, which are keys, are deleted.
+	Cohorts        []cohort.State
+	DroppedCohorts []string
 	// Rounds are the rounds that opened, advanced or ended, each whole and at most once,
 	// those of one profile in the order of their numbers. The ledger skips rounds of
 	// profiles that were removed meanwhile and never changes a recorded capture. It

@@ -272,6 +272,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.last.Endpoint = name
 		l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
 		l.charge = max(l.charge, exactly(l.last.OffGrid.Used))
+		l.planner.Recall(news.Cohorts)
 		l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
 		if news.Last.Number > 0 && now.After(l.ended) {
 			l.ended = now // the latest possible time; the end of another process's last request is unknown

@@ -136,6 +136,9 @@ func (p *purger) space(n uint64) error {
 			return err
 		}
 	}
+	if err := p.prefix(bHealth, cohortPrefix(n)); err != nil {
+		return err
+	}
 	for _, k := range [][]byte{policyKey(n), editedKey(n)} {
 		if err := p.tx.Bucket(bHealth).Delete(k); err != nil {
 			return err

@@ -199,6 +199,9 @@ func (w *writer) loop(b *scheduler.Batch) error {
 			return err
 		}
 	}
+	if err := w.cohorts(b); err != nil {
+		return err
+	}
 	if b.Slot == nil {
 		return nil
 	}

@@ -30,6 +30,12 @@ func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (schedul
 		}
 	}
 	n.Full = rev > 0 && rev < s.floor
+	if rev == 0 {
+		var err error
+		if n.Cohorts, err = loadCohorts(tx, s.number); err != nil {
+			return n, err
+		}
+	}
 	if n.Full {
 		rev = 0
 	}

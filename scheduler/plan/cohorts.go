@@ -29,6 +29,7 @@ type cohortOf struct {
 	key     string
 	form    any
 	members []*item
+	unsaved bool  // in Planner.unsaved
 	ahead   queue // members that start soon
 }
 
@@ -85,10 +86,63 @@ func (p *Planner) Classify(query string, m Membership) {
 			p.cohorts = map[string]*cohortOf{}
 		}
 		k = &cohortOf{Cohort: cohort.New(m.Template, m.Probes), key: m.Key, form: m.Form}
+		if s, known := p.recalled[m.Key]; known {
+			k.Restore(s, p.now)
+			delete(p.recalled, m.Key)
+		}
 		p.cohorts[m.Key] = k
 	}
 	c.member = &membership{of: k, args: m.Arguments, at: len(k.members)}
 	k.members = append(k.members, c)
+}
+
+// Recall provides what was learnt about cohorts before.
+func (p *Planner) Recall(list []cohort.State) {
+	if p.recalled == nil {
+		p.recalled = map[string]cohort.State{}
+	}
+	for _, s := range list {
+		p.recalled[s.Key] = s
+	}
+}
+
+// recallFor is how long the state of a cohort without members is kept. A template stays
+// switched off for as long, whether its queries are removed or not.
+const recallFor = 25 * time.Hour
+
+// learnt notes that the state of a cohort has to be saved, with the next commit if it
+// presses.
+func (p *Planner) learnt(k *cohortOf, presses bool) {
+	if !k.unsaved {
+		k.unsaved = true
+		p.unsaved = append(p.unsaved, k)
+	}
+	p.presses = p.presses || presses
+}
+
+// Learnt returns the states of cohorts that are to be saved: at the end of a slot what
+// its requests have taught, else only if something cannot wait. dropped are keys of
+// states that are no longer needed.
+func (p *Planner) Learnt(now time.Time, end bool) (saved []cohort.State, dropped []string) {
+	if end || p.presses {
+		for _, k := range p.unsaved {
+			k.unsaved = false
+			saved = append(saved, k.State(k.key, now))
+		}
+		clear(p.unsaved)
+		p.unsaved, p.presses = p.unsaved[:0], false
+	}
+	if !end || len(p.strangers) > 0 {
+		return saved, nil
+	}
+	for key, s := range p.recalled {
+		if age := now.Sub(s.At); age > recallFor || age < -recallFor {
+			dropped = append(dropped, key)
+			delete(p.recalled, key)
+		}
+	}
+	slices.Sort(dropped)
+	return saved, dropped
 }
 
 // leaveCohort forgets the membership of a query.
@@ -103,6 +157,7 @@ func (p *Planner) leaveCohort(c *item) {
 	k.members[last] = nil
 	if k.members = k.members[:last]; last == 0 {
 		delete(p.cohorts, k.key)
+		p.Recall([]cohort.State{k.State(k.key, p.now)})
 	}
 	c.member = nil
 }

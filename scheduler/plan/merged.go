@@ -51,6 +51,7 @@ func (s *SlotBudget) Void(r *Execution, blame bool) {
 	}
 	if m := r.c.member; blame && m != nil {
 		m.of.Failed(r.kind, len(r.riders)+1)
+		s.p.learnt(m.of, false)
 		m.failed = true
 		s.recheck(r.c, checkAlone)
 	}
@@ -81,6 +82,7 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 		sum += n
 	}
 	m.of.Asked(r.kind, len(rows), sum, confirmed, took)
+	s.p.learnt(m.of, false)
 	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
 	for _, x := range r.Members() {
 		x.how = r.kind
@@ -149,7 +151,9 @@ func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
 // Audited reports the result of an audit to the query's cohort.
 func (s *SlotBudget) Audited(x *Execution, now time.Time, same bool) {
 	if x.c.member != nil {
-		x.c.member.of.Audited(now, same)
+		k := x.c.member.of
+		k.Audited(now, same)
+		s.p.learnt(k, !same)
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -31,6 +32,10 @@ type Planner struct {
 	gone      int     // how many of strangers were removed
 	checks    []*item // to be asked again because of a merged answer
 	windows   uint64  // made so far
+	// recalled holds what was learnt about cohorts that have no members, by key.
+	recalled map[string]cohort.State
+	unsaved  []*cohortOf // those that have learnt since their states were saved
+	presses  bool        // their states have to be saved with the next commit
 
 	heads []*item // first queries of the order, which must run eventually
 	owed  []*item // heads that earlier slots passed over

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -332,6 +334,38 @@ func testPolicyState(t *testing.T, b *bench) {
 	s = scheduler.PolicyState{Policy: "sqrt"}
 	b.record(alpha, scheduler.Batch{Policy: &s})
 	b.same("a policy state without numbers", b.since(alpha, 0).Policy, s)
+}
+
+// testCohorts checks that the states of cohorts are kept until a batch replaces or drops
+// them, and that only a first reading returns them.
+func testCohorts(t *testing.T, b *bench) {
+	b.register(alpha, "a")
+	b.register(beta, "b")
+	learn := func(key string, n int) cohort.State {
+		c := cohort.New("t", true)
+		for i := range n {
+			c.Asked(cohort.Probe, i+2, 3*i, i, time.Duration(i)*time.Millisecond)
+		}
+		c.Audits(start, n)
+		c.Audited(start, n%2 == 0)
+		return c.State(key, start)
+	}
+	x, y, z := learn("x\x00<urn:graph>", 7), learn("y", 8), learn("x\x00<urn:graph>", 20)
+	expect := func(what string, want ...cohort.State) {
+		got := b.since(alpha, 0).Cohorts
+		slices.SortFunc(got, func(a, b cohort.State) int { return strings.Compare(a.Key, b.Key) })
+		b.same(what, got, want)
+	}
+	b.record(alpha, scheduler.Batch{Cohorts: []cohort.State{x, y}})
+	expect("cohorts", x, y)
+	b.record(alpha, scheduler.Batch{})
+	expect("cohorts after a batch without any", x, y)
+	b.record(alpha, scheduler.Batch{Cohorts: []cohort.State{z}})
+	expect("a replaced cohort", z, y)
+	b.record(alpha, scheduler.Batch{DroppedCohorts: []string{"y", "unknown"}})
+	expect("a dropped cohort", z)
+	b.same("cohorts of another endpoint", len(b.since(beta, 0).Cohorts), 0)
+	b.same("cohorts of a later reading", len(b.since(alpha, b.since(alpha, 0).Revision).Cohorts), 0)
 }
 
 // testHealth checks that the health is kept until a batch replaces it.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -27,6 +29,7 @@ type Memory struct {
 	health   map[string]registry.Health
 	edits    map[string]time.Time
 	policies map[string]scheduler.PolicyState
+	cohorts  map[[2]string]cohort.State // by endpoint and key
 	changes  []registry.Change
 	needs    map[string]*rounds.ProfileState
 	ends     []registry.Round // rounds that ended, in order of their end
@@ -59,7 +62,7 @@ func (m *Memory) Register(q registry.Query) error {
 	if m.queries == nil {
 		m.queries, m.journal = map[string]*kept{}, map[string][]entry{}
 		m.slots, m.health = map[string][]scheduler.Slot{}, map[string]registry.Health{}
-		m.policies = map[string]scheduler.PolicyState{}
+		m.policies, m.cohorts = map[string]scheduler.PolicyState{}, map[[2]string]cohort.State{}
 	}
 	k := m.queries[q.ID]
 	if k == nil {
@@ -108,6 +111,14 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Edited: m.edits[endpoint], Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.Last = s[len(s)-1]
+	}
+	if rev == 0 {
+		for k, s := range m.cohorts {
+			if k[0] == endpoint {
+				n.Cohorts = append(n.Cohorts, s)
+			}
+		}
+		slices.SortFunc(n.Cohorts, func(a, b cohort.State) int { return strings.Compare(a.Key, b.Key) })
 	}
 	if n.Reprofiled = rev == 0 || m.profiled[endpoint] > rev; n.Reprofiled {
 		n.Profiles = m.wants(endpoint)
@@ -185,6 +196,14 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	}
 	if b.Policy != nil && m.policies != nil {
 		m.policies[endpoint] = *b.Policy
+	}
+	if m.cohorts != nil {
+		for _, s := range b.Cohorts {
+			m.cohorts[[2]string{endpoint, s.Key}] = s
+		}
+		for _, key := range b.DroppedCohorts {
+			delete(m.cohorts, [2]string{endpoint, key})
+		}
 	}
 	return out, nil
 }
