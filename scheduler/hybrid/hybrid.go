@@ -19,16 +19,20 @@ import (
 // the policy has learnt that queries change together (state.go). The rates
 // determine what an execution is worth now, per second (worth.go).
 //
+// A query that has not run since its registration is ranked by its time: queries that
+// change often take longer than most, because they read much. So the long ones run
+// first, and the short ones when they have waited.
+//
 // Waiting has a price (wait.go). A query that has waited for a fraction x of the
-// wait is worth ν·x² more per second, where ν is what the last second of the slot's
+// wait is worth ν·x⁴ more per second, where ν is what the last second of the slot's
 // budget is worth without it. So a query about which nothing is known runs when it has
 // waited for about the wait, and earlier in a slot in which a second is worth less. The
-// wait is d, 256 slots unless stated; the max_staleness of a query's holders replaces
-// it. It is shorter as far as that costs at most 0.2 % of the changes that the slot is
+// wait is d, 256 live slots unless stated; the max_staleness of a query's holders
+// replaces it, and counts all slots. The wait is shorter as far as that costs at most 0.2 % of the changes that the slot is
 // expected to find, and longer as far as d needs more than a third of the budget.
 //
-// The wait is a target, not a bound. A query is late after 1.25·d slots, or 1.25 times
-// the wait if that is longer; from then on ν is the mean worth of a second. A query
+// The wait is a target, not a bound. A query is late after 1.2·d slots, live or not, or
+// 1.2 times the wait if that is longer; from then on ν is the mean worth of a second. A query
 // that takes a large part of the budget may be later still: it starts only if those
 // that are worth more leave room for it, or if it is first. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that all
@@ -42,15 +46,15 @@ import (
 //
 // Source: our own work. Both terms are indexes of restless bandits, P. Whittle,
 // "Restless bandits: activity allocation in a changing world", 1988: worth is that
-// of a source that changes at random and is observed only when queried, and x² is
-// that of a cost which grows with the age of the last observation, I. Kadota, A.
-// Sinha, E. Uysal-Biyikoglu, R. Singh, E. Modiano, "Scheduling policies for
-// minimizing age of information in broadcast wireless networks", 2018. ν is the
+// of a source that changes at random and is observed only when queried, and x⁴ is
+// that of a cost which grows with the third power of the age of the last observation,
+// V. Tripathi, E. Modiano, "A Whittle index approach to minimizing functions of age of
+// information", 2019. ν is the
 // multiplier of the budget in the same relaxation. Deadlines are met by earliest
 // deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
 // multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
-	d    uint64 // slots that a query should wait at most, 0 = the default
+	d    uint64 // live slots that a query should wait at most, 0 = the default
 	form form
 }
 
@@ -73,7 +77,7 @@ func Definition() policy.Definition {
 	return policy.Definition{
 		Name: "hybrid",
 		Params: []policy.Param{
-			{Name: "d", Default: "auto", Optional: true, Doc: "slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
+			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
 			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noRelated), string(noGuard), string(myopic)},
 				Doc: "full, or with one part left out to see what it is good for"},
 		},
@@ -99,7 +103,7 @@ func build(a policy.Args) (policy.Policy, error) {
 	return p, nil
 }
 
-// wait is d in slots.
+// wait is d in live slots.
 func (p Policy) wait() uint64 { return cmp.Or(p.d, defaultWait) }
 
 func (p Policy) String() string {

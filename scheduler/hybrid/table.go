@@ -26,6 +26,8 @@ type table struct {
 	price   price
 	levels  levels
 	bound   []int32         // rows that have a deadline
+	fresh   []look          // rows without an execution since their registration
+	mean    float64         // seconds that a query takes on average
 	oldest  int32           // of the other rows, the one executed longest ago; -1 if there is none
 	costs   []time.Duration // sum of their costs by the slots left
 	recent  []int32         // rows that were executed in the slot before
@@ -98,6 +100,12 @@ func (t *table) name(row int32) string {
 		return c.Query.ID
 	}
 	return ""
+}
+
+// A look is the gain from the first execution of a query since its registration.
+type look struct {
+	row  int32
+	gain float64
 }
 
 const firstBatch = 128
@@ -184,20 +192,20 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 // evaluate computes the worth of every query, and lists those that have a deadline,
 // those that ran in the slot before, and those that Next is to return.
 func (t *table) evaluate() {
-	t.bound, t.recent, t.least, t.levels, t.oldest = t.bound[:0], t.recent[:0], math.MaxInt64, levels{}, -1
+	t.bound, t.recent, t.fresh, t.least, t.levels, t.oldest = t.bound[:0], t.recent[:0], t.fresh[:0], math.MaxInt64, levels{}, -1
 	t.rest = slices.Grow(t.rest[:0], len(t.rows))[:len(t.rows)]
 	var looks [64]prospect
 	var gains [64]float64
 	var which [64]int32
-	n := 0
+	n, queries, cost := 0, 0, time.Duration(0)
 	finish := func() {
 		t.view.gains(looks[:n], gains[:n])
 		for k, i := range which[:n] {
-			r := &t.rows[i]
-			r.worth = gains[k] / r.seconds
-			limit := t.limit(r)
-			t.levels.add(r.worth, gains[k], t.cost(r.cost), limit == 0)
-			t.rest[i] = choice{value: r.worth, low: float64(limit), last: r.last, id: r.id, cost: r.cost, row: i}
+			if r := &t.rows[i]; r.known {
+				t.value(i, gains[k], gains[k]/r.seconds)
+			} else {
+				t.fresh = append(t.fresh, look{i, gains[k]})
+			}
 		}
 		n = 0
 	}
@@ -217,13 +225,46 @@ func (t *table) evaluate() {
 			t.recent = append(t.recent, int32(i))
 		}
 		t.least = min(t.least, r.cost)
+		if t.affords(r.cost) {
+			queries, cost = queries+1, cost+max(r.cost, quick)
+		}
 		looks[n], which[n] = t.prospect(r, &t.weights[i]), int32(i)
 		if n++; n == len(looks) {
 			finish()
 		}
 	}
 	finish()
+	t.mean = cost.Seconds() / float64(max(1, queries))
+	for _, l := range t.fresh {
+		r := &t.rows[l.row]
+		t.value(l.row, l.gain, l.gain/t.divisor(r.seconds, r.cost))
+	}
 }
+
+// value sets what the execution of a row is worth.
+func (t *table) value(i int32, gain, worth float64) {
+	r, limit := &t.rows[i], t.limit(&t.rows[i])
+	r.worth = worth
+	t.levels.add(worth, gain, t.cost(r.cost), limit == 0)
+	t.rest[i] = choice{value: worth, low: float64(limit), last: r.last, id: r.id, cost: r.cost, row: i}
+}
+
+// affords reports whether a query is short enough to run early.
+func (t *table) affords(cost time.Duration) bool { return cost <= t.moment.Budget/2 }
+
+// divisor is what a query's gain is divided by before it has run since its
+// registration. Queries that change often take long, because they read much. So the
+// long ones go first, and the others do not go before queries that are known to change.
+func (t *table) divisor(seconds float64, cost time.Duration) float64 {
+	if !t.affords(cost) {
+		return seconds
+	}
+	return t.mean / (firstWorth * math.Sqrt(seconds/t.mean))
+}
+
+// firstWorth is the worth of a first execution that takes the mean time, as a
+// fraction of what the prior predicts.
+const firstWorth = 0.4
 
 // older reports whether row i was executed before row j. Ties go to the smaller id.
 func (t *table) older(i, j int32) bool {
@@ -238,16 +279,26 @@ func (t *table) older(i, j int32) bool {
 func (t *table) charge() {
 	for i := range t.rest {
 		if c := &t.rest[i]; c.cost < math.MaxInt64 {
-			c.value, c.low = -(c.value + t.price.of(t.waited(c.last), c.low, t.moment.Turned)), 0
+			c.value, c.low = -(c.value + t.price.of(t.waited(c.last, c.low), c.low, t.moment.Turned || t.isLate(c.last))), 0
 		}
 	}
 }
 
-// waited is the number of slots since a query's last execution, the current one
-// included.
-func (t *table) waited(last uint64) float64 {
+// waited is the number of live slots since a query's last execution, the current one
+// included. If it has a longest wait of its own, all slots count.
+func (t *table) waited(last uint64, limit float64) float64 {
+	if limit == 0 {
+		return max(0, t.view.now-t.view.calendar.clock(last))
+	}
+	return t.slots(last)
+}
+
+// slots is the number of slots since a query's last execution, the current one included.
+func (t *table) slots(last uint64) float64 {
 	return float64(t.moment.Slot - min(t.moment.Slot, last))
 }
+
+func (t *table) isLate(last uint64) bool { return t.slots(last) > t.price.late }
 
 // chosen takes the place of a row that is not among the rest.
 func chosen(row int32) choice { return choice{value: math.Inf(1), cost: math.MaxInt64, row: row} }
@@ -402,7 +453,11 @@ func (t *table) Explain(m policy.Moment, c *policy.Candidate) map[string]float64
 		if d := t.deadline(&r); d > 0 {
 			in["deadline"] = float64(d)
 		}
-		in["waiting"] = t.price.of(t.waited(r.last), float64(t.limit(&r)), m.Turned)
+		if !r.known {
+			in["worth_per_second"] *= r.seconds / t.divisor(r.seconds, r.cost)
+		}
+		limit := float64(t.limit(&r))
+		in["waiting"] = t.price.of(t.waited(r.last, limit), limit, m.Turned || t.isLate(r.last))
 	}
 	return in
 }

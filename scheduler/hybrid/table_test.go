@@ -43,9 +43,14 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	n.keys, n.worth, n.due = make([]policy.Key, len(all)), make([]float64, len(all)), make([]uint64, len(all))
 	v := n.view(m)
 	var l levels
+	mean := n.mean()
 	for i, c := range all {
 		n.worth[i], _ = v.worth(c)
-		l.add(n.worth[i], n.worth[i]*seconds(c), n.cost(c), n.limit(c) == 0)
+		gain := n.worth[i] * seconds(c)
+		if len(c.Stats.State) == 0 && c.Estimate <= m.Budget/2 {
+			n.worth[i] = gain / (mean / (firstWorth * math.Sqrt(seconds(c)/mean)))
+		}
+		l.add(n.worth[i], gain, n.cost(c), n.limit(c) == 0)
 		if n.due[i] = c.Overdue; c.Overdue == 0 && n.limit(c) > 0 {
 			n.due[i] = c.Stats.Last + n.limit(c)
 		}
@@ -57,10 +62,10 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 		n.price = price{}
 	}
 	for i, c := range all {
-		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + n.price.of(float64(m.Slot-c.Stats.Last), float64(n.limit(c)), m.Turned))}
+		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + n.price.of(n.waited(v, c), float64(n.limit(c)), m.Turned || n.late(c)))}
 	}
 	if n.form != noGuard {
-		n.choose()
+		n.choose(v)
 	}
 	n.probe(v)
 	keys := map[*policy.Candidate]policy.Key{}
@@ -70,10 +75,31 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	return inOrder(all, keys)
 }
 
+// mean is the mean cost of the queries that take at most half the budget.
+func (n *naive) mean() float64 {
+	sum, of := time.Duration(0), 0
+	for _, c := range n.all {
+		if c.Estimate <= n.m.Budget/2 {
+			sum, of = sum+max(c.Estimate, quick), of+1
+		}
+	}
+	return sum.Seconds() / float64(max(1, of))
+}
+
+// waited counts live slots, or all slots if the query has a longest wait of its own.
+func (n *naive) waited(v *view, c *policy.Candidate) float64 {
+	if n.limit(c) > 0 {
+		return float64(n.m.Slot - c.Stats.Last)
+	}
+	return max(0, v.now-v.calendar.clock(c.Stats.Last))
+}
+
+func (n *naive) late(c *policy.Candidate) bool { return float64(n.m.Slot-c.Stats.Last) > n.price.late }
+
 // choose takes queries in the order of deadlines until their cost reaches what the
 // deadlines need of this slot, and the oldest other query if it is late and would not
 // fit.
-func (n *naive) choose() {
+func (n *naive) choose(v *view) {
 	var bound []int
 	for i, d := range n.due {
 		if d > 0 {
@@ -108,7 +134,7 @@ func (n *naive) choose() {
 	if oldest < 0 || len(bound) == 0 {
 		return
 	}
-	if c := n.all[oldest]; reserve+n.cost(c) > n.m.Budget && float64(n.m.Slot-c.Stats.Last) > n.price.late {
+	if c := n.all[oldest]; reserve+n.cost(c) > n.m.Budget && n.late(c) {
 		n.keys[oldest] = policy.Key{Class: classDue, Low: -n.worth[oldest]}
 	}
 }
@@ -374,7 +400,7 @@ func TestPrice(t *testing.T) {
 	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-18000) > 1e-9 || got.long != 1 {
 		t.Errorf("the price is %v, want 0.5 and a wait of 18000", got)
 	}
-	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: 320}); got != want {
+	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: 307.2}); got != want {
 		t.Errorf("the price is %v, want %v", got, want)
 	}
 	// 514 s in 100 slots are more than a third of 10 s: it takes 154.2 slots.
@@ -386,7 +412,7 @@ func TestPrice(t *testing.T) {
 	l = levels{}
 	add(2e-12, time.Second, 9)
 	add(1e-12, time.Second, 30)
-	if got := l.price(256, 10*time.Second); got.mean < got.second || got.of(got.late+1, 0, false) < got.of(got.late, 0, false) {
+	if got := l.price(256, 10*time.Second); got.mean < got.second || got.of(got.late+1, 0, true) < got.of(got.late, 0, false) {
 		t.Errorf("the price is %v: a mean second is worth less than the last one", got)
 	}
 	l = levels{}
@@ -394,5 +420,58 @@ func TestPrice(t *testing.T) {
 	// A budget for everything: seconds beyond it are worth nothing, and no query waits.
 	if got := l.price(256, 2000*time.Second); got.wait != 1 || got.second > 1e-20 {
 		t.Errorf("the price is %v, want none", got)
+	}
+}
+
+// Of the queries without an execution since their registration, the long ones go
+// first, except those that take most of the budget. Afterwards the short ones do.
+func TestFirstExecutions(t *testing.T) {
+	p := Default()
+	table := p.NewTable()
+	var all []*policy.Candidate
+	for i, cost := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond, 500 * time.Millisecond, 8 * time.Second} {
+		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprint("q", i)}, Estimate: cost, Median: cost}
+		c.Stats.Complete(p, policy.Sample{Elapsed: cost})
+		table.Put(c)
+		all = append(all, c)
+	}
+	order := func(m policy.Moment) (ids []string) {
+		table.Plan(m)
+		keys := map[*policy.Candidate]policy.Key{}
+		for _, x := range table.Next() {
+			keys[x.Candidate] = x.Key
+		}
+		return inOrder(all, keys)
+	}
+	if got := order(policy.Moment{Slot: 5, Budget: 10 * time.Second}); !slices.Equal(got, []string{"q2", "q1", "q0", "q3"}) {
+		t.Errorf("the first executions are in the order %v", got)
+	}
+	for _, c := range all {
+		c.Stats.Complete(p, policy.Sample{Slot: 5, Elapsed: c.Median})
+	}
+	l := p.Absorb(policy.Moment{Slot: 5}, all, nil)
+	for _, x := range l.States {
+		table.Remove(x.Candidate)
+		x.Candidate.SetState(x.State)
+		table.Put(x.Candidate)
+	}
+	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q0", "q1", "q2", "q3"}) {
+		t.Errorf("the next executions are in the order %v", got)
+	}
+}
+
+// Empty slots hardly count as waiting, unless the holders state a max_staleness.
+func TestWaitedCountsLiveSlots(t *testing.T) {
+	e := readState(nil)
+	for slot := uint64(1); slot <= 10; slot++ {
+		e.close(slot, slot > 5)
+	}
+	m := policy.Moment{Slot: 11, Budget: time.Second, Shared: e.state()}
+	table := &table{policy: Default(), moment: m, view: Default().view(m)}
+	if got, want := table.waited(1, 0), 4+5*emptySlot+e.next(); math.Abs(got-want) > 1e-9 {
+		t.Errorf("waited for %g live slots, want %g", got, want)
+	}
+	if got := table.waited(1, 3); got != 10 {
+		t.Errorf("waited for %g slots, want 10", got)
 	}
 }

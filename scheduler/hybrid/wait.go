@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// defaultWait is the default of d, in slots.
+	// defaultWait is the default of d, in live slots.
 	defaultWait = 256
 	// tightCost is the largest fraction of the expected changes that a shorter wait
 	// may cost.
@@ -21,7 +21,7 @@ const (
 	waitShare = 1.0 / 3
 	// late is the multiple of d, or of the wait if that is longer, after which a query
 	// is late.
-	late = 1.25
+	late = 1.2
 	// margin is a factor on what deadlines need, so that they are met before the
 	// last moment.
 	margin   = 1.15
@@ -29,13 +29,13 @@ const (
 )
 
 // A price is what decides between worth and waiting in a slot. A query that has
-// waited for a fraction x of the wait in force is worth price·x² more, per second.
+// waited for a fraction x of the wait in force is worth price·x⁴ more, per second.
 type price struct {
 	second float64 // worth of the last second of the budget, by worth alone
 	mean   float64 // worth of a mean second of the budget, likewise
-	wait   float64 // in slots
+	wait   float64 // in live slots
 	long   float64 // wait as a multiple of d, at least 1
-	late   float64 // a query that has waited for longer is late
+	late   float64 // a query that has waited for more slots, live or not, is late
 }
 
 // levels counts the queries' costs and gains by their worth, in steps of a
@@ -92,14 +92,17 @@ func (l *levels) price(d uint64, budget time.Duration) price {
 }
 
 // of is what waiting for some slots adds to a query's worth. limit is its own longest
-// wait, 0 if it has none. A query that is late may cost the others a mean second
-// rather than the last one, and so may any query in the rest of an empty slot.
-func (p *price) of(slots, limit float64, turned bool) float64 {
-	x := slots / max(1, cmp.Or(limit, p.wait))
-	if turned || slots > p.late {
-		return float64(p.mean * x * x)
+// wait, 0 if it has none. A query that is late is urgent: it may cost the others a mean
+// second rather than the last one, and so may any query in the rest of an empty slot:
+// there x² of a mean second, so that all come before queries that change often.
+func (p *price) of(waited, limit float64, urgent bool) float64 {
+	x := waited / max(1, cmp.Or(limit, p.wait))
+	x *= x
+	price := float64(p.second * x * x)
+	if urgent {
+		price = max(price, float64(p.mean*x))
 	}
-	return float64(p.second * x * x)
+	return price
 }
 
 // cost is what a query takes of a slot. It is never 0: once the budget is used up
@@ -165,7 +168,7 @@ func (t *table) choose() (reserve time.Duration, lack float64) {
 	for _, i := range t.nearest(reserve) {
 		t.prefer(i, classDue)
 	}
-	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.waited(t.rows[i].last) > t.price.late {
+	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.isLate(t.rows[i].last) {
 		t.prefer(i, classDue)
 	}
 	return reserve, float64(need) / float64(max(1, t.moment.Budget))
