@@ -82,6 +82,19 @@ type digested struct {
 
 const maxDigests = 1 << 20
 
+// drop forgets the digests of queries that were removed, and those of queries that are
+// not in held if that is not nil.
+func (t *digests) drop(removed []string, held map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, query := range removed {
+		delete(t.byQuery, query)
+	}
+	if held != nil {
+		maps.DeleteFunc(t.byQuery, func(query string, _ digested) bool { return !held[query] })
+	}
+}
+
 // membership analyses a query. Its zero value says that the query must be asked alone.
 func membership(q *registry.Query) plan.Membership {
 	a, err := sparql.Analyse(q.Text)

@@ -282,6 +282,7 @@ func (l *Loop) merge(now time.Time) error {
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
+	l.digests.drop(news.Removed, held)
 	l.revision, l.loaded = news.Revision, true
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {

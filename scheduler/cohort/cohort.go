@@ -28,7 +28,8 @@ const (
 	MaxProofs = 31
 
 	firstMembers = 16
-	goodToGrow   = 8 // good requests before a limit doubles that a failure has set
+	goodToGrow   = 8 // good requests before a limit doubles that a first failure has set
+	mostPatience = 4096
 	trialEvery   = 32
 	auditEvery   = 100
 	auditWithin  = time.Hour
@@ -61,7 +62,8 @@ type merging struct {
 	confirmed average // part of the members that are confirmed
 	limit     int     // members of a request at most
 	good      int     // requests of that size since the limit was set
-	wary      bool    // a request has failed
+	patience  int     // good requests before the limit grows; 0 until a request has failed
+	grown     bool    // the limit has grown, and no request of that size was good since
 }
 
 // New returns a cohort without experience.
@@ -192,9 +194,11 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	if members < m.limit {
 		return
 	}
-	m.good++
-	if !m.wary || m.good >= goodToGrow {
-		m.limit, m.good = min(MaxMembers, 2*max(m.limit, members)), 0
+	if m.good++; m.grown {
+		m.grown, m.patience = false, m.patience/2
+	}
+	if m.good >= m.patience {
+		m.limit, m.good, m.grown = min(MaxMembers, 2*max(m.limit, members)), 0, true
 	}
 }
 
@@ -203,7 +207,8 @@ func (c *Cohort) Failed(k Kind, members int) {
 	c.count(k, members)
 	if k != Single {
 		m := c.merged[k]
-		m.limit, m.good, m.wary = max(1, members/2), 0, true
+		m.limit, m.good, m.grown = max(1, members/2), 0, false
+		m.patience = min(mostPatience, max(goodToGrow, 2*m.patience))
 	}
 }
 

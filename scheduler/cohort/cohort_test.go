@@ -84,6 +84,24 @@ func TestFailureHalves(t *testing.T) {
 	}
 }
 
+// An endpoint that refuses long requests refuses few: the limit is tried more and more
+// rarely.
+func TestRefusalsBecomeRare(t *testing.T) {
+	c, refused := New("t_1", false), 0
+	for range 10_000 {
+		k, n := c.Next(noon, registry.MergeValues, true)
+		if n > 40 {
+			refused++
+			c.Failed(k, n)
+			continue
+		}
+		c.Asked(k, n, n, n, time.Millisecond)
+	}
+	if n := c.merged[Values].limit; refused > 12 || n < 20 {
+		t.Errorf("%d of 10000 requests were refused, the limit is %d", refused, n)
+	}
+}
+
 // One answer in a hundred is audited, and at least one an hour. A difference switches
 // merging off for a day.
 func TestAudits(t *testing.T) {

@@ -12,7 +12,9 @@
 //
 // The kind with the fewest seconds per confirmed member is used. Every 32nd request
 // tries one of the others in turn. After a request that failed, its kind asks for half
-// as many members; eight good requests double the number again.
+// as many members; eight good requests double the number again. Each further failure
+// doubles the number of good requests that this takes, because a limit of the endpoint on
+// the length of requests does not go away.
 //
 // # Audits
 //

@@ -36,7 +36,7 @@ type KindState struct {
 	Confirmed Mean          `json:"confirmed"`
 	Limit     int           `json:"limit"`
 	Good      int           `json:"good"`
-	Wary      bool          `json:"wary"`
+	Patience  int           `json:"patience"`
 }
 
 func (a average) mean() Mean { return Mean{a.value, a.n} }
@@ -64,7 +64,7 @@ func (c *Cohort) State(key string, now time.Time) State {
 		Audited: c.audited.UTC(), Off: c.off.UTC(), Audits: c.audits, Different: c.different, Merged: map[Kind]KindState{},
 	}
 	for k, m := range c.merged {
-		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Wary: m.wary}
+		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Patience: m.patience}
 		if finite(m.costs.weight[:]...) && finite(m.costs.cov[0][:]...) && finite(m.costs.cov[1][:]...) && finite(m.costs.cov[2][:]...) {
 			x.Costs, x.Weight, x.Cov = m.costs.n, m.costs.weight, m.costs.cov
 		}
@@ -91,6 +91,6 @@ func (c *Cohort) Restore(s State, now time.Time) {
 		}
 		m.costs = costs{n: x.Costs, weight: x.Weight, cov: x.Cov}
 		m.sizes, m.confirmed = x.Sizes.average(), x.Confirmed.average()
-		m.limit, m.good, m.wary = min(max(1, x.Limit), MaxMembers), x.Good, x.Wary
+		m.limit, m.good, m.patience = min(max(1, x.Limit), MaxMembers), x.Good, min(max(0, x.Patience), mostPatience)
 	}
 }
