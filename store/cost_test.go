@@ -316,16 +316,19 @@ func BenchmarkLoop(b *testing.B) {
 // BenchmarkBaselines measures the first slot of an endpoint, in which every query gets its
 // first result of 10 rows.
 func BenchmarkBaselines(b *testing.B) {
-	const n = 10_000
-	for b.Loop() {
-		b.StopTimer()
-		w := startTown(b, n, 10)
-		b.StartTimer()
-		began := processorTime(b)
-		if s := w.tick(b); s.Complete != n {
-			b.Fatalf("slot %+v", s)
-		}
-		b.ReportMetric(float64((processorTime(b)-began).Microseconds())/n, "cpu-us/baseline")
-		b.ReportMetric(float64(len(w.commits)), "commits")
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				w := startTown(b, n, 10)
+				b.StartTimer()
+				began := processorTime(b)
+				if s := w.tick(b); s.Complete != n {
+					b.Fatalf("slot %+v", s)
+				}
+				b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(n), "cpu-us/baseline")
+				b.ReportMetric(float64(len(w.commits)), "commits")
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -15,6 +16,8 @@ import (
 type packer struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
+
+	writers sync.Pool // of *packWriter, whose buffers are as large as the last values
 }
 
 // maxUnpacked is the maximum unpacked size of a value; it limits the memory that a damaged
@@ -30,7 +33,7 @@ func newPacker() (*packer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &packer{enc, dec}, nil
+	return &packer{enc: enc, dec: dec}, nil
 }
 
 func (p *packer) close() {
@@ -54,14 +57,20 @@ const pieceSize = 1 << 20
 // pack appends the output of from to dst in the shorter form. It calls stop, unless
 // nil, before each piece and returns its first error.
 func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, error) {
-	w := packWriter{enc: p.enc, stop: stop}
-	if _, err := from.WriteTo(&w); err != nil {
+	w, ok := p.writers.Get().(*packWriter)
+	if !ok {
+		w = &packWriter{enc: p.enc}
+	}
+	defer p.writers.Put(w)
+	w.stop, w.size, w.frames, w.raw = stop, 0, w.frames[:0], nil
+	if _, err := from.WriteTo(w); err != nil {
 		return nil, err
 	}
 	dst = binary.AppendUvarint(dst, uint64(w.size))
 	if len(w.raw) == w.size {
 		return append(append(dst, formRaw), w.raw...), nil
 	}
+	dst = slices.Grow(dst, 1+len(w.frames))
 	return append(append(dst, formZstd), w.frames...), nil
 }
 
