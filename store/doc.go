@@ -73,9 +73,14 @@
 // times as much as writing the same bytes to a bare bbolt file, and a seventh of what a
 // change takes in a commit of its own. A slot of 1,000 changed answers over loopback
 // takes about 23 commits. Registrations from 16 clients at a time take a third of the
-// processor time of those from one. A first result of 10 rows takes 0.27 ms of processor
-// time with its request over loopback. BenchmarkChanges, BenchmarkLoop,
-// BenchmarkBaselines and BenchmarkRegister measure that.
+// processor time of those from one. A first result of 10 rows takes
+// 0.25 ms of processor time with its request over loopback in a slot of 10,000 queries,
+// and 0.35 ms in one of 100,000. An answer of 10,000 rows with 1 % changes takes 17 ms
+// from the body to the commit, 3.7 times as fast as encoding/json with a map and a hash,
+// which store nothing; 500,000 rows take 1.3 s, 3.3 times as fast. Encoding and
+// compressing the new result is 40 % of that. The machine had ten times as much work as
+// processors. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines, BenchmarkRegister and
+// BenchmarkChangedAnswer measure that.
 //
 // # Lists
 //
