@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // Numbers have at most three significant digits, and a narrow no-break space before
@@ -328,4 +330,27 @@ func sentence(s string) string {
 		s += "."
 	}
 	return s
+}
+
+// interval returns the distance of the slots of a schedule like "@every 10s", else 0.
+func interval(slot string) time.Duration {
+	every, ok := strings.CutPrefix(slot, "@every ")
+	if !ok {
+		return 0
+	}
+	d, _ := time.ParseDuration(strings.TrimSpace(every)) // 0 for what does not parse
+	return d
+}
+
+// momentLayouts are the formats of a time in an address: as links have it, as browsers
+// send it, and as people type it. Times without a zone are UTC.
+var momentLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
+
+func readMoment(s string) (time.Time, error) {
+	for _, layout := range momentLayouts {
+		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -102,19 +101,6 @@ func (v resultHandler) version(query string, seq uint64) (*diff.Result, registry
 	}
 	r, err = back.Apply(r)
 	return r, st, err
-}
-
-// momentLayouts are the formats of a time in an address: as links have it, as browsers
-// send it, and as people type it. Times without a zone are UTC.
-var momentLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
-
-func readMoment(s string) (time.Time, error) {
-	for _, layout := range momentLayouts {
-		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }
 
 // versionAt returns the version of a query at a time: the last change at or before it.

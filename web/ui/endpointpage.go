@@ -1,87 +1,15 @@
 package ui
 
 import (
-	"cmp"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
-
-// An endpointsPage lists the endpoints, problems first.
-type endpointsPage struct {
-	Lede endpointsLede
-	Rows []endpointRow
-}
-
-// An endpointsLede answers how many endpoints answer.
-type endpointsLede struct {
-	All, Answer, Unasked, Queries int
-	Troubles                      troubles
-}
-
-type endpointRow struct {
-	overviewEndpoint
-	URL           string
-	Slot          string // its schedule
-	Used          string // share of the budget in the last slots
-	Meter         string
-	Hot           bool // the budget is the bottleneck
-	Budget        string
-	Found, Passed string
-}
-
-func (v endpointHandler) list() (content, error) {
-	all, err := v.Registry.Endpoints()
-	if err != nil {
-		return content{}, err
-	}
-	p := &endpointsPage{}
-	queries := 0
-	for _, e := range all {
-		slots, err := v.slots(e.Name, hydroSlots)
-		if err != nil {
-			return content{}, err
-		}
-		o, err := v.summary(e, slots)
-		if err != nil {
-			return content{}, err
-		}
-		queries += o.Loop.Queries
-		p.Rows = append(p.Rows, rowOf(o, e, slots))
-	}
-	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
-	p.Lede = ledeOf(p.Rows, queries)
-	return content{Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
-}
-
-func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {
-	r := endpointRow{overviewEndpoint: o, URL: e.URL, Slot: e.Slot, Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
-	t := total(slots)
-	if t.slots > 0 {
-		r.Found = count(t.Changed)
-		r.Passed = count(slots[0].Skipped)
-	}
-	if t.budget > 0 {
-		part := t.used / t.budget
-		r.Used, r.Meter, r.Hot = share(part).String(), meter(part), part > 0.9
-	}
-	return r
-}
-
-func ledeOf(rows []endpointRow, queries int) endpointsLede {
-	l := endpointsLede{All: len(rows), Queries: queries}
-	for _, r := range rows {
-		if r.Class == "off" || r.Class == "new" {
-			l.Unasked++
-		}
-		l.Troubles.add(r.overviewEndpoint, r.Link, r.Fails())
-	}
-	l.Answer = l.All - l.Troubles.N - l.Unasked
-	return l
-}
 
 // An endpointPage answers: is the endpoint healthy, is the budget sufficient, and
 // would another policy do better?
@@ -252,4 +180,74 @@ func (v endpointHandler) remove() error {
 	v.catalogue.drop()
 	v.say("", "endpoint-removed", name, "")
 	return v.to("/endpoints")
+}
+
+// revert restores the value of the configuration file.
+func (v endpointHandler) revert() error {
+	name, setting := v.r.PathValue("name"), v.r.URL.Query().Get("setting")
+	if _, err := v.Registry.RevertEndpoint(name, setting); err != nil {
+		return v.refused("revert-refused", err, endpointPath(name)+"#settings")
+	}
+	v.say("good", "endpoint-reverted", name, setting)
+	return v.to(endpointPath(name) + "#settings")
+}
+
+// errForm aborts an edit whose form already shows the error.
+var errForm = errors.New("the form says what is wrong")
+
+// save applies the settings of the form.
+func (v endpointHandler) save() error {
+	name := v.r.PathValue("name")
+	f := v.typed(settingNames)
+	stale := false
+	var was registry.Endpoint
+	e, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
+		if stale = f.Get("tag") != tagOf(*e); stale {
+			return errForm
+		}
+		was = *e
+		if f.apply(e); f.Status != 0 {
+			return errForm
+		}
+		return nil
+	})
+	if stale {
+		v.say("fail", "endpoint-stale", name, "")
+		return v.to(endpointPath(name) + "#settings")
+	}
+	if err != nil && f.Status == 0 {
+		err = f.refuse(err)
+	}
+	switch {
+	case f.Status != 0:
+		return v.settingsAgain(name, f)
+	case err != nil:
+		return err
+	}
+	sources, err := v.Registry.Sources(name)
+	if err != nil {
+		return err
+	}
+	var notes []string // when the configuration file will override the edit
+	for _, note := range registry.Overridden(was, e, sources) {
+		notes = append(notes, sentence(note))
+	}
+	v.say("good", "endpoint-saved", name, strings.Join(notes, " "))
+	return v.to(endpointPath(name))
+}
+
+// settingsAgain shows the page again with the submitted values and their errors.
+func (v endpointHandler) settingsAgain(name string, f form) error {
+	e, err := v.Registry.Endpoint(name)
+	if err != nil {
+		return err
+	}
+	s := settingsOf(e)
+	f.Values.Set("tag", s.Get("tag"))
+	s.form = f
+	c, err := v.show(e, s)
+	if err != nil {
+		return err
+	}
+	return v.again(f, "endpoint", "endpoints", c)
 }

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -156,14 +155,4 @@ func failureOf(h registry.Health) failure {
 		return failure{Nothing: true}
 	}
 	return failure{Status: leadingStatus.FindString(h.Error)}
-}
-
-// interval returns the distance of the slots of a schedule like "@every 10s", else 0.
-func interval(slot string) time.Duration {
-	every, ok := strings.CutPrefix(slot, "@every ")
-	if !ok {
-		return 0
-	}
-	d, _ := time.ParseDuration(strings.TrimSpace(every)) // 0 for what does not parse
-	return d
 }
