@@ -132,7 +132,7 @@ func (l *live) run() error {
 	}
 }
 
-// signs summarises the state that changes a page without a commit: slots without
+// signs summarises the state that changes a page without a commit: executions without
 // changes, settings, health. It is cheap to compute.
 func (l *live) signs() string {
 	endpoints, err := l.Registry.Endpoints()
@@ -142,7 +142,7 @@ func (l *live) signs() string {
 	var b strings.Builder
 	for _, e := range endpoints {
 		st, _ := l.Daemon.State(e.Name) // an endpoint that is not running has none
-		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Next.Unix(), st.Health.State, st.Queries, st.Halted)
+		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Last.OffGrid.Run, st.Next.Unix(), st.Health.State, st.Queries, st.Halted)
 	}
 	return b.String()
 }
