@@ -26,7 +26,7 @@ type hintBody struct {
 	Removed string    `json:"removed"`
 }
 
-// hint lets an endpoint or a client report a change of its data.
+// hint accepts a report that data of the endpoint has changed.
 func (c endpointAPI) hint() error {
 	h, err := c.readHint()
 	if err != nil {

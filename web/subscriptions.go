@@ -128,7 +128,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 	return v, err
 }
 
-// seenStates are the states of subscriptions in lists.
+// seenStates are the states by which lists of subscriptions can be filtered.
 var seenStates = []registry.SubscriptionState{registry.Pending, registry.Active, registry.SubscriptionPaused, registry.Disabled}
 
 func join[T ~string](list []T) string {

@@ -156,7 +156,7 @@ func (c watchAPI) list() error {
 	return c.page("watches", views, next, "endpoint", "q", "limit")
 }
 
-// names looks labels up.
+// names returns the labels of the IRIs of a watch and its changes.
 func (c watchAPI) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
 	ctx, cancel := context.WithTimeout(c.r.Context(), labelTime)
 	defer cancel()

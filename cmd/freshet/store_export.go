@@ -119,7 +119,7 @@ registration. A line that cannot be registered is reported and skipped, and the 
 // imported counts lines.
 type imported struct{ added, there, refused int }
 
-// errThere says that a record's name or id is taken.
+// errThere reports that a record's name or id is taken.
 var errThere = errors.New("there already")
 
 // importAll adds line by line; each is one transaction. A line that cannot be
@@ -151,7 +151,7 @@ func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error
 	}
 }
 
-// errLine says that a line of an export cannot be read.
+// errLine reports that a line of an export cannot be read.
 var errLine = errors.New("not a line of an export")
 
 func importLine(db *store.DB, line []byte) error {

@@ -69,7 +69,7 @@ type Run struct {
 // HowProbe is the Run.How of a result that a digest of its rows confirmed.
 const HowProbe = "probe"
 
-// Ring is how many complete executions Stats.Samples remembers.
+// Ring is the number of complete executions that Stats.Samples holds.
 const Ring = 63
 
 // Median is the median of the execution times in Samples, the baseline's included.

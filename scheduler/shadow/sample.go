@@ -119,7 +119,7 @@ func mixed(a, b, c uint64) uint64 {
 // Total is unknown: slots are played one by one.
 func (*sampledHistory) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// count is how many changes there were.
+// count returns the number of changes.
 func (s *sampledHistory) count() (n int) {
 	for _, list := range s.changes {
 		n += len(list)

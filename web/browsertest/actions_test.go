@@ -274,8 +274,8 @@ func TestFirstRun(t *testing.T) {
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	x := open(t, p.url)
 	checker := axe(t)
-	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."}, {name: "first-endpoints", path: "/endpoints", shows: "No endpoint has a name yet."},
-		{name: "first-tokens", path: "/tokens", shows: "none is asked for"}, {name: "first-deliveries", path: "/deliveries", shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
+	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."}, {name: "first-endpoints", path: "/endpoints", shows: "There are no endpoints yet."},
+		{name: "first-tokens", path: "/tokens", shows: "none is required"}, {name: "first-deliveries", path: "/deliveries", shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
 		x.look(look, phone, checker)
 		x.look(look, laptop, checker)
 	}

@@ -123,7 +123,7 @@ func TestTokensPage(t *testing.T) {
 		t.Errorf("the token shown is %+v, %v", c, err)
 	}
 	r.get("/tokens").has("4 tokens are valid.", "tiles").lacks(secret[1])
-	r.get("/tokens/tiles/revoke").status(200).has("Revoke tiles?", "out at once", `action="/tokens/tiles/revoke"`)
+	r.get("/tokens/tiles/revoke").status(200).has("Revoke tiles?", "loses access at once", `action="/tokens/tiles/revoke"`)
 	r.get("/tokens/missing/revoke").status(404)
 	r.follow(r.post("/tokens/tiles/revoke")).has("Token tiles is revoked.", "3 tokens are valid.")
 	if _, err := r.gate.Authenticate("", secret[1]); err == nil {
@@ -135,7 +135,7 @@ func TestTokensPage(t *testing.T) {
 // The first token closes an open server. The browser that created it stays signed in.
 func TestFirstTokenKeepsItsMakerIn(t *testing.T) {
 	r := managed(t)
-	r.get("/tokens").status(200).has("none is asked for")
+	r.get("/tokens").status(200).has("none is required")
 	r.post("/tokens", "name", "me", "role", "read").status(409).has("role admin")
 	r.post("/tokens", "name", "me", "role", "admin").status(201).has("Token me was made", "<b>me</b>")
 	r.get("/tokens").status(200).has("One token is valid.", "this session")
@@ -146,7 +146,7 @@ func TestFirstTokenKeepsItsMakerIn(t *testing.T) {
 
 func TestEndpointPages(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
-	r.get("/endpoints").status(200).has("No endpoint has a name yet.", "/add-endpoint")
+	r.get("/endpoints").status(200).has("There are no endpoints yet.", "/add-endpoint")
 	r.get("/endpoints/city").status(404)
 	r.endpoint("city")
 	r.endpoint("lib")
@@ -157,7 +157,7 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
 	r.tick("lib") // a slot without a query sends no request and proves nothing
 	r.get("/endpoints").has("1 of 2 endpoints answers.")
-	r.get("/endpoints/lib").has("It was asked nothing.", "Nothing has been asked yet.", "used nothing of it").lacks("Healthy", "was answered", "used "+none)
+	r.get("/endpoints/lib").has("Nothing has been asked.", "Nothing has been asked yet.", "used none of it").lacks("Healthy", "was answered", "used "+none)
 	r.register("lib", "m", selectText)
 	r.tick("lib")
 	r.get("/endpoints").has("All 2 endpoints answer.")
@@ -281,7 +281,7 @@ func TestEndpointSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	const at = "/endpoints/city"
-	fields := r.get(at).status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Take the file").fields()
+	fields := r.get(at).status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Revert to the file").fields()
 	day := time.Now().UTC().Format("2 Jan 2006")
 	r.follow(r.post(at, with(fields, "budget", "1s")...)).has("are in force", "Budget: the configuration file says 2s",
 		"From the configuration file, changed here by anonymous on "+day+" ·", "Changed here by anonymous on "+day+"; the file says 2s.", at+"/revert?setting=budget")
@@ -289,7 +289,7 @@ func TestEndpointSources(t *testing.T) {
 	if e, err := r.reg.Endpoint("city"); err != nil || e.Budget != file.Budget {
 		t.Errorf("budget %v, %v", e.Budget, err)
 	}
-	r.follow(r.post(at + "/revert?setting=colour")).has("Nothing was taken back")
+	r.follow(r.post(at + "/revert?setting=colour")).has("Nothing was reverted")
 }
 
 func TestAddEndpoint(t *testing.T) {
@@ -470,7 +470,7 @@ func TestProfilesPage(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
 	r.endpoint("city")
 	q := r.register("city", "trams", selectText)
-	r.get("/profiles").status(200).has("No profile is kept.", "/add-profile")
+	r.get("/profiles").status(200).has("There are no profiles.", "/add-profile")
 	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is not one of every", "trams whenever")
 	r.post("/profiles", "items", "trams every 2 slots\nmissing every 5m slack 1m").status(422).has("missing every 5m slack 1m", "Line 2: no query has this id or name")
 	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
@@ -483,7 +483,7 @@ func TestProfilesPage(t *testing.T) {
 	}
 	r.get("/profiles").status(200).has("&lt;b&gt;board", "every 2 slots slack 1 slot", "captures", "/profiles/"+id+"/remove").lacks("<b>board")
 	r.get("/profiles/" + id + "/remove").status(200).has("Its queries stay.")
-	r.follow(r.post("/profiles/"+id+"/remove")).has("The profile is removed.", "No profile is kept.")
+	r.follow(r.post("/profiles/"+id+"/remove")).has("The profile is removed.", "There are no profiles.")
 	r.get("/profiles/missing/remove").status(404)
 }
 

@@ -166,7 +166,7 @@ func TestManyProfiles(t *testing.T) {
 	r.get("/profiles?sort=name").has("board 000", "board 024").lacks("board 025")
 	r.get("/profiles?sort=name&page=2").has("board 025").lacks("board 000")
 	r.get("/profiles?q=board+04").has("1 to 10 of 10", `value="board 04"`, "board 047").lacks("board 050")
-	r.get("/profiles?q=nothing").has("No profile fits", want)
+	r.get("/profiles?q=nothing").has("No profile matches", want)
 	link := regexp.MustCompile(`href="(/profiles/p_[a-z0-9]+)"`).FindStringSubmatch(r.get("/profiles?q=board+042&sort=name").has("board 042").body)
 	if link == nil {
 		t.Fatal("no link to a profile")

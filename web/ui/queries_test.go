@@ -67,7 +67,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s shows %s, want %s", query, got, want)
 		}
 	}
-	r.get("/queries?q=%3Cscript%3E&state=live&tag=no").has("No query fits", "Nothing mentions “&lt;script&gt;” in the state live with the tag no.", `href="/queries"`).lacks("<script>&state")
+	r.get("/queries?q=%3Cscript%3E&state=live&tag=no").has("No query matches", "Nothing mentions “&lt;script&gt;” in the state live with the tag no.", `href="/queries"`).lacks("<script>&state")
 	r.get("/queries?tag=" + url.QueryEscape(`"><script>x</script>`)).status(200).has("Moving").lacks(`"><script>x`)
 }
 

@@ -125,7 +125,7 @@ func (v tokenHandler) tokensAgain(made *madeToken, f form) error {
 	return v.again(f, "tokens", "tokens", c)
 }
 
-// askToRevoke says which access will be lost.
+// askToRevoke shows which access will be lost.
 func (v tokenHandler) askToRevoke() (content, error) {
 	name := v.r.PathValue("name")
 	keys, err := v.keys()

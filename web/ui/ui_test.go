@@ -37,7 +37,7 @@ func TestOverview(t *testing.T) {
 // A server without tokens needs no sign-in. A server with a token requires one.
 func TestSignIn(t *testing.T) {
 	open := newRig(t)
-	open.get("/").status(200).has("No sign-in is asked for")
+	open.get("/").status(200).has("No sign-in is required")
 
 	ops, secret := token("ops", registry.RoleAdmin)
 	r := newRig(t, ops)

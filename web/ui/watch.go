@@ -122,7 +122,7 @@ func (v watchHandler) look(w watch.Watch, reg registry.Registration) (*seenWatch
 	return seen, nil
 }
 
-// names looks labels up.
+// names returns the labels of the IRIs of a watch and its changes.
 func (v watchHandler) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
 	ctx, cancel := context.WithTimeout(v.r.Context(), labelWait)
 	defer cancel()

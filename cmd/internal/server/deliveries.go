@@ -28,7 +28,7 @@ type deliveries struct {
 	live   *notify.Server
 }
 
-// newDeliveries returns those of a server with API c.
+// newDeliveries returns the deliveries of a server. Topics are read through API c.
 func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {

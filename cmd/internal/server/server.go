@@ -239,12 +239,12 @@ type sharing struct {
 	live *notify.Server
 }
 
-// Current is web.History's.
+// Current implements web.History.
 func (h sharing) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	return h.live.Current(query, withResult)
 }
 
-// After is web.History's.
+// After implements web.History.
 func (h sharing) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	return h.live.After(query, p, limit)
 }
@@ -303,7 +303,7 @@ func (s *Server) becomeReady(ctx context.Context, limit time.Duration) {
 // A health is the server as web.Health.
 type health struct{ *Server }
 
-// Ready is web.Health's.
+// Ready implements web.Health.
 func (h health) Ready() error {
 	switch h.phase.Load() {
 	case phaseStarting:
@@ -314,10 +314,10 @@ func (h health) Ready() error {
 	return nil
 }
 
-// Starting is web.Health's.
+// Starting implements web.Health.
 func (h health) Starting() int { return h.fleet.Starting() }
 
-// Disk is web.Health's.
+// Disk implements web.Health.
 func (h health) Disk() registry.Storage { return h.Store.Storage() }
 
 // A roundClock is web.RoundClock: loops open rounds, and the hub knows who follows.
@@ -326,7 +326,7 @@ type roundClock struct {
 	hub *notify.Waker
 }
 
-// Following is web.RoundClock's.
+// Following implements web.RoundClock.
 func (c roundClock) Following(profile string) int { return c.hub.Followers(profile) }
 
 // URL returns the URL of the server.
@@ -480,7 +480,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// Reload brings a new configuration in force, as far as a running server can.
+// Reload applies the parts of a new configuration that a running server can change.
 func (s *Server) Reload(c *config.Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
