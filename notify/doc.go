@@ -37,6 +37,21 @@
 // Event streams and SEPA subscriptions have a goroutine each and use Server.Stream,
 // which waits for their cursor. Package deliver calls webhooks and WebSub callbacks.
 //
+// # Adding a way
+//
+// A way only encodes events and sends them. One for connected clients is an HTTP handler
+// that ranges over [Server.Stream] and writes each event. The example of Stream is such a
+// loop, and [Server.Accept] upgrades a WebSocket; package sepa is a complete way. One for
+// callbacks implements deliver.Sender, whose Next returns the next request of a
+// subscription; package webhook is a complete way. What else names a way:
+//
+//   - registry.Ways, with its title and whether its followers are connected. The pages and
+//     the metrics list it from there. The schema Way of web/docs/openapi.yaml repeats it.
+//   - A handler is a field of web.Protocols with a route in web/routes.go, and a sender is
+//     an entry of deliver.Options.Senders. Package cmd/internal/server sets both.
+//   - TestWaysOutAskTheRegistry has the call by which the way checks that a caller may
+//     read a query. TestEveryWayOutIsManaged receives, pauses and drops by each way.
+//
 // # What a connection and a message cost
 //
 // An idle WebSocket connection with one subscription is one goroutine on the
