@@ -113,8 +113,8 @@ var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd +
 	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
 
 // headsOf returns the column headings of a result form.
-func headsOf(form diff.Form, vars []string) []string {
-	if form.Graph() {
+func headsOf(f diff.Form, vars []string) []string {
+	if f.Graph() {
 		return []string{"subject", "predicate", "object"}
 	}
 	out := make([]string, len(vars))
@@ -125,8 +125,8 @@ func headsOf(form diff.Form, vars []string) []string {
 }
 
 // grid renders rows; where returns the address of a cell's full value.
-func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
-	g := grid{Heads: headsOf(form, vars[:min(len(vars), mostColumns)]), Columns: len(vars)}
+func (n namer) grid(f diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
+	g := grid{Heads: headsOf(f, vars[:min(len(vars), mostColumns)]), Columns: len(vars)}
 	g.Number = make([]bool, len(g.Heads))
 	for c := range g.Number {
 		g.Number[c] = rows > 0

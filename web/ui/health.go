@@ -123,22 +123,22 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		if err != nil { // settings in force always parse
 			continue
 		}
-		from, to := 0.0, -1.0 // the current frame, in per cent
-		frame := func() {
-			if to >= from {
-				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30})
+		from, last := 0.0, -1.0 // the current frame, in per cent
+		draw := func() {
+			if last >= from {
+				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", last-from), Y: 2, Height: 30})
 			}
 		}
 		for t := s.Next(begin.Add(-time.Duration(b.For))); !t.IsZero() && t.Before(now); t = s.Next(t) {
 			h.Darks++
 			start, end := max(t.Sub(begin).Seconds()/all*100, 0), min(t.Add(time.Duration(b.For)).Sub(begin).Seconds()/all*100, 100)
-			if to < 0 || start-to > apart {
-				frame()
+			if last < 0 || start-last > apart {
+				draw()
 				from = start
 			}
-			to = end
+			last = end
 		}
-		frame()
+		draw()
 	}
 }
 
@@ -147,7 +147,9 @@ func (h *health) label(begin, now time.Time) {
 	if now.Sub(begin) < 10*time.Minute {
 		layout = "15:04:05"
 	}
-	at := func(part int) string { return begin.Add(now.Sub(begin) * time.Duration(part) / 4).UTC().Format(layout) }
+	at := func(quarter int) string {
+		return begin.Add(now.Sub(begin) * time.Duration(quarter) / 4).UTC().Format(layout)
+	}
 	h.Labels = []label{{"0%", "start", at(0)}, {"50%", "middle", at(2)}, {"100%", "end", "now"}}
 }
 

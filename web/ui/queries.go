@@ -63,7 +63,8 @@ const (
 	mostAtOnce   = 200 // maximum number of queries that one form acts on
 )
 
-func order(key string) (sorting, bool) {
+// sortingOf returns the sort order of a key.
+func sortingOf(key string) (sorting, bool) {
 	for _, s := range sorts {
 		if s.key == key {
 			return s, true
@@ -101,7 +102,7 @@ func byName(s *snapshot) func(a, b int32) int {
 func (v queriesHandler) page() (content, error) {
 	p := v.r.URL.Query()
 	f := queriesFilter{clip(p.Get("q"), 500), p.Get("endpoint"), p.Get("state"), p.Get("tag"), p.Get("sort")}
-	if _, ok := order(f.Sort); !ok {
+	if _, ok := sortingOf(f.Sort); !ok {
 		f.Sort = sorts[0].key
 	}
 	d := queriesPage{Filter: f, MayAct: v.May(registry.RoleApp), Here: v.r.URL.RequestURI()}
@@ -133,7 +134,7 @@ func (v queriesHandler) page() (content, error) {
 
 // find returns the matching queries in the requested order.
 func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
-	o, _ := order(f.Sort)
+	o, _ := sortingOf(f.Sort)
 	list := snap.order(o)
 	if f.Text == "" && f.Endpoint == "" && f.State == "" && f.Tag == "" {
 		return list, nil

@@ -99,7 +99,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 func write(setting any) string {
 	switch x := setting.(type) {
 	case *registry.Duration:
-		return short(*x)
+		return shortDuration(*x)
 	case *bool:
 		if *x {
 			return "1"
@@ -120,15 +120,15 @@ func write(setting any) string {
 	case *[]registry.Blackout:
 		var list []string
 		for _, b := range *x {
-			list = append(list, b.Start+" for "+short(b.For))
+			list = append(list, b.Start+" for "+shortDuration(b.For))
 		}
 		return strings.Join(list, "\n")
 	}
 	return fmt.Sprint(reflect.ValueOf(setting).Elem())
 }
 
-// short formats a duration without the zeros that Go adds: 1m, not 1m0s.
-func short(d registry.Duration) string {
+// shortDuration formats a duration without the zeros that Go adds: 1m, not 1m0s.
+func shortDuration(d registry.Duration) string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -33,7 +33,7 @@ type signInForm struct {
 func (v sessionHandler) ask() {
 	f := signInForm{Next: "/", Expired: v.sessions.id(v.r) != ""}
 	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
-		f.Next = local(v.r.URL.RequestURI())
+		f.Next = localPath(v.r.URL.RequestURI())
 	}
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="freshet"`)
 	v.form(http.StatusUnauthorized, f)
@@ -48,7 +48,7 @@ func (v sessionHandler) form(status int, f signInForm) {
 
 // signIn accepts a token once; later requests carry the session's id.
 func (v sessionHandler) signIn() error {
-	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), local(v.r.PostForm.Get("next"))
+	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), localPath(v.r.PostForm.Get("next"))
 	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
 	if err != nil && !errors.Is(err, web.ErrUnauthorized) {
 		return err

@@ -151,8 +151,8 @@ func TestLocal(t *testing.T) {
 		"/queries?q=a#b": "/queries?q=a#b", "": "/", "queries": "/", "//evil.example/": "/", "https://evil.example/": "/", `/\evil.example`: "/",
 		"/%2f/evil": "/", "javascript:alert(1)": "/", "/a b": "/a%20b", "/\t/evil": "/",
 	} {
-		if got := local(in); got != want {
-			t.Errorf("local(%q) is %q, want %q", in, got, want)
+		if got := localPath(in); got != want {
+			t.Errorf("localPath(%q) is %q, want %q", in, got, want)
 		}
 	}
 }

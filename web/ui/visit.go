@@ -57,7 +57,7 @@ func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(rol
 // to redirects a form to a page of this server.
 func (v *visit) to(path string) error {
 	v.w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(v.w, v.r, local(path), http.StatusSeeOther)
+	http.Redirect(v.w, v.r, localPath(path), http.StatusSeeOther)
 	return nil
 }
 
@@ -69,8 +69,8 @@ func (v *visit) back(path string) error {
 	return v.to(path)
 }
 
-// local returns path if it is an address on this server, else "/".
-func local(path string) string {
+// localPath returns path if it is an address on this server, else "/".
+func localPath(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
