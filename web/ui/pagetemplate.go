@@ -48,7 +48,6 @@ func functions(a assets) template.FuncMap {
 		"ordinal":  ordinal,
 		"upper":    upper,
 		"figures":  figures,
-		"meter":    meter,
 		"cut":      func(n int, s string) string { return clip(s, n) },
 		"list":     func(v ...any) []any { return v },
 		"sentence": sentence,

@@ -5,6 +5,8 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,4 +64,35 @@ func ofError(n ast.Node) bool {
 		}
 	}
 	return false
+}
+
+// TestStylesAreUsed checks that each class of the style sheet occurs in a template, a Go file or a
+// script.
+func TestStylesAreUsed(t *testing.T) {
+	var used strings.Builder
+	for _, pattern := range []string{"*.go", "templates/*.html", "static/*.js"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") {
+				used.Write(text)
+			}
+		}
+	}
+	css, err := os.ReadFile("static/freshet.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	css = regexp.MustCompile(`(?s)/\*.*?\*/|\{[^{}]*\}`).ReplaceAll(css, nil)
+	for _, m := range regexp.MustCompile(`\.([a-z][a-z0-9-]*)`).FindAllStringSubmatch(string(css), -1) {
+		if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(used.String()) {
+			t.Errorf("no page has the class %s", m[1])
+		}
+	}
 }
