@@ -164,15 +164,7 @@ func (c changeAPI) latest(q registry.Query) error {
 		}
 		tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.change", st.Position.Epoch, st.Position.Seq))
 		describe := func() { c.topic(q, "/changes/latest", tag, st.ChangedAt) }
-		if err := c.expected(tag, st.ChangedAt); err != nil {
-			return err
-		}
-		if c.unchanged(tag, st.ChangedAt) {
-			describe()
-			c.w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-		err = c.lent(http.StatusOK, typeJSON, "latest", q.ID+" "+tag, describe, func(w io.Writer) error {
+		err = c.version(typeJSON, "latest", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
 			ch, err := c.History.Latest(q.ID)
 			if err != nil {
 				return err

@@ -68,11 +68,9 @@ func (c endpointAPI) list() error {
 	if err != nil {
 		return err
 	}
-	views := make([]endpointView, len(all))
-	for i, e := range all {
-		if views[i], err = c.view(e); err != nil {
-			return err
-		}
+	views, err := viewed(all, c.view)
+	if err != nil {
+		return err
 	}
 	return c.json(http.StatusOK, map[string]any{"endpoints": views})
 }

@@ -47,7 +47,7 @@ type TokenGate struct {
 func NewTokenGate(file []registry.Token, store TokenStore, now Clock) (*TokenGate, error) {
 	g := &TokenGate{store: store, now: now, used: map[string]time.Time{}}
 	g.SetFile(file)
-	_, err := g.all()
+	_, _, err := g.all()
 	return g, err
 }
 
@@ -71,35 +71,30 @@ func (g *TokenGate) changed() {
 
 // On reports whether tokens are required.
 func (g *TokenGate) On() bool {
-	_, err := g.all()
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return err != nil || g.closed
+	_, closed, err := g.all()
+	return err != nil || closed
 }
 
-// all returns all tokens, the file's first.
-func (g *TokenGate) all() ([]registry.Token, error) {
+// all returns all tokens, the file's first, and whether one has ever existed.
+func (g *TokenGate) all() (tokens []registry.Token, closed bool, err error) {
 	stored, err := g.store.Tokens()
 	if err != nil {
-		return nil, fmt.Errorf("read the tokens: %w", err)
+		return nil, false, fmt.Errorf("read the tokens: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	tokens := append(slices.Clone(g.file), stored...)
+	tokens = append(slices.Clone(g.file), stored...)
 	g.closed = g.closed || len(tokens) > 0
-	return tokens, nil
+	return tokens, g.closed, nil
 }
 
 // Named returns the current caller of a name: with the role of its token if that is
 // valid, with the role admin on a server without tokens, else without a role.
 func (g *TokenGate) Named(name string) (registry.Caller, error) {
-	tokens, err := g.all()
+	tokens, closed, err := g.all()
 	if err != nil {
 		return registry.Caller{}, err
 	}
-	g.mu.RLock()
-	closed := g.closed
-	g.mu.RUnlock()
 	c := registry.Caller{Name: name}
 	if !closed {
 		c.Role = registry.RoleAdmin
@@ -115,13 +110,10 @@ func (g *TokenGate) Named(name string) (registry.Caller, error) {
 // Authenticate returns the caller of a token. It always compares the hashes of all
 // tokens, so that its duration reveals nothing.
 func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
-	tokens, err := g.all()
+	tokens, closed, err := g.all()
 	if err != nil {
 		return registry.Caller{}, err
 	}
-	g.mu.RLock()
-	closed := g.closed
-	g.mu.RUnlock()
 	if token == "" && !closed {
 		return registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, nil
 	}
@@ -191,7 +183,10 @@ func NewSecret() (secret, sha string) {
 }
 
 // Tokens implements Keys.
-func (g *TokenGate) Tokens() ([]registry.Token, error) { return g.all() }
+func (g *TokenGate) Tokens() ([]registry.Token, error) {
+	tokens, _, err := g.all()
+	return tokens, err
+}
 
 // Used returns when a token was last used, zero if it has not been used since the
 // process began.
@@ -214,7 +209,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	}
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, err := g.all()
+	all, _, err := g.all()
 	if err != nil {
 		return registry.Token{}, "", err
 	}
@@ -238,7 +233,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, err := g.all()
+	all, _, err := g.all()
 	if err != nil {
 		return err
 	}

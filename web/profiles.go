@@ -19,11 +19,9 @@ func (c profileAPI) list() error {
 	if err != nil {
 		return err
 	}
-	views, v := make([]profileView, len(items)), c.viewer()
-	for i, it := range items {
-		if views[i], err = v.profile(it); err != nil {
-			return err
-		}
+	views, err := viewed(items, c.viewer().profile)
+	if err != nil {
+		return err
 	}
 	return c.page("profiles", views, next, "endpoint", "holder", "q", "limit")
 }

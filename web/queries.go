@@ -25,14 +25,13 @@ func (c queryAPI) list() error {
 	if err != nil {
 		return err
 	}
-	views, v := make([]queryView, len(items)), c.viewer()
+	v := c.viewer()
 	if err := v.expect(items...); err != nil {
 		return err
 	}
-	for i, it := range items {
-		if views[i], err = v.item(it); err != nil {
-			return err
-		}
+	views, err := viewed(items, v.item)
+	if err != nil {
+		return err
 	}
 	return c.page("queries", views, next, "endpoint", "state", "tag", "q", "limit")
 }

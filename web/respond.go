@@ -177,3 +177,29 @@ func (c *call) linkNext(cursor string, keep ...string) {
 	}
 	c.w.Header().Set("Link", "<"+c.url(c.r.URL.EscapedPath()+"?"+p.Encode())+`>; rel="next"`)
 }
+
+// viewed returns the views of the elements of a list.
+func viewed[T, V any](list []T, view func(T) (V, error)) ([]V, error) {
+	views := make([]V, len(list))
+	for i, x := range list {
+		var err error
+		if views[i], err = view(x); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// version answers with a document that is constant for its tag: the document, or the status
+// that the request's conditions ask for. describe sets its header fields.
+func (c *call) version(media, kind, key, tag string, changed time.Time, describe func(), write func(io.Writer) error) error {
+	if err := c.expected(tag, changed); err != nil {
+		return err
+	}
+	if c.unchanged(tag, changed) {
+		describe()
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.lent(http.StatusOK, media, kind, key, describe, write)
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -46,15 +45,7 @@ func (c resultAPI) result(q registry.Query, as string) error {
 	}
 	tag := resultTag(st, as)
 	describe := func() { c.describe(q, as, tag, st) }
-	if err := c.expected(tag, st.ChangedAt); err != nil {
-		return err
-	}
-	if c.unchanged(tag, st.ChangedAt) {
-		describe()
-		c.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	return c.lent(http.StatusOK, MediaType(as), "results", q.ID+" "+tag, describe, func(w io.Writer) error {
+	return c.version(MediaType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
 		now, r, err := c.History.Current(q.ID, true)
 		switch {
 		case err != nil:

@@ -183,11 +183,9 @@ func (c followerAPI) list() error {
 	if err != nil {
 		return err
 	}
-	views := make([]subscriptionView, len(list))
-	for i, s := range list {
-		if views[i], err = c.view(s); err != nil {
-			return err
-		}
+	views, err := viewed(list, c.view)
+	if err != nil {
+		return err
 	}
 	return c.page("subscriptions", views, next, "way", "state", "query", "q", "limit")
 }

@@ -75,11 +75,9 @@ func (c followerAPI) listWebhooks() error {
 	if err != nil {
 		return err
 	}
-	views := make([]webhookView, len(list))
-	for i, s := range list {
-		if views[i], err = c.viewWebhook(s); err != nil {
-			return err
-		}
+	views, err := viewed(list, c.viewWebhook)
+	if err != nil {
+		return err
 	}
 	return c.page("webhooks", views, next, "limit")
 }
