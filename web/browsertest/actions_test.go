@@ -218,7 +218,7 @@ func TestDeliveryActions(t *testing.T) {
 	x.press("Resume")
 	x.waitText("is tried again now")
 	x.click(`main a[href$="/drop"]`)
-	x.waitText("gets no more messages")
+	x.waitText("receives no more messages")
 	x.press("Keep it")
 	x.wait(`location.pathname == "/deliveries"`)
 }

@@ -42,7 +42,7 @@ func pages(w *world) []look {
 		{name: "add-profile", role: "admin", path: "/add-profile", shows: "window"},
 		{name: "deliveries", role: "admin", path: "/deliveries", shows: "alerts"},
 		{name: "tokens", role: "admin", path: "/tokens", shows: "wallboard"},
-		{name: "revoke", role: "admin", path: "/tokens/guest/revoke", shows: "out at once"},
+		{name: "revoke", role: "admin", path: "/tokens/guest/revoke", shows: "loses access at once"},
 		{name: "settings", role: "admin", path: "/settings", shows: "endpoints.city.budget"},
 		{name: "about", role: "read", path: "/about", shows: "OpenAPI"},
 		{name: "not-found", role: "read", path: "/nowhere", shows: "no such page", refused: true},
