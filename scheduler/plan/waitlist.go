@@ -56,8 +56,11 @@ func (t *waitList) remove(c *item) {
 	}
 }
 
-// deferred reports whether an entry is pending or would be.
-func (t *waitList) deferred(e *listEntry) bool { return t.unsorted() > 0 && t.edge.before(e) }
+// deferred reports whether an entry is pending or would be. Refresh requests beside a
+// source are not.
+func (t *waitList) deferred(e *listEntry) bool {
+	return t.unsorted() > 0 && (t.source == nil || e.class() != classRefresh) && t.edge.before(e)
+}
 
 func (t *waitList) postpone(e listEntry) {
 	t.pending = append(t.pending, e)
