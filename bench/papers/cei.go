@@ -150,12 +150,12 @@ func (l *CEIWorkload) singles() *CEIWorkload {
 // A ceiRun runs a workload chronon by chronon. A CEI is revealed when the first
 // of its EIs starts.
 type ceiRun struct {
-	l      *CEIWorkload
-	agenda *interval.Agenda[int]
-	order  []int // CEIs by their first start
-	first  []uint64
-	ranks  map[int]int
-	next   int
+	l     *CEIWorkload
+	pool  *interval.Pool[int]
+	order []int // CEIs by their first start
+	first []uint64
+	ranks map[int]int
+	next  int
 }
 
 func newCEIRun(l *CEIWorkload) *ceiRun {
@@ -173,18 +173,18 @@ func newCEIRun(l *CEIWorkload) *ceiRun {
 
 // play lets choose pick the resources of each chronon.
 func (w *ceiRun) play(r interval.Ranking, choose func(t, c int) []int) (*CEIResult, error) {
-	w.agenda = interval.NewAgenda[int](r)
+	w.pool = interval.NewPool[int](r)
 	out := &CEIResult{Probes: make([][]int, w.l.K)}
 	start := time.Now()
 	for t := 1; t <= w.l.K; t++ {
-		w.agenda.Advance(uint64(t))
+		w.pool.Advance(uint64(t))
 		if err := w.reveal(uint64(t)); err != nil {
 			return out, err
 		}
 		chosen := choose(t, w.l.C.At(t))
 		out.Probes[t-1] = chosen
 		for _, r := range chosen {
-			for _, hit := range w.agenda.Probe(r) {
+			for _, hit := range w.pool.Probe(r) {
 				if hit.Left == 0 {
 					out.Captured++
 				}
@@ -202,20 +202,20 @@ func (w *ceiRun) reveal(t uint64) error {
 	for ; w.next < len(w.order) && w.first[w.order[w.next]] <= t; w.next++ {
 		i := w.order[w.next]
 		c := w.l.CEIs[i]
-		if err := w.agenda.Open(interval.CEI[int]{ID: uint64(i), Rank: w.ranks[c.Profile], EIs: c.EIs}); err != nil {
+		if err := w.pool.Open(interval.CEI[int]{ID: uint64(i), Rank: w.ranks[c.Profile], EIs: c.EIs}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// claims returns the first c resources in the order of the agenda.
+// claims returns the first c resources in the order of the pool.
 func (w *ceiRun) claims(_, c int) []int {
 	chosen := []int{}
 	if c == 0 {
 		return chosen
 	}
-	for claim := range w.agenda.Order() {
+	for claim := range w.pool.Order() {
 		if chosen = append(chosen, claim.Resource); len(chosen) == c {
 			break
 		}
@@ -231,7 +231,7 @@ func (w *ceiRun) earliestDeadlines(_, c int) []int {
 		n      int
 	}
 	needs := map[int]need{}
-	for claim := range w.agenda.Claims() {
+	for claim := range w.pool.Claims() {
 		n, asked := needs[claim.Resource]
 		if !asked || claim.Finish < n.finish {
 			n = need{finish: claim.Finish}

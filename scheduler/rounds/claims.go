@@ -42,14 +42,14 @@ func (t *Tracker) Claims(r interval.Ranking) (list []Claim) {
 		return nil
 	}
 	open := t.open()
-	agenda := interval.NewAgenda[string](r)
-	agenda.Advance(t.slot)
+	pool := interval.NewPool[string](r)
+	pool.Advance(t.slot)
 	for i, r := range open {
 		// Resume refuses malformed and expired rounds. They make no claims, and Expire
 		// ends them.
-		_ = agenda.Resume(t.progress(uint64(i+1), r))
+		_ = pool.Resume(t.progress(uint64(i+1), r))
 	}
-	for x := range agenda.Order() {
+	for x := range pool.Order() {
 		list = append(list, Claim{x.Resource, open[x.CEI-1].profile})
 	}
 	return list

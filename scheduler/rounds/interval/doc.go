@@ -8,9 +8,9 @@
 // has expired and its other EIs need no more probes. One probe captures every
 // active EI of its resource.
 //
-// An Agenda holds the open CEIs and processes one chronon after the other:
+// A Pool holds the open CEIs and processes one chronon after the other:
 //
-//	a := interval.NewAgenda[int](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
+//	a := interval.NewPool[int](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
 //	err := a.Open(interval.CEI[int]{ID: 7, Rank: 2, EIs: eis})
 //	for _, lost := range a.Advance(t) { … }     // chronon t begins: starts and expiries
 //	for claim := range a.Order() { … }          // resources, the most urgent first
@@ -24,7 +24,7 @@
 // does not change costs nothing.
 //
 // R is any comparable type that identifies resources to the caller. CEIs are plain
-// data. Resume restores an agenda after a restart or for another ranking.
+// data. Resume restores a pool after a restart or for another ranking.
 //
 // Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of
 // complex user profiles", sections 2.1 (model) and 3.1 (policies).

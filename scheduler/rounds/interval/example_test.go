@@ -37,7 +37,7 @@ func TestExample1(t *testing.T) {
 		ranking string
 		value   float64
 	}{{"sedf:p", 5}, {"mrsf:p", 4}, {"medf:p", 22}, {"sedf:np", 5}, {"mrsf:np", 4}, {"medf:np", 22}} {
-		a := interval.NewAgenda[int](ranking(t, c.ranking))
+		a := interval.NewPool[int](ranking(t, c.ranking))
 		must(t, a.Open(one))
 		a.Advance(10)
 		claims := slices.Collect(a.Order())
@@ -66,7 +66,7 @@ func TestExample2(t *testing.T) {
 		{"medf:p", 5, map[uint64]float64{1: 19, 2: 16}},
 		{"medf:np", 3, map[uint64]float64{1: 19, 2: 16}},
 	} {
-		a := interval.NewAgenda[int](ranking(t, c.ranking))
+		a := interval.NewPool[int](ranking(t, c.ranking))
 		must(t, a.Open(one))
 		must(t, a.Open(two))
 		a.Advance(2)
@@ -88,8 +88,8 @@ func TestExample2(t *testing.T) {
 	}
 }
 
-func ExampleAgenda() {
-	a := interval.NewAgenda[string](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
+func ExamplePool() {
+	a := interval.NewPool[string](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
 	_ = a.Open(interval.CEI[string]{ID: 1, Profile: "rates", EIs: []interval.EI[string]{
 		{Resource: "rate", Start: 1, Finish: 3}, {Resource: "news", Start: 2, Finish: 4},
 	}})

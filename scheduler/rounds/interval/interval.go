@@ -21,7 +21,7 @@ func (e EI[R]) Len() uint64 { return e.Finish - e.Start + 1 }
 type CEI[R comparable] struct {
 	// ID identifies the CEI. The smaller id wins ties.
 	ID uint64 `json:"id"`
-	// Profile is the owner of the CEI. The agenda only returns it.
+	// Profile is the owner of the CEI. The pool only returns it.
 	Profile string `json:"profile,omitempty"`
 	// Rank is the size of the largest CEI of the profile, rank(p); 0 means
 	// the size of this one.

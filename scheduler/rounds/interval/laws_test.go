@@ -127,13 +127,13 @@ func drawCEIs(t *rapid.T, resources, chronons int) []cei {
 	return all
 }
 
-// The agenda orders, captures and drops as the formulas say, ties included, both for
+// The pool orders, captures and drops as the formulas say, ties included, both for
 // callers that take the first C claims and for those that skip some.
 func TestLawFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ceis := drawCEIs(t, 5, 12)
 		r := rapid.SampledFrom(interval.Rankings()).Draw(t, "ranking")
-		n, a := newNaive(r, ceis), interval.NewAgenda[int](r)
+		n, a := newNaive(r, ceis), interval.NewPool[int](r)
 		early := rapid.Bool().Draw(t, "early")
 		opened, captured := 0, 0
 		for now := uint64(1); now < 20; now++ {
@@ -168,7 +168,7 @@ func TestLawFormulas(t *testing.T) {
 	})
 }
 
-func compare(t *rapid.T, n *naive, a *interval.Agenda[int], now uint64, want [][2]int) {
+func compare(t *rapid.T, n *naive, a *interval.Pool[int], now uint64, want [][2]int) {
 	t.Helper()
 	claims := slices.Collect(a.Claims())
 	if len(claims) != len(want) || a.Active() != len(want) {
@@ -195,7 +195,7 @@ func run(t interface {
 	Fatalf(string, ...any)
 }, r interval.Ranking, ceis []cei, chronons, budget int) (captured int, probes string) {
 	t.Helper()
-	a := interval.NewAgenda[int](r)
+	a := interval.NewPool[int](r)
 	for _, c := range ceis {
 		if err := a.Open(c); err != nil {
 			t.Fatalf("open: %v", err)

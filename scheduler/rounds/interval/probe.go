@@ -18,9 +18,9 @@ type Claim[R comparable] struct {
 
 // Order yields the resources with an active, uncaptured EI, each with its
 // first-ranked EI. The smallest value comes first, then the earlier finish, then the
-// smaller CEI id, then the earlier EI. The agenda must not change during the
+// smaller CEI id, then the earlier EI. The pool must not change during the
 // iteration.
-func (a *Agenda[R]) Order() iter.Seq[Claim[R]] {
+func (a *Pool[R]) Order() iter.Seq[Claim[R]] {
 	return func(yield func(Claim[R]) bool) {
 		done := make(map[R]bool)
 		for e := range a.entries() {
@@ -37,7 +37,7 @@ func (a *Agenda[R]) Order() iter.Seq[Claim[R]] {
 }
 
 // Claims yields every active, uncaptured EI in the order of Order.
-func (a *Agenda[R]) Claims() iter.Seq[Claim[R]] {
+func (a *Pool[R]) Claims() iter.Seq[Claim[R]] {
 	return func(yield func(Claim[R]) bool) {
 		for e := range a.entries() {
 			if !yield(a.claim(a.resource(e), e)) {
@@ -47,7 +47,7 @@ func (a *Agenda[R]) Claims() iter.Seq[Claim[R]] {
 	}
 }
 
-func (a *Agenda[R]) claim(r R, e *entry) Claim[R] {
+func (a *Pool[R]) claim(r R, e *entry) Claim[R] {
 	return Claim[R]{
 		Resource: r, CEI: e.cei.id, EI: e.index, Finish: e.finish,
 		Begun: e.cei.captured > 0, Value: e.key.value(a.now),
@@ -56,7 +56,7 @@ func (a *Agenda[R]) claim(r R, e *entry) Claim[R] {
 
 // entries walks the heaps from the top without removing anything. A heap of its own
 // holds the places that were reached and not yet yielded.
-func (a *Agenda[R]) entries() iter.Seq[*entry] {
+func (a *Pool[R]) entries() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		f := frontier{now: a.now}
 		for _, g := range a.groups {
@@ -79,7 +79,7 @@ type Hit[R comparable] struct {
 	CEI CEI[R]
 	EIs []int // indices of the EIs that it captured, ascending
 	// Left is the number of EIs that are not captured. If it is 0, the CEI is
-	// captured and has left the agenda.
+	// captured and has left the pool.
 	Left int
 	// Captured holds, for a captured CEI, the chronon in which each EI was captured.
 	Captured []uint64
@@ -87,7 +87,7 @@ type Hit[R comparable] struct {
 
 // Probe captures every active EI of resource r in the current chronon. It returns
 // the hits in the order of CEI ids.
-func (a *Agenda[R]) Probe(r R) []Hit[R] {
+func (a *Pool[R]) Probe(r R) []Hit[R] {
 	caught := slices.Clone(a.of[r])
 	if len(caught) == 0 {
 		return nil
@@ -108,14 +108,14 @@ func (a *Agenda[R]) Probe(r R) []Hit[R] {
 	return hits
 }
 
-func (a *Agenda[R]) capture(e *entry) {
+func (a *Pool[R]) capture(e *entry) {
 	a.end(e)
 	e.at = a.now
 	e.cei.captured++
 }
 
 // settle updates one CEI after its EIs were captured.
-func (a *Agenda[R]) settle(h *held[R], eis []int) Hit[R] {
+func (a *Pool[R]) settle(h *held[R], eis []int) Hit[R] {
 	hit := Hit[R]{CEI: h.cei, EIs: eis, Left: len(h.entries) - h.captured}
 	if hit.Left > 0 {
 		a.rerank(&h.open)

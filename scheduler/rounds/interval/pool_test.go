@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-func resources(a *interval.Agenda[int]) []int {
+func resources(a *interval.Pool[int]) []int {
 	var all []int
 	for c := range a.Order() {
 		all = append(all, c.Resource)
@@ -21,7 +21,7 @@ func resources(a *interval.Agenda[int]) []int {
 // A probe captures every active EI of its resource, in all CEIs and also several in
 // one CEI, but no EI that has not started.
 func TestProbe(t *testing.T) {
-	a := interval.NewAgenda[int](ranking(t, "sedf:p"))
+	a := interval.NewPool[int](ranking(t, "sedf:p"))
 	must(t, a.Open(cei{ID: 4, EIs: []ei{{1, 2, 5}, {1, 3, 9}, {2, 4, 8}}}))
 	must(t, a.Open(cei{ID: 2, EIs: []ei{{1, 1, 3}}}))
 	must(t, a.Open(cei{ID: 3, EIs: []ei{{1, 4, 6}}}))
@@ -49,7 +49,7 @@ func TestProbe(t *testing.T) {
 // An EI can be captured in its last chronon. In the next one its CEI is dropped
 // together with the claims of its other EIs.
 func TestExpiry(t *testing.T) {
-	a := interval.NewAgenda[int](ranking(t, "mrsf:np"))
+	a := interval.NewPool[int](ranking(t, "mrsf:np"))
 	must(t, a.Open(cei{ID: 1, Profile: "p", EIs: []ei{{1, 1, 2}, {2, 1, 9}, {3, 5, 9}}}))
 	if lost := a.Advance(2); lost != nil || !slices.Equal(resources(a), []int{1, 2}) {
 		t.Fatalf("lost %v, order %v", lost, resources(a))
@@ -69,7 +69,7 @@ func TestExpiry(t *testing.T) {
 
 // Chronons may be skipped: EIs that started and ended in them have expired.
 func TestPassedOver(t *testing.T) {
-	a := interval.NewAgenda[int](ranking(t, "medf:p"))
+	a := interval.NewPool[int](ranking(t, "medf:p"))
 	must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 2, 4}, {2, 9, 9}}}))
 	must(t, a.Open(cei{ID: 2, EIs: []ei{{3, 2, 7}}}))
 	if lost := a.Advance(7); len(lost) != 1 || lost[0].ID != 1 {
@@ -84,7 +84,7 @@ func TestPassedOver(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	a := interval.NewAgenda[int](ranking(t, "medf:p"))
+	a := interval.NewPool[int](ranking(t, "medf:p"))
 	a.Advance(10)
 	must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 2, 10}}}))
 	for name, c := range map[string]struct {
@@ -122,7 +122,7 @@ func TestWeight(t *testing.T) {
 		finish uint64 // of the weighted one, in chronon 1
 		first  int
 	}{{8, 2}, {10, 1}} { // 8/2.1 and 10/2.1 against 4
-		a := interval.NewAgenda[int](ranking(t, "sedf:p"))
+		a := interval.NewPool[int](ranking(t, "sedf:p"))
 		must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 1, 4}}}))
 		must(t, a.Open(cei{ID: 2, Weight: 2.1, EIs: []ei{{2, 1, c.finish}}}))
 		a.Advance(1)
@@ -132,11 +132,11 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// An agenda restored from the progress of its CEIs, under any ranking, behaves like
+// A pool restored from the progress of its CEIs, under any ranking, behaves like
 // one that always had that ranking.
 func TestResume(t *testing.T) {
 	for _, r := range interval.Rankings() {
-		whole := interval.NewAgenda[int](r)
+		whole := interval.NewPool[int](r)
 		first := cei{ID: 1, Profile: "p", Rank: 4, EIs: []ei{{1, 1, 3}, {2, 2, 9}, {3, 2, 20}}}
 		second := cei{ID: 2, Weight: 1.5, EIs: []ei{{2, 1, 5}, {4, 3, 7}}}
 		must(t, whole.Open(first))
@@ -144,7 +144,7 @@ func TestResume(t *testing.T) {
 		whole.Advance(2)
 		whole.Probe(1)
 		whole.Advance(3)
-		resumed := interval.NewAgenda[int](r)
+		resumed := interval.NewPool[int](r)
 		resumed.Advance(3)
 		must(t, resumed.Resume(interval.Progress[int]{CEI: first, Captured: []uint64{2, 0, 0}}))
 		must(t, resumed.Resume(interval.Progress[int]{CEI: second}))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// An Agenda holds the open CEIs of a budget. It is not safe for concurrent use.
-type Agenda[R comparable] struct {
+// A Pool holds the open CEIs of a budget. It is not safe for concurrent use.
+type Pool[R comparable] struct {
 	ranking Ranking
 	now     uint64
 	ceis    map[uint64]*held[R]
@@ -48,9 +48,9 @@ type entry struct {
 	live          bool
 }
 
-// NewAgenda returns an empty agenda. Its first chronon has not begun.
-func NewAgenda[R comparable](r Ranking) *Agenda[R] {
-	return &Agenda[R]{
+// NewPool returns an empty pool. Its first chronon has not begun.
+func NewPool[R comparable](r Ranking) *Pool[R] {
+	return &Pool[R]{
 		ranking: r,
 		ceis:    map[uint64]*held[R]{},
 		coming:  heap{before: startsBefore, place: inQueue},
@@ -61,22 +61,22 @@ func NewAgenda[R comparable](r Ranking) *Agenda[R] {
 }
 
 // Now is the current chronon, 0 before the first Advance.
-func (a *Agenda[R]) Now() uint64 { return a.now }
+func (a *Pool[R]) Now() uint64 { return a.now }
 
 // Len is the number of open CEIs.
-func (a *Agenda[R]) Len() int { return len(a.ceis) }
+func (a *Pool[R]) Len() int { return len(a.ceis) }
 
 // Active is the number of EIs that have started and are not captured.
-func (a *Agenda[R]) Active() int { return a.active }
+func (a *Pool[R]) Active() int { return a.active }
 
 // Open adds a CEI. EIs that have already started take part in the order of this
 // chronon. Open returns ErrOver if an EI ended before the current chronon, and
-// ErrMalformed if the CEI is invalid or its id is already open. The agenda keeps
+// ErrMalformed if the CEI is invalid or its id is already open. The pool keeps
 // c.EIs, which must not be modified.
-func (a *Agenda[R]) Open(c CEI[R]) error { return a.Resume(Progress[R]{CEI: c}) }
+func (a *Pool[R]) Open(c CEI[R]) error { return a.Resume(Progress[R]{CEI: c}) }
 
 // Resume adds a CEI of which some EIs may already be captured.
-func (a *Agenda[R]) Resume(p Progress[R]) error {
+func (a *Pool[R]) Resume(p Progress[R]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func hold[R comparable](p Progress[R]) *held[R] {
 // Advance begins chronon t. It starts the EIs due by then and drops the CEIs that
 // have an EI that ended before t. It returns the dropped CEIs by id, with their
 // captures. Chronons may be skipped, but t must not decrease.
-func (a *Agenda[R]) Advance(t uint64) []Progress[R] {
+func (a *Pool[R]) Advance(t uint64) []Progress[R] {
 	a.now = max(a.now, t)
 	touched := map[*open]bool{}
 	for len(a.coming.items) > 0 && a.coming.items[0].start <= a.now {
@@ -154,7 +154,7 @@ func (a *Agenda[R]) Advance(t uint64) []Progress[R] {
 }
 
 // begin makes an EI active. The caller must call rerank afterwards.
-func (a *Agenda[R]) begin(e *entry) {
+func (a *Pool[R]) begin(e *entry) {
 	e.live = true
 	e.cei.active++
 	e.cei.due += int64(e.start) // its length becomes T_f + 1
@@ -167,7 +167,7 @@ func (a *Agenda[R]) begin(e *entry) {
 }
 
 // end reverses begin.
-func (a *Agenda[R]) end(e *entry) {
+func (a *Pool[R]) end(e *entry) {
 	e.live = false
 	e.cei.active--
 	e.cei.due -= int64(e.finish) + 1
@@ -185,7 +185,7 @@ func (a *Agenda[R]) end(e *entry) {
 }
 
 // leave removes an EI from its group.
-func (a *Agenda[R]) leave(e *entry) {
+func (a *Pool[R]) leave(e *entry) {
 	if e.rank < 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (a *Agenda[R]) leave(e *entry) {
 
 // rerank moves the active EIs of a CEI to their places. All that move leave before
 // the first one enters, because their places depend on their keys.
-func (a *Agenda[R]) rerank(c *open) {
+func (a *Pool[R]) rerank(c *open) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if !e.live {
@@ -222,10 +222,10 @@ func (a *Agenda[R]) rerank(c *open) {
 }
 
 // resource returns the resource of an entry.
-func (a *Agenda[R]) resource(e *entry) R { return a.ceis[e.cei.id].cei.EIs[e.index].Resource }
+func (a *Pool[R]) resource(e *entry) R { return a.ceis[e.cei.id].cei.EIs[e.index].Resource }
 
 // drop removes an open CEI and returns its progress.
-func (a *Agenda[R]) drop(id uint64) Progress[R] {
+func (a *Pool[R]) drop(id uint64) Progress[R] {
 	h := a.ceis[id]
 	for i := range h.entries {
 		switch e := &h.entries[i]; {
