@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -42,6 +43,25 @@ type Endpoint struct {
 	Headers         map[string]string `json:"headers" yaml:"headers"`
 	Auth            Auth              `json:"auth,omitzero" yaml:"auth"`
 	Pause           *Pause            `json:"pause,omitempty" yaml:"-"`
+}
+
+// Clone returns a copy that shares nothing with e.
+func (e Endpoint) Clone() Endpoint {
+	for _, list := range []*[]string{&e.Shadows, &e.OwnServices, &e.DefaultGraphURI, &e.NamedGraphURI} {
+		*list = slices.Clone(*list)
+	}
+	e.Blackout, e.Headers = slices.Clone(e.Blackout), maps.Clone(e.Headers)
+	e.Auth.Basic, e.Auth.Digest, e.Auth.Bearer = clone(e.Auth.Basic), clone(e.Auth.Digest), clone(e.Auth.Bearer)
+	e.Pause = clone(e.Pause)
+	return e
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
 }
 
 // A Blackout is a recurring time in which no slot starts: a cron spec and a

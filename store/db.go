@@ -29,7 +29,7 @@ type DB struct {
 
 func newDB(f *boltFile) *DB {
 	return &DB{
-		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
+		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
 		History: &History{f}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Tokens: &TokenStore{f},
 	}
 }

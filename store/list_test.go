@@ -36,7 +36,7 @@ func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
 		for i := range n {
 			q := query(i)
 			x := edited{now: q}
-			if err := errors.Join(x.check(d.boltFile, q.ID), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}
@@ -168,7 +168,7 @@ func TestListLongTexts(t *testing.T) {
 				Holders: []registry.Holder{{Caller: "app"}}}
 			want = append(want, q.ID)
 			x := edited{now: q}
-			if err := errors.Join(x.check(d.boltFile, q.ID), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}

@@ -142,7 +142,7 @@ type edited struct {
 }
 
 // prepare reads the queries, edits them in memory, and checks that they can be stored.
-func (e *queryEdit) prepare(d *boltFile, tx *bbolt.Tx) error {
+func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	ids, err := namedBy(tx, e.names)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (e *queryEdit) prepare(d *boltFile, tx *bbolt.Tx) error {
 		return err
 	}
 	for i, id := range ids {
-		if err := e.queries[i].check(d, id); err != nil {
+		if err := e.queries[i].check(id, room); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 }
 
 // check returns an error if the edited query cannot be stored.
-func (x *edited) check(d *boltFile, id string) error {
+func (x *edited) check(id string, room func() error) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
 		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
@@ -236,7 +236,7 @@ func (x *edited) check(d *boltFile, id string) error {
 	if x.same = x.found && bytes.Equal(x.body, x.old.body); x.found {
 		return nil
 	}
-	return d.disk.room()
+	return room()
 }
 
 // editTogether runs waiting edits in one transaction. The error of one edit does not
@@ -264,8 +264,9 @@ func (d *QueryStore) editTogether() {
 		}
 		list = d.edits.take(most)
 		kept, removed := 0, 0
+		room := sync.OnceValue(d.disk.room)
 		for _, e := range list {
-			if e.err = e.prepare(d.boltFile, tx); e.err != nil {
+			if e.err = e.prepare(tx, room); e.err != nil {
 				continue
 			}
 			for _, x := range slices.Backward(e.queries) { // releases come first

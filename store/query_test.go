@@ -275,6 +275,33 @@ func TestSettingsOfEarlierVersions(t *testing.T) {
 	}
 }
 
+// Each read of an endpoint returns what was committed last, in memory of its own.
+func TestEndpointIsReadAsStored(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	urls := []string{"http://127.0.0.1:1/", "http://127.0.0.1:2/", "", "http://127.0.0.1:2/", "http://127.0.0.1:1/"}
+	for _, url := range urls {
+		if _, err := d.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
+			c.Endpoint.URL, c.Endpoint.Headers = url, map[string]string{"Url": url}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			e, err := d.Endpoints.Endpoint("city")
+			if url == "" {
+				if !errors.Is(err, registry.ErrNotFound) {
+					t.Fatalf("a removed endpoint is read: %+v, %v", e, err)
+				}
+				continue
+			}
+			if err != nil || e.URL != url || e.Headers["Url"] != url {
+				t.Fatalf("%+v, %v instead of %s", e, err, url)
+			}
+			e.Headers["Url"] = "modified"
+		}
+	}
+}
+
 // Editing the URL or max_rows of an endpoint drops its reported cap. Moving to another server
 // drops the whole health.
 func TestEditingForgetsTheCap(t *testing.T) {

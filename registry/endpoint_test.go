@@ -1,0 +1,61 @@
+package registry
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestCloneOfAnEndpointSharesNothing fills every setting and looks for memory that the
+// copy has in common with the original.
+func TestCloneOfAnEndpointSharesNothing(t *testing.T) {
+	var e Endpoint
+	fill(reflect.ValueOf(&e).Elem())
+	c := e.Clone()
+	if !reflect.DeepEqual(c, e) {
+		t.Errorf("the copy is\n%+v, the original\n%+v", c, e)
+	}
+	checkNothingShared(t, "Endpoint", reflect.ValueOf(e), reflect.ValueOf(c))
+}
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key"), reflect.Zero(v.Type().Elem()))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.String:
+		v.SetString("text")
+	}
+}
+
+func checkNothingShared(t *testing.T, path string, a, b reflect.Value) {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			checkNothingShared(t, path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+		}
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		if !a.IsNil() && a.UnsafePointer() == b.UnsafePointer() {
+			t.Errorf("%s is shared", path)
+		}
+		if a.Kind() == reflect.Pointer && !a.IsNil() {
+			checkNothingShared(t, path, a.Elem(), b.Elem())
+		}
+		if a.Kind() == reflect.Slice {
+			for i := range a.Len() {
+				checkNothingShared(t, path, a.Index(i), b.Index(i))
+			}
+		}
+	}
+}
