@@ -152,7 +152,11 @@ func (l *lister) hopeless(id []byte, h *registrationHead) bool {
 			return true
 		}
 	}
-	return !bytes.Contains(h.holders, []byte(l.filter.Tag)) || !bytes.Contains(h.holders, []byte(l.filter.Holder))
+	if l.filter.Tag == "" && l.filter.Holder == "" {
+		return false
+	}
+	holders, _, ok := h.holders()
+	return ok && !(bytes.Contains(holders, []byte(l.filter.Tag)) && bytes.Contains(holders, []byte(l.filter.Holder)))
 }
 
 // admits reports whether a query has the filter's tag and holder.

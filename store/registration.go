@@ -104,10 +104,9 @@ func decodeRegistration(b []byte, q *registry.Query) error {
 
 // A registrationHead is the front of a stored registration. It refers to the stored bytes.
 type registrationHead struct {
-	marks         byte
-	text, holders []byte
-	count         int    // of holders
-	searched      []byte // text and holders
+	marks byte
+	text  []byte
+	body  []byte // the text, the holders and the other fields
 }
 
 func readRegistrationHead(b []byte) (h registrationHead, err error) {
@@ -116,15 +115,21 @@ func readRegistrationHead(b []byte) (h registrationHead, err error) {
 		in.fail()
 	}
 	h.marks = in.byte()
-	h.searched = in.b
-	h.text = in.bytes()
-	h.count = in.count()
-	h.holders = in.bytes()
+	size := in.number()
+	h.body = in.b
+	h.text = in.take(size)
 	if in.bad {
 		return h, fmt.Errorf("%w: a registration cannot be read", ErrDamaged)
 	}
-	h.searched = h.searched[:len(h.searched)-len(in.b)]
 	return h, nil
+}
+
+// holders returns the stored holders and their number, and false if they cannot be read.
+func (h *registrationHead) holders() (list []byte, count int, ok bool) {
+	in := scan{b: h.body[len(h.text):]}
+	count = in.count()
+	list = in.bytes()
+	return list, count, !in.bad
 }
 
 // Fields of a holder that are present or true.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,18 +22,29 @@ func newTextSearch(text string) *textSearch {
 	return &textSearch{text: text, id: newProbe(text), field: newProbe(text)}
 }
 
-// finds reports whether a query contains the text.
+// usualHolders is how many bytes after a text are searched with it. Most holders are
+// shorter.
+const usualHolders = 96
+
+// finds reports whether a query contains the text. It also reports true if the
+// registration cannot be read.
 func (s *textSearch) finds(id []byte, h *registrationHead) bool {
-	switch {
-	case s.text == "" || s.in(s.id, id):
-		return true
-	case !s.field.mayBeIn(h.searched):
-		return false
-	case s.in(s.field, h.text):
+	if s.text == "" || s.in(s.id, id) {
 		return true
 	}
-	in := scan{b: h.holders}
-	for range h.count {
+	near := h.body[:min(len(h.body), len(h.text)+usualHolders)]
+	excluded := !s.field.mayBeIn(near) // before the holders are read: memory is read fastest in order
+	holders, count, ok := h.holders()
+	switch {
+	case !ok:
+		return true
+	case excluded && len(holders) < usualHolders-2*binary.MaxVarintLen64:
+		return false
+	case !excluded && s.in(s.field, h.text):
+		return true
+	}
+	in := scan{b: holders}
+	for range count {
 		if s.in(s.field, []byte(in.holder().Name)) {
 			return true
 		}
@@ -47,13 +59,15 @@ func (s *textSearch) in(p *probe, b []byte) bool {
 // foreign reports whether b contains a letter whose lower case is an ASCII letter or
 // begins with one.
 func foreign(b []byte) bool {
-	return bytes.Contains(b, []byte("\u212a")) || bytes.Contains(b, []byte("\u0130"))
+	return bytes.IndexByte(b, "\u212a"[0]) >= 0 && bytes.Contains(b, []byte("\u212a")) ||
+		bytes.IndexByte(b, "\u0130"[0]) >= 0 && bytes.Contains(b, []byte("\u0130"))
 }
 
 // A probe excludes values that cannot contain a text, in any case.
 type probe struct {
 	text   []byte // the longest part of the text in ASCII, in lower case
 	exact  bool   // this is all of the text
+	ik     bool   // it contains i or k, which letters outside ASCII become in lower case
 	rare   int    // index of the byte of text that is searched first
 	seen   []int  // how often each byte of text occurred in the first values
 	values int    // how many these were
@@ -66,14 +80,14 @@ func newProbe(text string) *probe {
 			p.text = []byte(run)
 		}
 	}
-	p.exact = len(p.text) == len(text)
+	p.exact, p.ik = len(p.text) == len(text), bytes.ContainsAny(p.text, "ik")
 	p.seen = make([]int, len(p.text))
 	return p
 }
 
 // mayBeIn reports whether b may contain the text.
 func (p *probe) mayBeIn(b []byte) bool {
-	if len(p.text) == 0 || bytes.ContainsAny(p.text, "ik") && foreign(b) {
+	if len(p.text) == 0 || p.ik && foreign(b) {
 		return true
 	}
 	if len(b) < len(p.text) {
