@@ -80,9 +80,11 @@ type allStream struct {
 }
 
 func (t *allStream) run() (err error) {
+	t.e.held = true
 	for err == nil && t.ctx.Err() == nil {
 		err = t.step()
 	}
+	t.e.held = false
 	if context.Cause(t.ctx) == ErrDropped {
 		return t.e.complete("dropped")
 	}
@@ -139,9 +141,13 @@ func (t *allStream) write(kind string, fields ...field) error {
 	return t.e.event(kind, t.id, frameless(fields...))
 }
 
-// wait waits until there may be an event. After a quiet heartbeat interval it sends
-// an id without data, which moves the reader past changes that it may not see.
+// wait sends what was written and waits until there may be an event. After a quiet
+// heartbeat interval it sends an id without data, which moves the reader past changes that
+// it may not see.
 func (t *allStream) wait(until time.Time) error {
+	if err := t.e.flush(); err != nil {
+		return err
+	}
 	if !waitFor(t.ctx, t.awake.C(), t.s.opts.Timing.Ping, until) {
 		return nil
 	}

@@ -15,6 +15,7 @@ type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
+	held    bool // events wait for flush
 	lagging bool // the last write took long
 	slow    bool // a write was blocked for the timeout
 }
@@ -56,7 +57,7 @@ func (e *events) document(kind, id string, before []byte, doc *Document, after [
 // comment keeps the stream alive. Like retry, it is a line of the next block.
 func (e *events) comment() error { return e.write([]byte(":\n"), nil, nil) }
 
-// write sends head, doc and tail. The caller must not hold large values, because
+// write sends head, doc and tail, or adds them to the events that wait for flush. The caller must not hold large values, because
 // write may wait for the reader.
 func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	start := time.Now()
@@ -67,12 +68,15 @@ func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	if err == nil {
 		err = e.pieces(tail)
 	}
-	if err == nil {
-		err = e.withTimeout(e.control.Flush)
+	if err == nil && !e.held {
+		err = e.flush()
 	}
 	e.lagging = time.Since(start) > lag
 	return err
 }
+
+// flush sends what was written. Several events then share a write.
+func (e *events) flush() error { return e.withTimeout(e.control.Flush) }
 
 func (e *events) pieces(b []byte) error {
 	for len(b) > 0 {

@@ -80,7 +80,10 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 		r.srv.Changes(w, q, registry.Anonymous, query)
 	})
 	mux.HandleFunc("/v1/changes", func(w http.ResponseWriter, q *http.Request) {
-		r.srv.All(w, q, registry.Anonymous, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
+		not, only := q.URL.Query().Get("not"), q.URL.Query().Get("only")
+		r.srv.All(w, q, registry.Anonymous, func(c *registry.Change) bool {
+			return c.Query != not && (only == "" || strings.Contains(only, c.Query))
+		})
 	})
 	r.http = httptest.NewUnstartedServer(mux)
 	r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

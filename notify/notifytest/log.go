@@ -61,6 +61,19 @@ func (l *Log) Add(name string, form diff.Form, ordered bool) string {
 func (l *Log) Record(id string, res *diff.Result, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.record(id, res, at)
+}
+
+// RecordAll is Record for results of several queries in one commit.
+func (l *Log) RecordAll(ids []string, results []*diff.Result, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, id := range ids {
+		l.record(id, results[i], at)
+	}
+}
+
+func (l *Log) record(id string, res *diff.Result, at time.Time) bool {
 	e := l.queries[id]
 	e.status.State, e.status.Error, e.status.CheckedAt, e.status.Outcome = registry.Live, "", at, registry.Unchanged
 	e.status.Executions++
