@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -90,6 +91,62 @@ func (l *listing) find(id string) (*listed, error) {
 		return x, nil
 	}
 	return nil, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
+}
+
+// Subscriptions lists what connected clients follow by WebSocket, SSE and SEPA: at
+// most limit subscriptions after an id, in id order.
+func (l *listing) Subscriptions(after string, limit int) []registry.Subscription {
+	var list []registry.Subscription
+	for _, x := range l.after(after, limit) {
+		list = append(list, x.show())
+	}
+	return list
+}
+
+// AllSubscriptions iterates over the subscriptions of connections that exist when it
+// begins. Clients that connect or disconnect meanwhile do not wait for it.
+func (l *listing) AllSubscriptions(yield func(registry.Subscription) bool) {
+	for _, x := range l.after("", math.MaxInt) {
+		if !yield(x.show()) {
+			return
+		}
+	}
+}
+
+// Subscription returns a subscription of a connection. The error wraps
+// registry.ErrNotFound.
+func (l *listing) Subscription(id string) (registry.Subscription, error) {
+	x, err := l.find(id)
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	return x.show(), nil
+}
+
+// Drop ends a subscription of a connection. Its client receives complete with the
+// reason dropped or, over SEPA, an error and unsubscribed. It may subscribe again.
+func (l *listing) Drop(id string) error {
+	x, err := l.find(id)
+	if err != nil {
+		return err
+	}
+	x.end()
+	return nil
+}
+
+// SetPaused pauses or resumes a subscription. The connection stays open, and changes
+// wait in the log. If the log is trimmed past the position meanwhile, the client gets
+// a gap.
+func (l *listing) SetPaused(id string, on bool) (registry.Subscription, error) {
+	x, err := l.find(id)
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	x.paused.Store(on)
+	if !on {
+		x.wake()
+	}
+	return x.show(), nil
 }
 
 // delivered records the time of a written change or snapshot.

@@ -26,6 +26,8 @@ const Subprotocol = "freshet.v1"
 // A Server pushes changes to WebSocket and SSE clients. As an http.Handler it
 // is the WebSocket endpoint /v1/live; Changes and All answer SSE requests.
 type Server struct {
+	listing // of what connected clients follow
+
 	opts    Options
 	results *results
 	pages   onceCache[documentKey, []registry.Change]
@@ -37,7 +39,6 @@ type Server struct {
 	limited   cursor.Rules // a net change above Limits.Change gives way to a snapshot
 	unlimited cursor.Rules
 	strict    cursor.Rules // limited, and so does a single change
-	listing   listing
 	counts    counts
 	workers   workerPool
 	buffers   sync.Pool // of *[]byte, for what is about to be written

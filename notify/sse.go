@@ -56,7 +56,8 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		o.Lagging = func() bool { return e.lagging }
-		return s.writeChanges(ctx, e, query.ID, o)
+		t := changesStream{s: s, e: e, query: query.ID, filter: o.Filter}
+		return t.run(ctx, o)
 	})
 }
 
@@ -148,17 +149,24 @@ func (e *events) complete(reason string) error {
 	return errEnded
 }
 
-// writeChanges writes a stream as events.
-func (s *Server) writeChanges(ctx context.Context, e *events, query string, o StreamOptions) error {
-	for ev, err := range s.Stream(ctx, query, o) {
+// A changesStream writes the stream of one query as events.
+type changesStream struct {
+	s      *Server
+	e      *events
+	query  string
+	filter *cursor.Filter
+}
+
+func (t *changesStream) run(ctx context.Context, o StreamOptions) error {
+	for ev, err := range t.s.Stream(ctx, t.query, o) {
 		if errors.Is(err, registry.ErrNotFound) {
-			return e.complete("released")
+			return t.e.complete("released")
 		}
 		if errors.Is(err, ErrDropped) {
-			return e.complete("dropped")
+			return t.e.complete("dropped")
 		}
 		if err == nil {
-			err = s.writeEvent(e, query, o.Filter, &ev)
+			err = t.write(&ev)
 		}
 		if err != nil {
 			return err
@@ -167,63 +175,63 @@ func (s *Server) writeChanges(ctx context.Context, e *events, query string, o St
 	return nil
 }
 
-func (s *Server) writeEvent(e *events, query string, filter *cursor.Filter, ev *StreamEvent) error {
+func (t *changesStream) write(ev *StreamEvent) error {
 	id := ev.At.String()
 	switch ev.Kind {
 	case StreamGap:
-		return e.event("gap", "", frameless(field{"reason", ev.Reason}))
+		return t.e.event("gap", "", frameless(field{"reason", ev.Reason}))
 	case StreamMoved:
-		return e.event("alive", id, frameless(field{"query", query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.CheckedAt)}))
+		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.CheckedAt)}))
 	case StreamChange:
-		doc, err := s.openChange(ev.Change, filter)
+		doc, err := t.s.openChange(ev.Change, t.filter)
 		if err != nil {
 			return err
 		}
 		ev.Release()
-		return e.document("change", id, []byte("{"), doc, []byte("}"))
+		return t.e.document("change", id, []byte("{"), doc, []byte("}"))
 	case StreamSnapshot:
 		if ev.Result == nil { // nothing to show before the first result
 			return nil
 		}
-		head, doc, err := s.snapshotEvent(query, filter, ev)
+		head, doc, err := t.snapshot(ev)
 		if err != nil {
 			return err
 		}
 		ev.Release()
-		return e.document("snapshot", id, head, doc, []byte("}"))
+		return t.e.document("snapshot", id, head, doc, []byte("}"))
 	}
-	return e.comment()
+	return t.e.comment()
 }
 
-// snapshotEvent returns a result as an event: its head, and its rows unless there are
+// snapshot returns a result as an event: its head, and its rows unless there are
 // too many.
-func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEvent) (head []byte, doc *Document, err error) {
+func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, err error) {
 	st, at, res := &ev.Status, ev.At, ev.Result
-	rows, err := s.table(query, at, filter)
+	rows, err := t.s.table(t.query, at, t.filter)
 	if errors.Is(err, errMoved) { // since the event was made
-		rows, err = tableOf(filter, res), nil
+		rows, err = tableOf(t.filter, res), nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	fields := []field{{"query", query}, {"epoch", at.Epoch}, {"seq", at.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
+	fields := []field{{"query", t.query}, {"epoch", at.Epoch}, {"seq", at.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
 		{"form", string(res.Form())}, {"ordered", orNil(res.Ordered())}}
 	if ev.Filtered {
 		fields = append(fields, field{"filtered", true})
 	} else {
 		fields = append(fields, field{"hash", st.Hash})
 	}
-	if limit := s.opts.Limits.Change; limit > 0 && int64(rows.size(0, rows.len())) > limit {
-		fields = append(fields, field{"truncated", true}, field{"count", rows.len()}, field{"results", s.format(nil).ResultsURL(query)})
+	if limit := t.s.opts.Limits.Change; limit > 0 && int64(rows.size(0, rows.len())) > limit {
+		fields = append(fields, field{"truncated", true}, field{"count", rows.len()}, field{"results", t.s.format(nil).ResultsURL(t.query)})
 		head = frameless(fields...)
 		return head[:len(head)-1], nil, nil
 	}
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
-	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(filter)}
+	key := documentKey{changeKey{t.query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(t.filter)}
 	now := func() ([]byte, error) { return rows.json(0, rows.len()), nil }
-	doc, err = s.documents.open(key, now, func() ([]byte, error) {
-		rows, err := s.table(query, at, filter)
+	doc, err = t.s.documents.open(key, now, func() ([]byte, error) {
+		rows, err := t.s.table(t.query, at, t.filter)
 		if err != nil {
 			return nil, err
 		}

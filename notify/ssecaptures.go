@@ -42,12 +42,13 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 		about.Profile, about.Endpoint = p.ID, p.Endpoint
 		c.listed = s.list(about, c.pos, func() { cancel(ErrDropped) }, awake.signal)
 		defer s.listing.remove(c.listed)
+		t := &capturesStream{s: s, e: e, c: &c, awake: awake}
 		if gap != nil {
-			if err := s.writeCapturesGap(e, &c, gap); err != nil {
+			if err := t.gap(gap); err != nil {
 				return err
 			}
 		}
-		err := s.writeCaptures(ctx, e, &c, awake)
+		err := t.run(ctx)
 		if errors.Is(context.Cause(ctx), ErrDropped) {
 			return e.complete("dropped")
 		}
@@ -55,30 +56,38 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 	})
 }
 
-func (s *Server) writeCapturesGap(e *events, c *capturesCursor, gap *registry.GapError) error {
-	c.pos, c.end = registry.Position{}, 0
-	if err := c.newest(s.opts.Captures); err != nil {
-		return s.endOfProfile(e, err)
+// A capturesStream writes the events of a profile.
+type capturesStream struct {
+	s     *Server
+	e     *events
+	c     *capturesCursor
+	awake *Follower
+}
+
+func (t *capturesStream) gap(gap *registry.GapError) error {
+	t.c.pos, t.c.end = registry.Position{}, 0
+	if err := t.c.newest(t.s.opts.Captures); err != nil {
+		return t.endOfProfile(err)
 	}
-	return e.event("gap", c.pos.String(), frameless(field{"reason", gap.Reason}))
+	return t.e.event("gap", t.c.pos.String(), frameless(field{"reason", gap.Reason}))
 }
 
 // endOfProfile writes the end of a stream whose profile is gone.
-func (s *Server) endOfProfile(e *events, err error) error {
+func (t *capturesStream) endOfProfile(err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		return e.complete("released")
+		return t.e.complete("released")
 	}
 	return err
 }
 
-func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor, awake *Follower) error {
-	beat := time.NewTicker(s.opts.Timing.Ping)
+func (t *capturesStream) run(ctx context.Context) error {
+	beat := time.NewTicker(t.s.opts.Timing.Ping)
 	defer beat.Stop()
 	for ctx.Err() == nil {
 		wrote := false
-		if !c.listed.paused.Load() {
+		if !t.c.listed.paused.Load() {
 			var err error
-			if wrote, err = s.writeRoundEnds(e, c); err != nil {
+			if wrote, err = t.roundEnds(); err != nil {
 				return err
 			}
 		}
@@ -88,40 +97,40 @@ func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-awake.C():
+		case <-t.awake.C():
 		case <-beat.C:
 		}
-		if err := e.comment(); err != nil {
+		if err := t.e.comment(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeRoundEnds writes the next page of ends, and reports whether there was one.
-func (s *Server) writeRoundEnds(e *events, c *capturesCursor) (wrote bool, err error) {
-	page, err := c.next(s.opts.Captures)
+// roundEnds writes the next page of ends, and reports whether there was one.
+func (t *capturesStream) roundEnds() (wrote bool, err error) {
+	page, err := t.c.next(t.s.opts.Captures)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
-		return true, s.writeCapturesGap(e, c, gap)
+		return true, t.gap(gap)
 	}
 	if err != nil {
-		return false, s.endOfProfile(e, err)
+		return false, t.endOfProfile(err)
 	}
 	for i := range page {
-		if err := s.writeRoundEnd(e, &page[i]); err != nil {
+		if err := t.roundEnd(&page[i]); err != nil {
 			return false, err
 		}
-		c.passed(&page[i])
-		c.listed.delivered(time.Now())
+		t.c.passed(&page[i])
+		t.c.listed.delivered(time.Now())
 	}
 	return len(page) > 0, nil
 }
 
-func (s *Server) writeRoundEnd(e *events, x *registry.RoundEnd) error {
-	s.sent.Add(1)
+func (t *capturesStream) roundEnd(x *registry.RoundEnd) error {
+	t.s.sent.Add(1)
 	if x.State == registry.RoundCaptured {
-		return e.event("captured", x.Position.String(), frameless(captured(x)...))
+		return t.e.event("captured", x.Position.String(), frameless(captured(x)...))
 	}
-	return e.event("expired", "", frameless(expired(x)...))
+	return t.e.event("expired", "", frameless(expired(x)...))
 }
