@@ -21,11 +21,11 @@ func cohortKey(space uint64, key string) []byte {
 	return append(cohortPrefix(space), sum[:16]...)
 }
 
-// cohorts writes and deletes the states of cohorts.
-func (w *writer) cohorts(b *scheduler.Batch) error {
-	to := w.tx.Bucket(bHealth)
+// saveCohorts writes and deletes the states of cohorts.
+func saveCohorts(tx *bbolt.Tx, space uint64, b *scheduler.Batch) error {
+	to := tx.Bucket(bHealth)
 	for _, key := range b.DroppedCohorts {
-		if err := to.Delete(cohortKey(w.space.number, key)); err != nil {
+		if err := to.Delete(cohortKey(space, key)); err != nil {
 			return err
 		}
 	}
@@ -34,7 +34,7 @@ func (w *writer) cohorts(b *scheduler.Batch) error {
 		if err != nil {
 			return fmt.Errorf("cohort %q: %w", s.Key, err)
 		}
-		if err := to.Put(cohortKey(w.space.number, s.Key), v); err != nil {
+		if err := to.Put(cohortKey(space, s.Key), v); err != nil {
 			return err
 		}
 	}

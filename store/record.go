@@ -199,7 +199,7 @@ func (w *writer) loop(b *scheduler.Batch) error {
 			return err
 		}
 	}
-	if err := w.cohorts(b); err != nil {
+	if err := saveCohorts(w.tx, w.space.number, b); err != nil {
 		return err
 	}
 	if b.Slot == nil {
