@@ -77,6 +77,9 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 	if err := migrate(tx, from); err != nil {
 		return err
 	}
+	if err := d.reportUnreadable(tx); err != nil {
+		return err
+	}
 	m := tx.Bucket(bMeta)
 	if from == 0 || fresh != "" {
 		if err := newEpoch(tx); err != nil {

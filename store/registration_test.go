@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -173,4 +175,56 @@ func TestRegistrationsOfAnOlderFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A registration of an older file that cannot be read is set aside and reported. The other
+// queries stay, and the query can be registered again.
+func TestUnreadableRegistrationOfAnOlderFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	for _, id := range []string{"q_a", "q_b", "q_c"} {
+		put(t, d, id, "city", registry.Holder{Caller: "app", Name: "name of " + id, Live: true, Since: start})
+	}
+	raw := `{"id":"q_b","text":`
+	if err := d.update(func(tx *bbolt.Tx) error {
+		for _, id := range []string{"q_a", "q_b", "q_c"} {
+			s, err := findQuery(tx, id)
+			if err != nil {
+				return err
+			}
+			if s.body, err = json.Marshal(&s.Query); id == "q_b" {
+				s.body = []byte(raw)
+			}
+			if err := errors.Join(err, s.save(tx)); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bMeta).Put(kSchema, key8(7))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	d = reopen(t, d, dir, Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if !strings.Contains(logged.String(), "query=q_b") || strings.Contains(logged.String(), "query=q_a") {
+		t.Errorf("the log says\n%s", logged.String())
+	}
+	if news, err := d.Ledger.Since("city", 0); err != nil || len(news.Entries) != 2 {
+		t.Errorf("%d queries, %v", len(news.Entries), err)
+	}
+	check(t, d)
+	if err := d.view(func(tx *bbolt.Tx) error {
+		if v := tx.Bucket(bUnreadable).Get([]byte("q_b")); !bytes.HasSuffix(v, []byte(raw)) {
+			t.Errorf("set aside is %q", v)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, "q_b", "city", registry.Holder{Caller: "app"})
+	logged.Reset()
+	d = reopen(t, d, dir, Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if logged.Len() > 0 {
+		t.Errorf("a query that was registered again is reported\n%s", logged.String())
+	}
+	check(t, d)
 }

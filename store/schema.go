@@ -166,8 +166,10 @@ func addHoldings(tx *bbolt.Tx) error {
 	return nil
 }
 
-// compactRegistrations rewrites registrations that are JSON.
+// compactRegistrations rewrites registrations that are JSON. It sets aside those that it
+// cannot read, so that they do not prevent the use of the others.
 func compactRegistrations(tx *bbolt.Tx) error {
+	var unreadable []string
 	b := tx.Bucket(bQueries)
 	next := []byte{}
 	for next != nil {
@@ -177,11 +179,12 @@ func compactRegistrations(tx *bbolt.Tx) error {
 		for ; k != nil && len(some) < 1000; k, v = c.Next() {
 			s, err := parseQuery(string(k), v)
 			if err != nil {
-				return fmt.Errorf("query %s: %w", k, err)
+				unreadable = append(unreadable, string(k))
+				continue
 			}
 			some = append(some, s)
 		}
-		next = append([]byte(nil), k...)
+		next = bytes.Clone(k)
 		for i := range some {
 			some[i].body = appendRegistration(nil, &some[i].Query)
 			if err := some[i].save(tx); err != nil {
@@ -189,5 +192,64 @@ func compactRegistrations(tx *bbolt.Tx) error {
 			}
 		}
 	}
-	return nil
+	return setAside(tx, unreadable)
+}
+
+// setAside moves registrations that cannot be read to the bucket unreadable, and removes
+// the queries.
+func setAside(tx *bbolt.Tx, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	b, err := tx.CreateBucketIfNotExists(bUnreadable)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		v := bytes.Clone(tx.Bucket(bQueries).Get([]byte(id)))
+		if len(v) < queryHead {
+			return fmt.Errorf("query %s: %w: a registration is missing: %s", id, ErrDamaged, putBackup)
+		}
+		s := storedQuery{serial: number(v), space: number(v[8:]), revision: number(v[16:])}
+		s.ID, s.Endpoint = id, owner(tx, s.space)
+		remove := removeQuery
+		if s.Endpoint == "" { // the query waits for the purge with its endpoint
+			remove = discard
+		}
+		if err := errors.Join(b.Put([]byte(id), v), remove(tx, &s)); err != nil {
+			return err
+		}
+	}
+	for _, x := range []struct {
+		bucket []byte
+		query  func(k, v []byte) []byte
+	}{
+		{bNames, func(_, v []byte) []byte { return v }},
+		{bLive, func(k, _ []byte) []byte { id, _, _ := bytes.Cut(k, []byte{0}); return id }},
+	} {
+		if err := each(tx.Bucket(x.bucket), nil, func(c *bbolt.Cursor, k, v []byte) (bool, error) {
+			if slices.Contains(ids, string(x.query(k, v))) {
+				return true, c.Delete()
+			}
+			return true, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return addHoldings(tx)
+}
+
+// reportUnreadable logs the registrations that were set aside and not made again.
+func (d *boltFile) reportUnreadable(tx *bbolt.Tx) error {
+	b := tx.Bucket(bUnreadable)
+	if b == nil {
+		return nil
+	}
+	return b.ForEach(func(id, _ []byte) error {
+		if tx.Bucket(bQueries).Get(id) == nil {
+			d.log.Error("a registration could not be read when the store was brought to the present schema, and its query was removed: register it again",
+				"file", d.path, "query", string(id))
+		}
+		return nil
+	})
 }
