@@ -255,16 +255,16 @@ func (t *table) affords(cost time.Duration) bool { return cost <= t.moment.Budge
 // divisor is what a query's gain is divided by before it has run since its
 // registration. Queries that change often take long, because they read much. So the
 // long ones go first, and the others do not go before queries that are known to change.
+// The others have the same divisor, so some of them fit the end of any budget.
 func (t *table) divisor(seconds float64, cost time.Duration) float64 {
-	if !t.affords(cost) {
+	switch {
+	case !t.affords(cost):
 		return seconds
+	case seconds > 4*t.mean:
+		return t.mean / (0.4 * math.Sqrt(seconds/t.mean))
 	}
-	return t.mean / (firstWorth * math.Sqrt(seconds/t.mean))
+	return t.mean / 0.2
 }
-
-// firstWorth is the worth of a first execution that takes the mean time, as a
-// fraction of what the prior predicts.
-const firstWorth = 0.4
 
 // older reports whether row i was executed before row j. Ties go to the smaller id.
 func (t *table) older(i, j int32) bool {

@@ -46,9 +46,14 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	mean := n.mean()
 	for i, c := range all {
 		n.worth[i], _ = v.worth(c)
-		gain := n.worth[i] * seconds(c)
+		p := v.prospect(c)
+		same, stay := p.sums()
+		gain := v.gain(&p, same, stay)
 		if len(c.Stats.State) == 0 && c.Estimate <= m.Budget/2 {
-			n.worth[i] = gain / (mean / (firstWorth * math.Sqrt(seconds(c)/mean)))
+			n.worth[i] = gain / (mean / 0.2)
+			if seconds(c) > 4*mean {
+				n.worth[i] = gain / (mean / (0.4 * math.Sqrt(seconds(c)/mean)))
+			}
 		}
 		l.add(n.worth[i], gain, n.cost(c), n.limit(c) == 0)
 		if n.due[i] = c.Overdue; c.Overdue == 0 && n.limit(c) > 0 {
@@ -429,7 +434,7 @@ func TestFirstExecutions(t *testing.T) {
 	p := Default()
 	table := p.NewTable()
 	var all []*policy.Candidate
-	for i, cost := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond, 500 * time.Millisecond, 8 * time.Second} {
+	for i, cost := range []time.Duration{30 * time.Millisecond, 40 * time.Millisecond, 20 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
 		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprint("q", i)}, Estimate: cost, Median: cost}
 		c.Stats.Complete(p, policy.Sample{Elapsed: cost})
 		table.Put(c)
@@ -443,7 +448,7 @@ func TestFirstExecutions(t *testing.T) {
 		}
 		return inOrder(all, keys)
 	}
-	if got := order(policy.Moment{Slot: 5, Budget: 10 * time.Second}); !slices.Equal(got, []string{"q2", "q1", "q0", "q3"}) {
+	if got := order(policy.Moment{Slot: 5, Budget: 10 * time.Second}); !slices.Equal(got, []string{"q5", "q0", "q1", "q2", "q3", "q4", "q6"}) {
 		t.Errorf("the first executions are in the order %v", got)
 	}
 	for _, c := range all {
@@ -455,7 +460,7 @@ func TestFirstExecutions(t *testing.T) {
 		x.Candidate.SetState(x.State)
 		table.Put(x.Candidate)
 	}
-	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q0", "q1", "q2", "q3"}) {
+	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q2", "q3", "q0", "q1", "q4", "q5", "q6"}) {
 		t.Errorf("the next executions are in the order %v", got)
 	}
 }
