@@ -75,6 +75,7 @@ func (r *runner) flush(lends bool) error {
 	}
 	b.Slot = &s
 	r.l.mu.Lock()
+	b.Space = r.l.space
 	h := r.l.healthFrom(r.executor)
 	b.Cohorts, b.DroppedCohorts = r.l.planner.Learnt(r.l.clock.Now(), !s.Finished.IsZero() && r.offGrid == nil)
 	r.l.mu.Unlock()

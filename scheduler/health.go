@@ -31,13 +31,13 @@ func (l *Loop) recordHealth(always bool) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()
 	l.mu.Lock()
-	h, name := l.currentHealth(), l.set.endpoint.Name
+	h, name, space := l.currentHealth(), l.set.endpoint.Name, l.space
 	due := always || urgent(h, l.health)
 	l.mu.Unlock()
 	if !due {
 		return nil
 	}
-	if _, err := l.ledger.Record(name, Batch{Health: &h}); err != nil {
+	if _, err := l.ledger.Record(name, Batch{Space: space, Health: &h}); err != nil {
 		return fmt.Errorf("record the health of endpoint %s: %w", name, err)
 	}
 	l.mu.Lock()

@@ -43,6 +43,7 @@ type Ledger interface {
 // News is the answer of Ledger.Since.
 type News struct {
 	Revision uint64 // the argument of the next call
+	Space    uint64 // identifies the endpoint until it is removed; another one of its name has another number
 	Entries  []policy.Entry
 	// Full means that the removals since that revision are no longer known. Entries
 	// then holds every query of the endpoint, Removed is empty, and queries that are
@@ -73,6 +74,7 @@ type PolicyState struct {
 
 // A Batch is what the ledger commits after one or more executions or at a slot's end.
 type Batch struct {
+	Space    uint64 // of the endpoint; if another one has its name by now, nothing is recorded; 0: any
 	Outcomes []Outcome
 	Slot     *Slot            // the slot's summary so far; the last one recorded is final
 	Health   *registry.Health // nil: unchanged

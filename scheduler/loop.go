@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,7 @@ type Loop struct {
 	nextExec   Executor // replaces executor after the running slot
 	planner    *plan.Planner
 	revision   uint64
+	space      uint64 // of the endpoint, as last read
 	loaded     bool
 	loadedOnce sync.Once // closes up
 	running    bool
@@ -283,7 +285,7 @@ func (l *Loop) merge(now time.Time) error {
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
 	l.digests.drop(news.Removed, held)
-	l.revision, l.loaded = news.Revision, true
+	l.revision, l.space, l.loaded = news.Revision, cmp.Or(news.Space, l.space), true
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {
 		l.late = nil

@@ -144,7 +144,7 @@ func (l *Loop) lendOffGrid(a *allowance) error {
 	s := l.last
 	s.OffGrid.Lent = a.granted.Seconds()
 	var err error
-	l.mu.let(func() { _, err = l.ledger.Record(l.set.endpoint.Name, Batch{Slot: &s}) })
+	l.mu.let(func() { _, err = l.ledger.Record(l.set.endpoint.Name, Batch{Space: l.space, Slot: &s}) })
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}

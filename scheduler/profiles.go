@@ -89,7 +89,7 @@ func (l *Loop) expireRounds() error {
 	name := l.set.endpoint.Name
 	var err error
 	if len(u.Rounds) > 0 {
-		l.mu.let(func() { _, err = l.ledger.Record(name, Batch{Rounds: u.Rounds, Models: u.Models}) })
+		l.mu.let(func() { _, err = l.ledger.Record(name, Batch{Space: l.space, Rounds: u.Rounds, Models: u.Models}) })
 	}
 	l.mu.Unlock()
 	if err != nil {

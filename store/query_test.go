@@ -394,6 +394,37 @@ func TestRemoveEndpoint(t *testing.T) {
 	check(t, d)
 }
 
+// What a loop records for an endpoint that was removed does not reach a new endpoint of the
+// same name.
+func TestRecordForARemovedEndpoint(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	old, err := d.Ledger.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putEndpointURL(t, d, "city", "")
+	putEndpointURL(t, d, "city", "http://127.0.0.1:2/")
+	put(t, d, "q_a", "city")
+	late := scheduler.Batch{Space: old.Space, Slot: &scheduler.Slot{Endpoint: "city", Number: 7}, Health: &registry.Health{State: registry.HealthFailing},
+		Policy: &scheduler.PolicyState{Policy: "hybrid", State: []float64{1}}}
+	if _, err := d.Ledger.Record("city", late); err != nil {
+		t.Fatal(err)
+	}
+	now, err := d.Ledger.Since("city", 0)
+	if err != nil || now.Last.Number != 0 || now.Health.State != "" || now.Policy.Policy != "" {
+		t.Fatalf("the new endpoint has %+v, %+v, %+v, %v", now.Last, now.Health, now.Policy, err)
+	}
+	late.Space = now.Space
+	if _, err := d.Ledger.Record("city", late); err != nil {
+		t.Fatal(err)
+	}
+	if now, err = d.Ledger.Since("city", 0); err != nil || now.Last.Number != 7 || now.Health.State != registry.HealthFailing {
+		t.Fatalf("its own loop recorded %+v, %+v, %v", now.Last, now.Health, err)
+	}
+	check(t, d)
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // An answer to a query that was removed and registered again meanwhile belongs to the old

@@ -33,7 +33,7 @@ func (w *writer) batch(b *scheduler.Batch) error {
 	before := loadCounters(w.tx)
 	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before}
 	var known bool
-	if w.space, known = findSpace(w.tx, w.endpoint); !known {
+	if w.space, known = findSpace(w.tx, w.endpoint); !known || b.Space != 0 && b.Space != w.space.number {
 		return nil // the endpoint and its data were removed
 	}
 	ids := w.load(b.Outcomes)

@@ -20,6 +20,7 @@ func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (schedul
 		n.Full, n.Reprofiled = rev > 0, true
 		return n, nil
 	}
+	n.Space = s.number
 	if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
 		var err error
 		if n.Profiles, err = profileStates(tx, &s); err == nil {

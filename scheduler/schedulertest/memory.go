@@ -35,6 +35,7 @@ type Memory struct {
 	ends     []registry.Round // rounds that ended, in order of their end
 	models   map[string]rounds.Model
 	profiled map[string]uint64 // by endpoint, revision of the latest edit of a profile
+	replaced map[string]uint64 // by endpoint: how often Replace was called
 	fail     error
 	batches  int
 }
@@ -104,11 +105,29 @@ func (m *Memory) Edit(endpoint string, at time.Time) {
 	m.edits[endpoint] = at
 }
 
+// Replace removes an endpoint and adds one of the same name.
+func (m *Memory) Replace(endpoint string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.replaced == nil {
+		m.replaced = map[string]uint64{}
+	}
+	m.replaced[endpoint]++
+	for id, k := range m.queries {
+		if k.query.Endpoint == endpoint {
+			delete(m.queries, id)
+		}
+	}
+	delete(m.slots, endpoint)
+	delete(m.health, endpoint)
+	delete(m.policies, endpoint)
+}
+
 // Since implements scheduler.Ledger.
 func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Edited: m.edits[endpoint], Policy: m.policies[endpoint]}
+	n := scheduler.News{Revision: m.revision, Space: 1 + m.replaced[endpoint], Health: m.health[endpoint], Edited: m.edits[endpoint], Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.Last = s[len(s)-1]
 	}
@@ -158,6 +177,9 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return nil, m.fail
+	}
+	if b.Space != 0 && b.Space != 1+m.replaced[endpoint] {
+		return nil, nil
 	}
 	m.batches++
 	var out []registry.Change
