@@ -74,6 +74,8 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 	c := p.all[q.ID]
 	if c == nil {
 		c = p.add(q.ID)
+	} else if s.Position.Epoch == c.Stats.Position.Epoch && s.Executions == c.Stats.Executions {
+		s.Policy, s.State = c.Stats.Policy, c.Stats.State // the policy may have learnt since they were recorded
 	}
 	p.lift(c)
 	// Its constants and patterns may change.
