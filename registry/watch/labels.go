@@ -33,10 +33,12 @@ type label struct {
 	until time.Time
 }
 
-// A turn lets one lookup at a time ask an endpoint, and none soon after a failure.
+// A turn lets one lookup at a time ask an endpoint, and none soon after a failure. The
+// holder of the place in free owns the other fields.
 type turn struct {
-	free chan struct{}
-	rest time.Time
+	free     chan struct{}
+	rest     time.Time
+	failures int // in a row
 }
 
 // Bounds of lookups. One lookup sends at most one request.
@@ -46,7 +48,9 @@ const (
 	labelsKept   = 100_000 // labels in memory
 	labelLasts   = 24 * time.Hour
 	absenceLasts = time.Hour
-	failureRest  = time.Minute // between a failed lookup and the next one at the endpoint
+	failureRest  = time.Minute // after a failed lookup at the endpoint; each further failure doubles it
+	longestRest  = time.Hour
+	longestAsk   = 15 * time.Second
 )
 
 // NewLabels returns labels without contents.
@@ -111,7 +115,8 @@ func (l *Labels) missing(endpoint, languages string, iris []string) (list []stri
 }
 
 // fill asks for labels when it is this lookup's turn, unless another one has brought
-// them meanwhile.
+// them meanwhile. The request goes on when ctx ends, so that a slow endpoint's answer is
+// there for the next lookup, and a reader who leaves causes no failure.
 func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []string) {
 	l.mu.Lock()
 	t := l.turns[endpoint]
@@ -122,23 +127,34 @@ func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []st
 	l.mu.Unlock()
 	select {
 	case t.free <- struct{}{}:
-		defer func() { <-t.free }()
 	case <-ctx.Done():
 		return
 	}
-	if l.clock().Before(t.rest) {
-		return
-	}
 	list := strings.Join(languages, ",")
-	if iris = l.missing(endpoint, list, iris); len(iris) == 0 {
+	iris = l.missing(endpoint, list, iris)
+	if len(iris) == 0 || l.clock().Before(t.rest) {
+		<-t.free
 		return
 	}
-	found, err := l.request(ctx, endpoint, languages, iris)
-	if err != nil {
-		t.rest = l.clock().Add(failureRest)
-		return
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { <-t.free }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestAsk)
+		defer cancel()
+		found, err := l.request(ctx, endpoint, languages, iris)
+		if err != nil {
+			t.rest = l.clock().Add(min(failureRest<<min(t.failures, 10), longestRest))
+			t.failures++
+			return
+		}
+		t.failures = 0
+		l.remember(endpoint, list, iris, found)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	l.remember(endpoint, list, iris, found)
 }
 
 // remember keeps the labels of IRIs, and that the others have none.
@@ -153,6 +169,7 @@ func (l *Labels) remember(endpoint, languages string, iris []string, found map[s
 	}
 	now := l.clock()
 	for _, iri := range iris {
+		iri = strings.Clone(iri)
 		until := now.Add(absenceLasts)
 		if found[iri] != "" {
 			until = now.Add(labelLasts)
@@ -179,7 +196,7 @@ func (l *Labels) request(ctx context.Context, endpoint string, languages, iris [
 		terms := r.Terms(i)
 		of, name := terms[iri].Value, terms[1-iri]
 		place := slices.Index(languages, strings.ToLower(name.Lang))
-		text := strings.Join(strings.Fields(name.Value), " ")
+		text := strings.Clone(shortText(name.Value)) // not the whole answer in memory
 		if name.Kind != diff.Literal || place < 0 || text == "" {
 			continue
 		}

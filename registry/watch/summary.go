@@ -36,17 +36,23 @@ func (n Namer) term(t diff.Term) string {
 	case diff.Unbound:
 		return "nothing"
 	}
-	text := strings.Join(strings.Fields(t.Value), " ")
-	if r := []rune(text); len(r) > mostText {
-		text = string(r[:mostText]) + "…"
-	}
+	text := shortText(t.Value)
 	if t.Lang != "" {
 		text += " (" + t.Lang + ")"
 	}
 	return text
 }
 
-// mostText is the number of characters shown of a literal, mostLines that of lines of
+// shortText returns at most mostText characters of a text, in one line.
+func shortText(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > mostText {
+		s = string(r[:mostText]) + "…"
+	}
+	return s
+}
+
+// mostText is the number of characters shown of a literal or a label, mostLines that of lines of
 // one change.
 const (
 	mostText  = 200

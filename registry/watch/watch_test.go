@@ -304,3 +304,53 @@ func TestLabels(t *testing.T) {
 		t.Errorf("%d requests, the last with %d IRIs, want one with %d", len(asked), got, labelsAtOnce)
 	}
 }
+
+// A reader who leaves does not waste the lookup: the answer is there for the next reader,
+// and does not count as a failure.
+func TestLabelsWithoutReader(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	requests := 0
+	l := NewLabels(func(ctx context.Context, _, _ string) (*diff.Result, error) {
+		requests++
+		close(asked)
+		select {
+		case <-answer:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return table(t, []string{"iri", "label"}, []string{"http://x/Ulm", "Ulm@en"}), nil
+	}, time.Now)
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { <-asked; leave() }()
+	l.Lookup(ctx, "e", nil, []string{"http://x/Ulm"})
+	close(answer)
+	if n := l.Lookup(t.Context(), "e", nil, []string{"http://x/Ulm"}); n("http://x/Ulm") != "Ulm" || requests != 1 {
+		t.Errorf("label %q after %d requests, want Ulm after one", n("http://x/Ulm"), requests)
+	}
+}
+
+// An endpoint that fails again and again is asked ever more rarely for labels.
+func TestLabelsRest(t *testing.T) {
+	now, requests := time.Unix(0, 0), 0
+	l := NewLabels(func(context.Context, string, string) (*diff.Result, error) {
+		requests++
+		return nil, errors.New("too slow")
+	}, func() time.Time { return now })
+	for range 24 * 60 {
+		l.Lookup(t.Context(), "e", nil, []string{"http://x/Ulm"})
+		now = now.Add(time.Minute)
+	}
+	if requests < 24 || requests > 40 {
+		t.Errorf("%d requests that failed in a day", requests)
+	}
+}
+
+// A long label is shortened, so that the kept labels have a bounded size.
+func TestLongLabel(t *testing.T) {
+	l := NewLabels(func(context.Context, string, string) (*diff.Result, error) {
+		return table(t, []string{"iri", "label"}, []string{"http://x/Ulm", strings.Repeat("x", 1<<20) + "@en"}), nil
+	}, time.Now)
+	if n := l.Lookup(t.Context(), "e", nil, []string{"http://x/Ulm"}); len(n("http://x/Ulm")) > 2*mostText {
+		t.Errorf("a label of %d bytes is kept", len(n("http://x/Ulm")))
+	}
+}
