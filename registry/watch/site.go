@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Site is a publisher of data whose pages and IRIs are known.
@@ -50,10 +52,12 @@ var pages = []struct {
 	page *regexp.Regexp
 	iri  string
 }{
-	{regexp.MustCompile(`^https?://(?:www\.|m\.)?wikidata\.org/(?:wiki|entity)/(?:Special:EntityPage/|Property:|Lexeme:)?([QPL][1-9][0-9]*)(?:[?#].*)?$`), wikidata + "$1"},
-	{regexp.MustCompile(`^(?:wd:)?(Q[1-9][0-9]*)$`), wikidata + "$1"},
-	{regexp.MustCompile(`^https?://dbpedia\.org/(?:page|data|resource)/([^?#]+?)(?:\.(?:ttl|json|rdf|ntriples|n3))?(?:[?#].*)?$`), "http://dbpedia.org/resource/$1"},
-	{regexp.MustCompile(`^https?://(?:www\.|rest\.)?uniprot\.org/uniprotkb/([A-Z0-9]+)(?:/.*)?(?:[?#].*)?$`), "http://purl.uniprot.org/uniprot/$1"},
+	{regexp.MustCompile(`^https?://(?:www\.|m\.)?wikidata\.org/(?:wiki|entity)/(?:Special:EntityPage/|Special:EntityData/|Item:|Property:|Lexeme:)?([QPL][1-9][0-9]*(?:-[FS][1-9][0-9]*)?)(?:\.[a-z]+)?(?:[?#].*)?$`), wikidata + "$1"},
+	{regexp.MustCompile(`^(?:wd:([QPL][1-9][0-9]*)|(Q[1-9][0-9]*))$`), wikidata + "$1$2"},
+	{regexp.MustCompile(`^https?://dbpedia\.org/data/([^?#]+)\.(?:ttl|json|jsonld|rdf|ntriples|n3)(?:[?#].*)?$`), "http://dbpedia.org/resource/$1"},
+	{regexp.MustCompile(`^https?://dbpedia\.org/(?:page|data|resource)/([^?#]+)(?:[?#].*)?$`), "http://dbpedia.org/resource/$1"},
+	{regexp.MustCompile(`^https?://dbpedia\.org/(ontology|property|class/yago)/([^?#]+)(?:[?#].*)?$`), "http://dbpedia.org/$1/$2"},
+	{regexp.MustCompile(`^https?://(?:www\.|rest\.)?uniprot\.org/uniprot(?:kb)?/([A-Z0-9]+)(?:[./?#].*)?$`), "http://purl.uniprot.org/uniprot/$1"},
 	{regexp.MustCompile(`^https?://(?:www\.)?europeana\.eu/(?:[a-z]{2}/)?item/([^?#]+)(?:[?#].*)?$`), "http://data.europeana.eu/item/$1"},
 }
 
@@ -65,22 +69,41 @@ func EntityIRI(text string) string {
 		text = strings.TrimSuffix(inner, ">")
 	}
 	for _, p := range pages {
-		if p.page.MatchString(text) {
-			return p.page.ReplaceAllString(text, p.iri)
+		if !p.page.MatchString(text) {
+			continue
 		}
+		iri := p.page.ReplaceAllString(text, p.iri)
+		if iri != text {
+			iri = escapedLetters.ReplaceAllStringFunc(iri, letters)
+		}
+		return iri
 	}
 	return text
 }
 
-var propertyPage = regexp.MustCompile(`^(?:wdt:|https?://(?:www\.)?wikidata\.org/(?:wiki/Property:|entity/|prop/direct/))?(P[1-9][0-9]*)$`)
+// escapedLetters matches the characters outside ASCII that browsers escape in addresses
+// and IRIs do not.
+var escapedLetters = regexp.MustCompile(`(?:%[89A-Fa-f][0-9A-Fa-f])+`)
+
+func letters(escaped string) string {
+	if plain, err := url.PathUnescape(escaped); err == nil && utf8.ValidString(plain) {
+		return plain
+	}
+	return escaped
+}
+
+// otherPage matches the pages of Wikidata. No entity has such an IRI.
+var otherPage = regexp.MustCompile(`^https?://(?:www\.|m\.)?wikidata\.org/(?:wiki|w)/`)
+
+var wikidataProperty = regexp.MustCompile(`^(?:wdt:|https?://(?:www\.)?wikidata\.org/(?:entity|prop/direct)/)?(P[1-9][0-9]*)$`)
 
 // propertyIRI returns the IRI of a property as it is used at the site.
 func (s Site) propertyIRI(text string) string {
-	text = strings.TrimSpace(text)
-	if m := propertyPage.FindStringSubmatch(text); m != nil && (s.Name == "wikidata" || len(m[0]) > len(m[1])) {
+	iri := EntityIRI(text)
+	if m := wikidataProperty.FindStringSubmatch(iri); m != nil && (s.Name == "wikidata" || len(m[0]) > len(m[1])) {
 		return direct + m[1]
 	}
-	return EntityIRI(text)
+	return iri
 }
 
 // labelled returns the IRI that has the label of iri.

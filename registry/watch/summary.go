@@ -116,8 +116,8 @@ func (w Watch) facts(rows diff.Rows, vars []string) []fact {
 }
 
 // Summarize writes a change in lines for people, such as "birth place: Ulm → Neu-Ulm".
-// A value that replaces the only other one of its property is written as a change, any
-// other as added or removed.
+// If one value of a property in one language is removed and one added, they are written
+// as a change, any others as added or removed.
 func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 	if d == nil || d.Form != diff.Select {
 		return []string{}
@@ -127,18 +127,23 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 	}
 	removed, added := w.facts(d.Removed, d.OldVars), w.facts(d.Added, d.Vars)
 	gone, came := byProperty(removed), byProperty(added)
-	lines := []string{}
+	lines, all := []string{}, 0
 	written := map[group]bool{}
 	write := func(f fact, sign string) {
 		g := f.group()
-		if len(gone[g]) == 1 && len(came[g]) == 1 && w.Kind == Entity && !f.incoming {
-			if !written[g] {
-				lines = append(lines, n.name(f.property.Value)+": "+n.term(gone[g][0].other)+" → "+n.term(came[g][0].other))
-			}
-			written[g] = true
+		pair := len(gone[g]) == 1 && len(came[g]) == 1 && w.Kind == Entity && !f.incoming
+		if written[g] {
 			return
 		}
-		lines = append(lines, w.line(f, sign, n))
+		written[g] = pair
+		if all++; all > mostLines {
+			return
+		}
+		if pair {
+			lines = append(lines, n.name(f.property.Value)+": "+n.term(gone[g][0].other)+" → "+n.term(came[g][0].other))
+		} else {
+			lines = append(lines, w.line(f, sign, n))
+		}
 	}
 	for _, f := range removed {
 		write(f, "− ")
@@ -146,8 +151,8 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 	for _, f := range added {
 		write(f, "+ ")
 	}
-	if rest := len(lines) - mostLines; rest > 0 {
-		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", rest))
+	if all > mostLines {
+		lines = append(lines, fmt.Sprintf("and %d more", all-mostLines))
 	}
 	return lines
 }
@@ -181,13 +186,15 @@ func (w Watch) Lines(d *diff.Delta, n Namer) []string {
 	return lines
 }
 
-// A group is a property in one direction.
+// A group is a property in one direction, with values in one language.
 type group struct {
-	property string
-	incoming bool
+	property, language string
+	incoming           bool
 }
 
-func (f fact) group() group { return group{f.property.Value, f.incoming} }
+func (f fact) group() group {
+	return group{f.property.Value, strings.ToLower(f.other.Lang), f.incoming}
+}
 
 func byProperty(list []fact) map[group][]fact {
 	out := map[group][]fact{}

@@ -50,10 +50,12 @@ type Watch struct {
 }
 
 // Tag marks the registrations that are watches. Languages of labels are in a tag of
-// their own that begins with labelsTag.
+// their own that begins with labelsTag. It has no comma, because forms separate tags by
+// commas.
 const (
-	Tag       = "watch"
-	labelsTag = "labels:"
+	Tag              = "watch"
+	labelsTag        = "labels:"
+	betweenLanguages = "+"
 )
 
 // What a watch may have.
@@ -75,6 +77,9 @@ func (w Watch) Normalize() (Watch, error) {
 	w.IRI = EntityIRI(w.IRI)
 	if err := checkIRI("iri", w.IRI); err != nil {
 		return w, err
+	}
+	if otherPage.MatchString(w.IRI) {
+		return w, wrong("iri", "%q is a page of Wikidata, but not of an entity: give one such as https://www.wikidata.org/wiki/Q42", shortened(w.IRI))
 	}
 	site := SiteOf(w.IRI)
 	w.Properties = slices.Clone(w.Properties)
@@ -180,7 +185,7 @@ func (w Watch) Apply(reg *registry.Registration) {
 	reg.Text = w.Query()
 	reg.Tags = append(slices.Clone(reg.Tags), Tag)
 	if len(w.Labels) > 0 {
-		reg.Tags = append(reg.Tags, labelsTag+strings.Join(w.Labels, ","))
+		reg.Tags = append(reg.Tags, labelsTag+strings.Join(w.Labels, betweenLanguages))
 	}
 }
 
@@ -196,8 +201,9 @@ func Of(q *registry.Query, caller string) (w Watch, ok bool) {
 	}
 	w, ok = parse(q.Normal)
 	for _, t := range tags {
-		if list, found := strings.CutPrefix(t, labelsTag); found && checkLanguages(strings.Split(list, ",")) == nil {
-			w.Labels = strings.Split(list, ",")
+		text, found := strings.CutPrefix(t, labelsTag)
+		if list := strings.Split(text, betweenLanguages); found && checkLanguages(list) == nil {
+			w.Labels = list
 			break
 		}
 	}

@@ -26,15 +26,25 @@ func TestEntityIRI(t *testing.T) {
 		"https://www.wikidata.org/wiki/Special:EntityPage/Q42":  "http://www.wikidata.org/entity/Q42",
 		"https://www.wikidata.org/wiki/Property:P31?uselang=de": "http://www.wikidata.org/entity/P31",
 		"https://www.wikidata.org/wiki/Lexeme:L7":               "http://www.wikidata.org/entity/L7",
-		" Q42 ":                             "http://www.wikidata.org/entity/Q42",
-		"wd:Q42":                            "http://www.wikidata.org/entity/Q42",
-		"https://dbpedia.org/page/Neu-Ulm":  "http://dbpedia.org/resource/Neu-Ulm",
-		"http://dbpedia.org/data/Ulm.ttl":   "http://dbpedia.org/resource/Ulm",
-		"http://dbpedia.org/page/St._Louis": "http://dbpedia.org/resource/St._Louis",
-		"https://www.uniprot.org/uniprotkb/P05067/entry":   "http://purl.uniprot.org/uniprot/P05067",
-		"https://www.europeana.eu/en/item/15601/eDipRouen": "http://data.europeana.eu/item/15601/eDipRouen",
-		"<http://x.example/a>":                             "http://x.example/a",
-		"https://www.wikidata.org/wiki/Wikidata:Main_Page": "https://www.wikidata.org/wiki/Wikidata:Main_Page",
+		" Q42 ":  "http://www.wikidata.org/entity/Q42",
+		"wd:Q42": "http://www.wikidata.org/entity/Q42",
+		"wd:P31": "http://www.wikidata.org/entity/P31",
+		"https://www.wikidata.org/wiki/Special:EntityData/Q42.json?flavor=dump": "http://www.wikidata.org/entity/Q42",
+		"https://m.wikidata.org/wiki/Special:EntityData/Q42":                    "http://www.wikidata.org/entity/Q42",
+		"https://www.wikidata.org/entity/L7-F1":                                 "http://www.wikidata.org/entity/L7-F1",
+		"https://dbpedia.org/page/Z%C3%BCrich":                                  "http://dbpedia.org/resource/Zürich",
+		"https://dbpedia.org/page/AC%2FDC":                                      "http://dbpedia.org/resource/AC%2FDC",
+		"https://dbpedia.org/page/A%FF":                                         "http://dbpedia.org/resource/A%FF",
+		"http://dbpedia.org/resource/Z%C3%BCrich":                               "http://dbpedia.org/resource/Z%C3%BCrich",
+		"https://dbpedia.org/ontology/Volcano":                                  "http://dbpedia.org/ontology/Volcano",
+		"http://dbpedia.org/resource/ASP.json":                                  "http://dbpedia.org/resource/ASP.json",
+		"https://dbpedia.org/page/Neu-Ulm":                                      "http://dbpedia.org/resource/Neu-Ulm",
+		"http://dbpedia.org/data/Ulm.ttl":                                       "http://dbpedia.org/resource/Ulm",
+		"http://dbpedia.org/page/St._Louis":                                     "http://dbpedia.org/resource/St._Louis",
+		"https://www.uniprot.org/uniprotkb/P05067/entry":                        "http://purl.uniprot.org/uniprot/P05067",
+		"https://www.europeana.eu/en/item/15601/eDipRouen":                      "http://data.europeana.eu/item/15601/eDipRouen",
+		"<http://x.example/a>":                                                  "http://x.example/a",
+		"https://www.wikidata.org/wiki/Wikidata:Main_Page":                      "https://www.wikidata.org/wiki/Wikidata:Main_Page",
 	} {
 		if got := EntityIRI(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -84,7 +94,7 @@ func TestWatchFromQuery(t *testing.T) {
 		if len(a.Warnings) > 0 {
 			t.Errorf("%s: %v", reg.Text, a.Warnings)
 		}
-		q := registry.Query{Text: "as another holder wrote it", Normal: a.Normal, Holders: []registry.Holder{{Caller: "a", Tags: []string{"labels:fr", "watch"}}, {Caller: "b", Tags: reg.Tags}}}
+		q := registry.Query{Text: "as another holder wrote it", Normal: a.Normal, Holders: []registry.Holder{{Caller: "a", Tags: []string{"labels:fr+de", "watch"}}, {Caller: "b", Tags: reg.Tags}}}
 		if got, ok := Of(&q, "b"); !ok || !cmp.Equal(got, w) {
 			t.Errorf("%s\nis %+v, %v\nwant %+v", reg.Text, got, ok, w)
 		}
@@ -111,6 +121,7 @@ func TestBadWatches(t *testing.T) {
 		{Watch{}, "/iri"},
 		{Watch{IRI: "Douglas Adams"}, "/iri"},
 		{Watch{IRI: "/wiki/Q42"}, "/iri"},
+		{Watch{IRI: "https://www.wikidata.org/wiki/Talk:Q42"}, "/iri"},
 		{Watch{IRI: "http:"}, "/iri"},
 		{Watch{IRI: "http://x.example/a> } DROP ALL #"}, "/iri"},
 		{Watch{IRI: "http://x.example/\"a"}, "/iri"},
@@ -211,7 +222,9 @@ func TestSummarize(t *testing.T) {
 		want     []string
 	}{
 		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{place, "http://x/Ulm"}, {award, "http://x/A"}}, [][]string{{place, "http://x/Neu-Ulm"}, {award, "http://x/A"}}, []string{"birth place: Ulm → Neu-Ulm"}},
-		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "http://x/A"}}, [][]string{{award, "http://x/B%20C"}, {award, "two  words@en"}}, []string{"award: − A", "award: + B C", "award: + two words (en)"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "http://x/A"}}, [][]string{{award, "http://x/B%20C"}, {award, "two  words"}}, []string{"award: − A", "award: + B C", "award: + two words"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "gold@en"}, {award, "Gold@de"}}, [][]string{{award, "silver@en"}, {award, "Silber@de"}}, []string{"award: gold (en) → silver (en)", "award: Gold (de) → Silber (de)"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "Gold@de"}}, [][]string{{award, "silver@en"}}, []string{"award: − Gold (de)", "award: + silver (en)"}},
 		{Watch{Kind: Entity, Direction: Both}, []string{"property", "value", "subject"}, [][]string{{place, "", "http://x/p1"}}, [][]string{{place, "", "http://x/p2"}, {place, "1", ""}}, []string{"− p1 (birth place)", "+ p2 (birth place)", "birth place: + 1"}},
 		{Watch{Kind: Instances}, []string{"instance"}, [][]string{{"http://x/a#1"}}, [][]string{{"http://x/Ulm"}, {"urn:b"}}, []string{"− 1", "+ Ulm", "+ urn:b"}},
 	} {
@@ -352,5 +365,24 @@ func TestLongLabel(t *testing.T) {
 	}, time.Now)
 	if n := l.Lookup(t.Context(), "e", nil, []string{"http://x/Ulm"}); len(n("http://x/Ulm")) > 2*mostText {
 		t.Errorf("a label of %d bytes is kept", len(n("http://x/Ulm")))
+	}
+}
+
+// A property may be given as people know it. It becomes the one that entities have.
+func TestPropertyIRI(t *testing.T) {
+	for _, text := range []string{"P19", "wdt:P19", "wd:P19", direct + "P19", "<" + direct + "P19>", "https://www.wikidata.org/wiki/Property:P19",
+		"https://www.wikidata.org/wiki/Property:P19?uselang=de", "https://m.wikidata.org/wiki/Property:P19#P31", "https://www.wikidata.org/wiki/Special:EntityData/P19.ttl"} {
+		if w, err := (Watch{IRI: "Q42", Properties: []string{text}}).Normalize(); err != nil || w.Properties[0] != direct+"P19" {
+			t.Errorf("%s: %q, %v", text, w.Properties, err)
+		}
+	}
+}
+
+// Forms separate tags by commas, so no tag of a watch has one.
+func TestTagsHaveNoComma(t *testing.T) {
+	var reg registry.Registration
+	Watch{Kind: Entity, IRI: "http://x.example/a", Labels: []string{"de", "en"}}.Apply(&reg)
+	if strings.Contains(strings.Join(reg.Tags, ""), ",") {
+		t.Errorf("tags %q", reg.Tags)
 	}
 }
