@@ -43,7 +43,8 @@ func check(ctx context.Context, e registry.Endpoint, o Options) (registry.Report
 		return registry.Report{}, err
 	}
 	defer client.Close()
-	c := &checker{Client: client, report: registry.Report{URL: e.URL, Findings: []registry.Finding{}, Settings: []registry.Proposal{}}}
+	c := &checker{Client: client, transport: &pacedTransport{next: client.http.Transport, gap: client.gate.gap}, report: registry.Report{URL: e.URL, Findings: []registry.Finding{}, Settings: []registry.Proposal{}}}
+	client.http.Transport = c.transport
 	for _, step := range []func(context.Context) error{c.answers, c.formats, c.conditional, c.protocol, c.rows, c.features} {
 		if err := step(ctx); errors.Is(err, errStopped) {
 			break
@@ -62,12 +63,35 @@ var errStopped = errors.New("the check ended early")
 
 type checker struct {
 	*Client
-	report   registry.Report
-	took     []time.Duration // of the complete answers
-	server   string          // its header Server
-	cap      int             // rows, 0 if none was found
-	merges   bool            // answers requests for several queries
-	failures int             // in a row, without an answer
+	transport *pacedTransport
+	report    registry.Report
+	took      []time.Duration // of the complete answers
+	server    string          // its header Server
+	cap       int             // rows, 0 if none was found
+	merges    bool            // answers requests for several queries
+	failures  int             // in a row, without an answer
+}
+
+// A pacedTransport counts and spaces out all requests of a check. Redirects and answers
+// to challenges are requests of their own.
+type pacedTransport struct {
+	next http.RoundTripper
+	gap  time.Duration
+	sent int
+	last time.Time
+	url  *url.URL // of the last request
+}
+
+func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.sent == MaxCheckRequests {
+		return nil, errStopped
+	}
+	if err := sleep(r.Context(), p.gap-time.Since(p.last)); err != nil {
+		return nil, err
+	}
+	p.sent++
+	p.last, p.url = time.Now(), r.URL
+	return p.next.RoundTrip(r)
 }
 
 // A reply is a judged answer with its header.
@@ -87,9 +111,6 @@ func (c *checker) ask(ctx context.Context, text, accept string, m Memory) (reply
 	if a, err := sparql.Analyse(text); err == nil {
 		q.Form, q.Limit = diff.Form(a.Form), a.Limit
 	}
-	if c.report.Requests == MaxCheckRequests {
-		return reply{}, errStopped
-	}
 	if err := c.gate.acquire(ctx); err != nil {
 		return reply{}, err
 	}
@@ -103,10 +124,14 @@ func (c *checker) ask(ctx context.Context, text, accept string, m Memory) (reply
 	if accept != "" {
 		r.template.Header["Accept"] = []string{accept}
 	}
-	c.report.Requests++
 	m = boundTo(m, r.identity)
 	x, err := c.exchange(t.ctx, r, m)
 	defer c.release(x)
+	c.report.Requests = c.transport.sent
+	if errors.Is(err, errStopped) {
+		c.found("goes on answering", false, fmt.Sprintf("the check ended after %d requests", MaxCheckRequests))
+		return reply{}, errStopped
+	}
 	v := c.judge(x, err, q, r, m, t)
 	v.status = x.status
 	if ctx.Err() != nil {
@@ -142,7 +167,22 @@ func (c *checker) answers(ctx context.Context) error {
 	if !c.report.Answers {
 		return errStopped
 	}
+	c.moved()
 	return nil
+}
+
+// moved goes on at the address to which the endpoint redirects.
+func (c *checker) moved() {
+	at := *c.transport.url
+	at.RawQuery, at.User = "", nil
+	from, err := url.Parse(c.base)
+	if err != nil || at.Scheme == from.Scheme && at.Host == from.Host && at.Path == from.Path {
+		return
+	}
+	at.RawQuery = from.RawQuery
+	c.base = at.String()
+	c.report.URL = c.base
+	c.found("answers without redirects", false, "it redirects to "+c.base+", so use that URL")
 }
 
 const (

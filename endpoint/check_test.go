@@ -160,3 +160,48 @@ func TestCheckFindsCap(t *testing.T) {
 		t.Errorf("%v %v", bad, settings)
 	}
 }
+
+// A redirect is a request too. A check reports it and goes on at the new address.
+func TestCheckRedirects(t *testing.T) {
+	requests, redirects := 0, 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; r.URL.Path != "/new/sparql" {
+			redirects++
+			http.Redirect(w, r, "/new/sparql?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+			return
+		}
+		w.Header().Set("Content-Type", typeJSON)
+		fmt.Fprint(w, `{"head":{},"boolean":true}`)
+	}))
+	defer s.Close()
+	r, bad, _ := checked(t, registry.Endpoint{URL: s.URL + "/sparql"})
+	if want := s.URL + "/new/sparql"; r.URL != want || !strings.Contains(bad["answers without redirects"], want) {
+		t.Errorf("the report is about %s, %v", r.URL, bad)
+	}
+	if requests > MaxCheckRequests || r.Requests != requests || redirects != 1 {
+		t.Errorf("%d requests with %d redirects, reported as %d", requests, redirects, r.Requests)
+	}
+}
+
+// An endpoint that redirects each request to another address gets no more of them.
+func TestCheckRedirectsForEver(t *testing.T) {
+	var at []time.Time
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if at = append(at, time.Now()); len(at)%3 != 0 {
+			http.Redirect(w, r, fmt.Sprintf("/%d?%s", len(at), r.URL.RawQuery), http.StatusTemporaryRedirect)
+			return
+		}
+		w.Header().Set("Content-Type", typeJSON)
+		fmt.Fprint(w, `{"head":{},"boolean":true}`)
+	}))
+	defer s.Close()
+	e := registry.Endpoint{URL: s.URL, MinGap: registry.Duration(40 * time.Millisecond)}
+	if r, bad, _ := checked(t, e); len(at) != MaxCheckRequests || r.Requests != len(at) || !strings.Contains(bad["goes on answering"], "20 requests") {
+		t.Errorf("%d requests, reported as %d, %v", len(at), r.Requests, bad)
+	}
+	for i := 1; i < len(at); i++ {
+		if gap := at[i].Sub(at[i-1]); gap < time.Duration(e.MinGap)/2 {
+			t.Errorf("request %d came after %s", i, gap)
+		}
+	}
+}
