@@ -158,11 +158,7 @@ func (v watchHandler) changes() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	at := registry.Position{Epoch: st.Position.Epoch, Seq: max(st.Position.Seq, changesInWords) - changesInWords}
-	log, err := v.History.After(q.ID, at, changesInWords)
-	if isGap(err) || st.Position.Seq == 0 {
-		log, err = nil, nil
-	}
+	log, err := resultHandler(v).ending(q.ID, st.Position.Epoch, st.Position.Seq, changesInWords)
 	if err != nil {
 		return content{}, err
 	}
@@ -171,7 +167,7 @@ func (v watchHandler) changes() (content, error) {
 		deltas[i] = c.Delta
 	}
 	names := v.names(q.Endpoint, w, deltas...)
-	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: at.Seq > 0}
+	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: len(log) > 0 && log[0].Seq > 1}
 	for _, c := range slices.Backward(log) {
 		x := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0)
 		p.Changes = append(p.Changes, watchedChange{x.When, w.Summarize(c.Delta, names), x.Link})

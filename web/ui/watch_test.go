@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -46,6 +47,11 @@ func TestWatchPages(t *testing.T) {
 	r.tick("wikidata")
 	r.get("/watches/adams").status(200).has("birthPlace: Ulm → Neu-Ulm", "first result: 1 row", queryPath(q.ID)+"/changes/2")
 	r.get(queryPath(q.ID)).status(200).has(`href="/watches/` + q.ID)
+	for _, city := range []string{"Berlin", "Bern", "Princeton"} { // more than a page of the log holds
+		r.oracle.set(q.ID, fact("birthPlace", city+strings.Repeat(" x", 1<<20)))
+		r.tick("wikidata")
+	}
+	r.get("/watches/adams").status(200).has("Bern x", "→ Princeton x")
 	other := r.register("city", "other", "ASK { ?a ?b ?c }")
 	r.get("/watches/" + other.ID).status(404).has("This query is no watch")
 	r.get(queryPath(other.ID)).status(200).lacks("/watches/")
