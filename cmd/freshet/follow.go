@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -81,13 +83,19 @@ func (f follower) follow(ctx context.Context, w watch.Watch) error {
 		return err
 	}
 	name := fmt.Sprint(body["name"])
-	err = f.do(ctx, http.MethodGet, endpointPath(name), nil, nil)
+	var known struct {
+		URL string `json:"url"`
+	}
+	err = f.do(ctx, http.MethodGet, endpointPath(name), nil, &known)
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusNotFound {
 		fmt.Fprintf(f.w.Stderr, "adding the endpoint %s\n", name)
 		err = f.do(ctx, http.MethodPost, "/v1/endpoints", body, nil)
 	}
 	if err != nil {
 		return err
+	}
+	if known.URL != "" && f.url != "" && known.URL != f.url {
+		return cli.UsageErrorf("the endpoint %s of the server has the URL %s, not %s: leave out --url, or add an endpoint with freshet endpoint add and name it with freshet watch-entity --endpoint NAME --follow", name, known.URL, f.url)
 	}
 	request["endpoint"] = name
 	return f.followWatch(ctx, request)
@@ -119,7 +127,7 @@ func (f follower) alone(ctx context.Context, w watch.Watch) error {
 		return err
 	}
 	defer done()
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	ready := make(chan struct{})
 	srv.WhenReady = func(context.Context) { close(ready) }
@@ -137,6 +145,16 @@ func (f follower) alone(ctx context.Context, w watch.Watch) error {
 	err = f.follow(ctx, w)
 	stop()
 	return errors.Join(err, <-ended)
+}
+
+// untilHangup returns a context that also ends when the terminal or the reader of the
+// output goes away, so that the server ends in order and its directory is removed.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	ends := []os.Signal{syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		ends = append(ends, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, ends...)
 }
 
 // start opens a server with the endpoint of the site.

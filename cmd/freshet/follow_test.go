@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
@@ -67,6 +70,17 @@ func TestFollow(t *testing.T) {
 	if err := a.do(t.Context(), http.MethodGet, "/v1/endpoints/wikidata", nil, &e); err != nil || e.URL != w.endpoint || len(e.OwnServices) == 0 {
 		t.Errorf("the endpoint of the pack is %+v, %v", e, err)
 	}
+	for _, iri := range []string{"Q937", "http://x.example/a"} {
+		url := "http://127.0.0.1:1/another"
+		if iri != "Q937" {
+			if err := a.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "follow", "url": w.endpoint}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, _, stderr := runCLI(t, w.env, "", "follow", iri, "--url", url); code != cli.ExitUsage || !strings.Contains(stderr, "has the URL "+w.endpoint) {
+			t.Errorf("another URL for %s: exit code %d, %s", iri, code, stderr)
+		}
+	}
 	for args, want := range map[string]string{
 		"follow Douglas": "absolute IRI",
 		"follow http://x.example/a --listen 127.0.0.1:0":                   "--url",
@@ -77,5 +91,45 @@ func TestFollow(t *testing.T) {
 		if code, _, stderr := runCLI(t, nil, "", strings.Fields(args)...); code == cli.ExitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s, want %q", args, code, stderr, want)
 		}
+	}
+}
+
+// Without its terminal or the reader of its output, the command ends, and nothing of its
+// own server is left.
+func TestFollowLeavesNothing(t *testing.T) {
+	w := newTown(t, "")
+	w.update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 1 }`)
+	program := binary(t)
+	for name, end := range map[string]func(c *exec.Cmd, out *os.File){
+		"terminal closed": func(c *exec.Cmd, _ *os.File) { c.Process.Signal(syscall.SIGHUP) },
+		"reader gone":     func(_ *exec.Cmd, out *os.File) { out.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			temp := t.TempDir()
+			var stderr printed
+			c := exec.CommandContext(t.Context(), program, "follow", "http://x.example/a", "--listen", "127.0.0.1:0", "--url", w.endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s")
+			c.Env = append(os.Environ(), "TMPDIR="+temp, "FRESHET_SERVER=")
+			c.Stdout, c.Stderr = in, &stderr
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			in.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- c.Wait() }()
+			clitest.Eventually(t, "the watch", func() bool { return strings.Contains(stderr.String(), "watching") || len(ended) > 0 })
+			if len(ended) > 0 {
+				t.Fatal(stderr.String())
+			}
+			end(c, out)
+			<-ended
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left in the temporary directory: %v, %v\n%s", left, err, stderr.String())
+			}
+		})
 	}
 }
