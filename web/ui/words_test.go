@@ -4,8 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,11 +26,18 @@ var (
 // TestWordsAreInTemplates checks that the Go files hold no text of the pages. Errors have their own
 // words, which the API sends, too.
 func TestWordsAreInTemplates(t *testing.T) {
-	packages, err := parser.ParseDir(gotoken.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, file := range packages["ui"].Files {
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			if ofError(n) {
 				return false
