@@ -6,7 +6,6 @@ import (
 	gotoken "go/token"
 	"os"
 	"path/filepath"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
