@@ -172,7 +172,7 @@ func (a *api) printSummaries(ctx context.Context, id string, at, until registry.
 		var page struct {
 			Changes []json.RawMessage `json:"changes"`
 		}
-		err := a.do(ctx, http.MethodGet, "/v1/watches/"+url.PathEscape(id)+"/changes?after="+url.QueryEscape(at.String()), nil, &page)
+		err := a.insist(ctx, "/v1/watches/"+url.PathEscape(id)+"/changes?after="+url.QueryEscape(at.String()), &page)
 		if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusGone {
 			break // the changes are not kept any more
 		}
@@ -193,6 +193,23 @@ func (a *api) printSummaries(ctx context.Context, id string, at, until registry.
 		}
 	}
 	return until, nil
+}
+
+// insist repeats a GET request while the server restarts or is busy.
+func (a *api) insist(ctx context.Context, path string, out any) error {
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
+		err := a.do(ctx, http.MethodGet, path, nil, out)
+		failed, silent := errors.AsType[*cli.ExitError](err)
+		p, answered := errors.AsType[*problem](err)
+		if !(silent && failed.Code == cli.ExitUnreachable) && !(answered && p.Status == http.StatusServiceUnavailable) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (a *api) printSummary(raw json.RawMessage, c watchChange) error {

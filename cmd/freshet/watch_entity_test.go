@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
 )
 
@@ -118,4 +119,29 @@ func registerAll(t *testing.T, server string, entities int) {
 		})
 	}
 	all.Wait()
+}
+
+// A server that restarts between the announcement of a change and its words does not end
+// the command.
+func TestSummariesOverRestart(t *testing.T) {
+	tries := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch tries++; tries {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"type":"/problems/stopping","status":503}`)
+		default:
+			fmt.Fprint(w, `{"changes":[{"epoch":"e","seq":2,"summary":["birth place: Ulm → Neu-Ulm"]}]}`)
+		}
+	}))
+	defer s.Close()
+	var out printed
+	a := &api{server: s.URL, w: &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}}
+	at, err := a.printSummaries(t.Context(), "q_1", registry.Position{Epoch: "e", Seq: 1}, registry.Position{Epoch: "e", Seq: 2})
+	if err != nil || at.Seq != 2 || strings.Count(out.String(), "Neu-Ulm") != 1 {
+		t.Errorf("%v after %d tries, %v\n%s", at, tries, err, out.String())
+	}
 }
