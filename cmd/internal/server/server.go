@@ -1,12 +1,11 @@
 // Package server wires the parts of Freshet into one server: store, registry,
 // the loops of the endpoints, followers, deliveries, the API and the pages.
 //
-// With 100,000 registered queries of 270 bytes a restart takes 1.5 to 1.7 s of processor
-// time until the server is ready, and its process 490 MB: 190 MB of pages of the store's
-// file, 220 MB of data in use, the program, and room for the collector. A registration
-// over HTTP from 16 clients takes 0.65 ms of processor time, the client's part included.
-// These figures are from a machine with ten times as much work as processors
-// (BenchmarkRestart, BenchmarkRegister).
+// With 100,000 registered queries of 270 bytes a restart takes 1.8 to 2.0 s of processor
+// time until the server is ready, and its process 490 MB: 270 MB of heap, the program, and
+// pages of the store's file. A registration over HTTP from 16 clients takes 0.49 ms of
+// processor time, the clients' part included. These figures are from a machine with three
+// to six times as much work as processors (BenchmarkRestart, BenchmarkRegister).
 package server
 
 import (
