@@ -19,9 +19,9 @@ import (
 // the policy has learnt that queries change together (state.go). The rates
 // determine what an execution is worth now, per second (worth.go).
 //
-// A query that has not run since its registration is ranked by its time: queries that
-// change often take longer than most, because they read much. So the long ones run
-// first, and the short ones when they have waited.
+// Queries that change often take longer than most, because they read much. So those
+// that take more than four times the mean run soon after their registration, and the
+// others when nothing known to change is worth more, or when they have waited.
 //
 // Waiting has a price (wait.go). A query that has waited for a fraction x of the
 // wait is worth ν·x⁴ more per second, where ν is what the last second of the slot's
