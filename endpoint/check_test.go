@@ -73,12 +73,12 @@ func TestCheckFaults(t *testing.T) {
 		}
 	}
 	const yes = `{"head":{},"boolean":true}`
-	requests := 0
+	var requests atomic.Int64
 	for name, x := range map[string]struct {
 		h             http.HandlerFunc
 		answers       bool
 		topic, detail string
-		most          int
+		most          int64
 	}{
 		"web page":     {answer(200, "text/html", "<html>hello"), false, "answers SPARQL", "html", 1},
 		"no such page": {answer(404, "text/plain", "nothing"), false, "answers SPARQL", "no endpoint at this URL", 1},
@@ -87,7 +87,7 @@ func TestCheckFaults(t *testing.T) {
 		"locked":       {answer(401, "text/plain", "who"), false, "answers SPARQL", "credentials", 1},
 		"hangs up":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false, "answers SPARQL", "closed the connection", 1},
 		"throttles": {func(w http.ResponseWriter, r *http.Request) {
-			if requests > 4 {
+			if requests.Load() > 4 {
 				answer(429, "text/plain", "enough")(w, r)
 				return
 			}
@@ -95,23 +95,23 @@ func TestCheckFaults(t *testing.T) {
 		}, true, "goes on answering", "429", 5},
 		"always true": {answer(200, typeJSON, yes), true, "results in XML", "", 20},
 		"dies": {func(w http.ResponseWriter, r *http.Request) {
-			if requests > 4 {
+			if requests.Load() > 4 {
 				panic(http.ErrAbortHandler)
 			}
 			answer(200, typeJSON, yes)(w, r)
 		}, true, "goes on answering", "closed the connection", 14},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requests = 0
+			requests.Store(0)
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				requests++
+				requests.Add(1)
 				x.h(w, r)
 			}))
 			defer s.Close()
 			r, bad, _ := checked(t, registry.Endpoint{URL: s.URL})
 			detail, ok := bad[x.topic]
-			if r.Answers != x.answers || !ok || !strings.Contains(detail, x.detail) || requests > x.most || !x.answers && len(r.Settings) > 0 {
-				t.Errorf("answers %v, %d requests, %v", r.Answers, requests, bad)
+			if r.Answers != x.answers || !ok || !strings.Contains(detail, x.detail) || requests.Load() > x.most || !x.answers && len(r.Settings) > 0 {
+				t.Errorf("answers %v, %d requests, %v", r.Answers, requests.Load(), bad)
 			}
 		})
 	}
@@ -131,7 +131,9 @@ func TestCheckGap(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*CheckGap/2)
 	defer cancel()
-	if r, err := Check(ctx, registry.Endpoint{Name: "x", URL: s.URL}, Options{}); !errors.Is(err, context.DeadlineExceeded) || r.Requests != len(at) {
+	r, err := Check(ctx, registry.Endpoint{Name: "x", URL: s.URL}, Options{})
+	s.Close()
+	if !errors.Is(err, context.DeadlineExceeded) || r.Requests != len(at) {
 		t.Errorf("%d requests, %v", r.Requests, err)
 	}
 	for i := 1; i < len(at); i++ {
@@ -175,6 +177,7 @@ func TestCheckRedirects(t *testing.T) {
 	}))
 	defer s.Close()
 	r, bad, _ := checked(t, registry.Endpoint{URL: s.URL + "/sparql"})
+	s.Close()
 	if want := s.URL + "/new/sparql"; r.URL != want || !strings.Contains(bad["answers without redirects"], want) {
 		t.Errorf("the report is about %s, %v", r.URL, bad)
 	}
@@ -196,7 +199,9 @@ func TestCheckRedirectsForEver(t *testing.T) {
 	}))
 	defer s.Close()
 	e := registry.Endpoint{URL: s.URL, MinGap: registry.Duration(40 * time.Millisecond)}
-	if r, bad, _ := checked(t, e); len(at) != MaxCheckRequests || r.Requests != len(at) || !strings.Contains(bad["goes on answering"], "20 requests") {
+	r, bad, _ := checked(t, e)
+	s.Close()
+	if len(at) != MaxCheckRequests || r.Requests != len(at) || !strings.Contains(bad["goes on answering"], "20 requests") {
 		t.Errorf("%d requests, reported as %d, %v", len(at), r.Requests, bad)
 	}
 	for i := 1; i < len(at); i++ {
