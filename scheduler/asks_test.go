@@ -111,7 +111,7 @@ func (d *dataset) digests(members [][]string) *diff.Result {
 		panic(err)
 	}
 	b := diff.NewBuilder(diff.Select, diff.Options{})
-	must(0, b.SetVars([]string{"i", "n", "high", "low"}))
+	must(0, b.SetVars([]string{"i", "n", "high", "low", "opaque"}))
 	for _, m := range members {
 		values := d.now(m[2])
 		if v := d.versions[m[2]]; d.stale[m[2]] && len(v) > 1 {
@@ -122,7 +122,7 @@ func (d *dataset) digests(members [][]string) *diff.Result {
 		}
 		g, _ := x.Digest(schedulertest.Rows(d.t, values...))
 		text := func(n int64) diff.Term { return number(strconv.FormatInt(n, 10)) }
-		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low)))
+		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low), text(0)))
 	}
 	return must(b.Finish())
 }

@@ -13,7 +13,6 @@ func (p *parser) columns(t *Template, a *sparql.Analysis) {
 	} else {
 		p.projected(t)
 	}
-	t.plain = len(t.projection) == len(t.Vars) && !t.distinct && len(t.groupBy) == 0
 	for i, v := range t.Vars {
 		if slices.Contains(t.Vars[:i], v) {
 			p.refuse(Columns, "?"+v+" is projected twice")

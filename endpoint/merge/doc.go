@@ -42,5 +42,5 @@
 //
 // A probe asks for one row per member: the number of rows, and sums over a hash
 // of each row. Equal numbers mean that the member did not change, up to
-// collisions of 48 bits.
+// collisions of 51 bits.
 package merge

@@ -124,7 +124,7 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 	for i, r := range singles {
 		n.probed++
 		want, ok := c.template.Digest(r)
-		if ok && (!known[i] || want != digests[i]) {
+		if ok != known[i] || ok && want != digests[i] {
 			n.doubts = append(n.doubts, fmt.Sprintf("%s\nprobed as %s\ndigest %v %v\ninstead of %v %v for %s", c.texts[i], text, digests[i], known[i], want, ok, r.Document()))
 		}
 	}

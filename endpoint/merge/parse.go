@@ -27,7 +27,6 @@ type Template struct {
 	OrderKeys []string
 
 	distinct   bool
-	plain      bool   // SELECT of variables only, without DISTINCT or GROUP BY
 	single     bool   // aggregates without GROUP BY: one row, even over no solutions
 	sums       []int  // columns whose value adds up numbers
 	projection []part // of SELECT, without DISTINCT

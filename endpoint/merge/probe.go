@@ -4,9 +4,9 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
@@ -24,25 +24,21 @@ func (t *Template) Probes() bool { return t.Form == diff.Select && !t.Ordered &&
 
 // Probe returns the text that asks for the digests of all members at once. The hash is a
 // column of a sub-select, because Virtuoso computes the expression of a BIND again in every
-// place where its variable occurs. The text is short, because endpoints take as long to
-// compile it as to hash a few hundred rows.
+// place where its variable occurs.
 func (t *Template) Probe(members [][]string) string {
-	w := t.writer(members)
-	n, high, low, m := t.fresh("n"), t.fresh("high"), t.fresh("low"), t.fresh("m")
-	w.words("SELECT", w.number, "( COUNT( * ) AS "+n+" )", "( SUM( "+number(m, 0)+" ) AS "+high+" )", "( SUM( "+number(m, digits)+" ) AS "+low+" )")
+	w := &writer{}
+	i, n, high, low, opaque := t.fresh("i"), t.fresh("n"), t.fresh("high"), t.fresh("low"), t.fresh("opaque")
+	m, y := t.fresh("m"), t.fresh("y")
+	w.words("SELECT", i)
+	w.words("( COUNT( * ) AS "+n+" )", "( SUM( "+number(m, 0)+" ) AS "+high+" )", "( SUM( "+number(m, digits)+" ) AS "+low+" )")
+	w.words("( SUM( IF( BOUND( " + m + " ) , " + y + " , 1 ) ) AS " + opaque + " )")
 	w.parts(t.dataset) // a sub-select has no FROM
-	w.words("WHERE { { SELECT", w.number, "( REPLACE( MD5( CONCAT( \"\"")
+	w.words("WHERE { { SELECT", i, "( REPLACE( MD5( CONCAT( \"\"")
 	for _, v := range t.Vars {
 		w.words(",", termText("?"+v))
 	}
-	w.words(") ) , \"[a-f]+\" , \"7\" ) AS", m, ") WHERE {")
-	if t.plain {
-		w.values()
-		w.parts(t.pattern)
-	} else {
-		w.words("{", t.query(members, nil), "}")
-	}
-	w.words("} } } GROUP BY", w.number)
+	w.words(") ) , \"[a-f]\" , \"7\" ) AS", m, ")", "( IF( "+t.opaque()+" , 1 , 0 ) AS", y, ")")
+	w.words("WHERE { {", t.query(members, nil), "} } } } GROUP BY", i)
 	return w.String()
 }
 
@@ -54,37 +50,44 @@ func number(m string, after int) string {
 	return fmt.Sprintf("<%sinteger>( SUBSTR( %s , %d , %d ) )", xsd, m, after+1, digits)
 }
 
-// termText is an expression for the text of a variable's term. It is injective on lists
-// of terms, because IRIs and language tags have no spaces and the length of a literal
-// precedes it. All blank nodes have one text, which no other term has.
+// termText is an expression for the text of a variable's term. It is injective,
+// except that blank nodes have the text of unbound variables.
 func termText(v string) string {
-	kind := "IF( LANG( " + v + " ) = \"\" , CONCAT( \"^\" , STR( DATATYPE( " + v + " ) ) ) , CONCAT( \"@\" , LCASE( LANG( " + v + " ) ) ) )"
-	literal := "CONCAT( " + kind + " , \" \" , STR( STRLEN( STR( " + v + " ) ) ) , \":\" , STR( " + v + " ) )"
-	term := "IF( ISIRI( " + v + " ) , CONCAT( \"<\" , STR( " + v + " ) , \" \" ) , " + literal + " )"
-	return "IF( BOUND( " + v + " ) , IF( ISBLANK( " + v + " ) , \"_\" , " + term + " ) , \"?\" )"
+	s := "STR( " + v + " )"
+	sized := func(text string) string { return "STR( STRLEN( " + text + " ) ) , \":\" , " + text }
+	iri := "CONCAT( \"I\" , " + sized(s) + " )"
+	plain := "CONCAT( \"L\" , " + sized(s) + " , \"^\" , " + sized("STR( DATATYPE( "+v+" ) )") + " )"
+	tagged := "CONCAT( \"L\" , " + sized(s) + " , LCASE( LANG( " + v + " ) ) , \"^\" )"
+	term := "IF( ISIRI( " + v + " ) , " + iri + " , IF( LANG( " + v + " ) = \"\" , " + plain + " , " + tagged + " ) )"
+	return "IF( BOUND( " + v + " ) , IF( ISBLANK( " + v + " ) , \"U\" , " + term + " ) , \"U\" )"
 }
 
-// Digests reads the answer of a probe. known is false for members with sums that the
-// endpoint could not compute. The error is ErrAnswer.
+// opaque is a condition for rows with a blank node, which their text does not identify.
+func (t *Template) opaque() string {
+	var list []string
+	for _, v := range t.Vars {
+		list = append(list, "BOUND( ?"+v+" ) && ISBLANK( ?"+v+" )")
+	}
+	return strings.Join(list, " || ")
+}
+
+// Digests reads the answer of a probe. known is false for members with rows
+// that a probe cannot identify. The error is ErrAnswer.
 func (t *Template) Digests(answer *diff.Result, members int) (list []Digest, known []bool, err error) {
 	list, known = make([]Digest, members), make([]bool, members)
 	for m := range known {
 		known[m] = true
 	}
-	columns := make([]int, 4)
-	for k, name := range []string{"i", "n", "high", "low"} {
+	columns := make([]int, 5)
+	for k, name := range []string{"i", "n", "high", "low", "opaque"} {
 		if columns[k] = slices.Index(answer.Vars(), t.fresh(name)[1:]); columns[k] < 0 {
 			return nil, nil, fmt.Errorf("%w: no column %s", ErrAnswer, t.fresh(name))
 		}
 	}
 	for row := range answer.Len() {
-		terms, whole := answer.Terms(row), true
-		var values [4]int64
+		terms := answer.Terms(row)
+		var values [5]int64
 		for k, c := range columns {
-			if k >= 2 && terms[c].Kind == diff.Unbound {
-				whole = false
-				continue
-			}
 			if values[k], err = wholeNumber(terms[c].Value); err != nil {
 				return nil, nil, fmt.Errorf("%w: %q is not a number", ErrAnswer, terms[c].Value)
 			}
@@ -93,7 +96,7 @@ func (t *Template) Digests(answer *diff.Result, members int) (list []Digest, kno
 		if m < 0 || m >= int64(members) || list[m] != (Digest{}) {
 			return nil, nil, fmt.Errorf("%w: %d is not the number of a member, or occurs twice", ErrAnswer, m)
 		}
-		list[m], known[m] = Digest{values[1], values[2], values[3]}, whole
+		list[m], known[m] = Digest{values[1], values[2], values[3]}, values[4] == 0
 	}
 	return list, known, nil
 }
@@ -111,10 +114,9 @@ func wholeNumber(s string) (int64, error) {
 	return int64(f), err
 }
 
-// letters matches what is replaced in the hexadecimal digits of a hash. Casting decimal
-// digits is far cheaper than decoding hexadecimal ones, and the first 24 characters that
-// are left still tell more than 48 bits.
-var letters = regexp.MustCompile("[a-f]+")
+// decimals makes a decimal number of a hexadecimal one. Casting it is far cheaper than
+// decoding hexadecimal digits, and 24 of these digits still tell as much as 51 bits.
+var decimals = strings.NewReplacer("a", "7", "b", "7", "c", "7", "d", "7", "e", "7", "f", "7")
 
 // Digest computes what a probe returns if the endpoint would still answer with
 // r. ok is false if r has a blank node. A digest that differs from the probe's
@@ -137,12 +139,9 @@ func (t *Template) Digest(r *diff.Result) (d Digest, ok bool) {
 			}
 		}
 		sum := md5.Sum(text)
-		m := letters.ReplaceAllLiteralString(hex.EncodeToString(sum[:]), "7")
-		if len(m) <= digits { // one row in billions: the endpoint cannot add nothing
-			return Digest{}, false
-		}
+		m := decimals.Replace(hex.EncodeToString(sum[:]))
 		high, _ := strconv.ParseInt(m[:digits], 10, 64)
-		low, _ := strconv.ParseInt(m[digits:min(len(m), 2*digits)], 10, 64)
+		low, _ := strconv.ParseInt(m[digits:2*digits], 10, 64)
 		d = Digest{d.Rows + 1, d.High + high, d.Low + low}
 	}
 	return d, true
@@ -150,20 +149,25 @@ func (t *Template) Digest(r *diff.Result) (d Digest, ok bool) {
 
 // appendTermText appends what termText evaluates to.
 func appendTermText(b []byte, t diff.Term) []byte {
+	sized := func(s string) {
+		b = strconv.AppendInt(b, int64(utf8.RuneCountInString(s)), 10)
+		b = append(append(b, ':'), s...)
+	}
 	switch t.Kind {
 	case diff.Unbound:
-		return append(b, '?')
+		return append(b, 'U')
 	case diff.IRI:
-		return append(append(append(b, '<'), t.Value...), ' ')
+		b = append(b, 'I')
+		sized(t.Value)
+		return b
 	}
-	switch {
-	case t.Lang != "":
-		b = append(append(b, '@'), t.Lang...)
-	case t.Datatype == "":
-		b = append(b, "^"+xsd+"string"...)
-	default:
-		b = append(append(b, '^'), t.Datatype...)
+	b = append(b, 'L')
+	sized(t.Value)
+	if b = append(append(b, t.Lang...), '^'); t.Lang == "" {
+		if t.Datatype == "" {
+			t.Datatype = xsd + "string"
+		}
+		sized(t.Datatype)
 	}
-	b = strconv.AppendInt(append(b, ' '), int64(utf8.RuneCountInString(t.Value)), 10)
-	return append(append(b, ':'), t.Value...)
+	return b
 }
