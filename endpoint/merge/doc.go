@@ -12,8 +12,9 @@
 //   - a constant elsewhere (predicates, classes after a, FILTER, BIND, VALUES,
 //     EXISTS, MINUS, SERVICE, sub-selects, names of graphs) stays part of the
 //     template;
-//   - so does an end of a path with * + ? or !, and the argument of a predicate
-//     that is a search function of an engine;
+//   - so does an end of a path with * + ? or !, a string at an end of any path
+//     that is not one predicate, and the argument of a predicate that is a search
+//     function of an engine;
 //   - so does a constant that occurs in an OPTIONAL inside another group,
 //     unless the required part of that group contains it too. There a variable
 //     would change which solutions have no match.

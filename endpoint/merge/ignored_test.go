@@ -30,6 +30,7 @@ func TestEveryRuleDecides(t *testing.T) {
 		keepSearch:    "SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }",
 		keepOptional:  "SELECT ?s { { ?s :p ?o OPTIONAL { ?s :q :d } } ?s :p :c }",
 		keepHidden:    "SELECT ?s { ?s :p :c MINUS { ?s :q :d } }",
+		keepLiteral:   "SELECT ?s { ?s ^:p \"x\" ; :q :c }",
 		keepTyped:     "SELECT ?s { ?s :p 1 ; :q :c }",
 	} {
 		a, err := sparql.Analyse(prefix + query)

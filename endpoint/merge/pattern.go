@@ -285,7 +285,7 @@ func (p *parser) candidate(i int, path predicate, bound certain) {
 			p.refuse(Dialect, "the IRI "+t+" is relative")
 		}
 	case isPrefixed(t):
-	case !isLiteral(t) && !isNumber(t), !isString(t) && p.keeps(keepTyped):
+	case !isLiteral(t) && !isNumber(t), !isString(t) && p.keeps(keepTyped), path.long && p.keeps(keepLiteral):
 		return
 	}
 	p.candidates = append(p.candidates, i)
@@ -295,6 +295,7 @@ func (p *parser) candidate(i int, path predicate, bound certain) {
 // predicate is what matters of a predicate or path.
 type predicate struct {
 	open   bool // a path with * + ? or !
+	long   bool // a path, not one predicate
 	class  bool // a or rdf:type, whose object stays
 	search bool // a search function of an engine
 }
@@ -306,7 +307,7 @@ func (p *parser) path() (v predicate) {
 	from := p.pos
 	p.alternative(&v)
 	p.open = p.open || v.open
-	if p.pos == from+1 {
+	if v.long = p.pos > from+1; !v.long {
 		t := p.list[from].text
 		v.class = t == "a" || t == rdfType
 		if isVariable(t) {

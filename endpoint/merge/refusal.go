@@ -32,6 +32,7 @@ const (
 	keepSearch   Reason = "search"         // the argument of an engine's search function
 	keepOptional Reason = "inner-optional" // in an OPTIONAL of an inner group that need not bind it
 	keepHidden   Reason = "hidden"         // in EXISTS, MINUS, SERVICE and sub-selects
+	keepLiteral  Reason = "path-literal"   // a literal at the end of a path, where it may be a subject
 	keepTyped    Reason = "typed"          // a literal with a language or datatype, which engines may compare by value
 )
 
