@@ -41,6 +41,11 @@ func (p *parser) star(t *Template) {
 	if len(p.scope) == 0 {
 		p.refuse(Columns, "SELECT * without variables")
 	}
+	for _, x := range t.pattern { // Virtuoso makes columns of such variables
+		if isVariable(x.text) && !slices.Contains(p.scope, x.text) {
+			p.refuse(Columns, "SELECT * with "+x.text+" in a condition only")
+		}
+	}
 	t.projection = nil
 	for _, v := range p.scope {
 		t.projection = append(t.projection, part{text: v, param: -1})

@@ -41,7 +41,7 @@ func TestParameters(t *testing.T) {
 				"\"1\"^^<http://www.w3.org/2001/XMLSchema#byte> , ( <http://x/l> ) , [ <http://x/q> ?p1 ] } GROUP BY ?i"},
 		{"SELECT ?k (MAX(?v) AS ?m) { ?k :p :c ; :v ?v } GROUP BY ?k HAVING (COUNT(*) > 1)", "<http://x/c>",
 			"SELECT ?i ?k ( MAX( ?v ) AS ?m ) WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?k <http://x/p> ?p0 ; <http://x/v> ?v } GROUP BY ?i ?k HAVING( COUNT( * ) > 1 )"},
-		{"SELECT * { { ?s :p :c OPTIONAL { ?s :q :c, :d } } UNION { ?t :p :c } BIND(:d AS ?x) MINUS { ?m :p :e } VALUES ?v { :f } }", "<http://x/c>",
+		{"SELECT ?s ?t ?x ?v { { ?s :p :c OPTIONAL { ?s :q :c, :d } } UNION { ?t :p :c } BIND(:d AS ?x) MINUS { ?m :p :e } VALUES ?v { :f } }", "<http://x/c>",
 			"SELECT ?i ?s ?t ?x ?v WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } { ?s <http://x/p> ?p0 OPTIONAL { ?s <http://x/q> ?p0 , <http://x/d> } } " +
 				"UNION { ?t <http://x/p> ?p0 } BIND( <http://x/d> AS ?x ) MINUS { ?m <http://x/p> <http://x/e> } VALUES ?v { <http://x/f> } }"},
 		{"SELECT ?s { GRAPH :g { ?s :p :c } { SELECT ?s { ?s :q :d } LIMIT 3 } SERVICE <s:1> { ?s :r :e } FILTER NOT EXISTS { ?s :t :f } }", "<http://x/c>",

@@ -30,8 +30,11 @@ func askVirtuoso(s *virtuosotest.Server) asker {
 		}
 		defer r.Body.Close()
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("%s %v: %s", r.Status, err, body)
+		if err != nil {
+			return nil, err
+		}
+		if r.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("%w with %s: %s", errRefused, r.Status, body)
 		}
 		if form.Graph() {
 			return graph(string(body), o)
@@ -58,4 +61,7 @@ func TestVirtuosoExact(t *testing.T) {
 	n := &tally{}
 	n.random(t, askVirtuoso(s), replace(s), "")
 	n.report(t)
+	if n.compared < *goal || n.refused > n.merged/20 {
+		t.Errorf("%d answers compared; %d of %d merged requests refused", n.compared, n.refused, n.merged)
+	}
 }
