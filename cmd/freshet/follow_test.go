@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,6 +101,9 @@ func TestFollowLeavesNothing(t *testing.T) {
 	w := newTown(t, "")
 	w.update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 1 }`)
 	program := binary(t)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // a command started under nohup would ignore it
+	defer signal.Stop(hangup)
 	for name, end := range map[string]func(c *exec.Cmd, out *os.File){
 		"terminal closed": func(c *exec.Cmd, _ *os.File) { c.Process.Signal(syscall.SIGHUP) },
 		"reader gone":     func(_ *exec.Cmd, out *os.File) { out.Close() },
@@ -126,7 +130,7 @@ func TestFollowLeavesNothing(t *testing.T) {
 				t.Fatal(stderr.String())
 			}
 			end(c, out)
-			<-ended
+			clitest.Eventually(t, "the end of the command", func() bool { return len(ended) > 0 })
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("left in the temporary directory: %v, %v\n%s", left, err, stderr.String())
 			}
