@@ -206,9 +206,12 @@ func (k *ask) query() *registry.Query {
 		ID: first.ID, Endpoint: first.Endpoint, Form: diff.Select, Limit: -1, Merged: true,
 		DefaultGraphs: first.DefaultGraphs, NamedGraphs: first.NamedGraphs,
 	}
-	if k.kind == cohort.Probe {
+	switch k.kind {
+	case cohort.Probe:
 		q.Text = k.template.Probe(k.arguments())
-	} else {
+	case cohort.Union:
+		q.Text, q.Ordered = k.template.Union(k.arguments()), k.template.Ordered
+	default:
 		q.Text, q.Ordered = k.template.Query(k.arguments()), k.template.Ordered
 	}
 	return q

@@ -59,6 +59,7 @@ func (d *dataset) now(name string) []string {
 
 var (
 	numbered = regexp.MustCompile(`\( (\d+) "([^"]*)" \)`)
+	united   = regexp.MustCompile(`"([^"]*)" BIND\( (\d+) AS`)
 	constant = regexp.MustCompile(`"([^"]*)"`)
 )
 
@@ -70,6 +71,9 @@ func (d *dataset) reply(q *registry.Query, _ int) reply {
 		return reply{d.single, registry.Changed, schedulertest.Rows(d.t, d.now(constant.FindStringSubmatch(q.Text)[1])...)}
 	}
 	members := numbered.FindAllStringSubmatch(q.Text, -1)
+	for _, m := range united.FindAllStringSubmatch(q.Text, -1) {
+		members = append(members, []string{m[0], m[2], m[1]})
+	}
 	d.most = max(d.most, len(members))
 	for _, m := range members {
 		d.merged[m[2]] = true

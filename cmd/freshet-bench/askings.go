@@ -48,6 +48,7 @@ func newAskings(list []registry.Query) *askings {
 			s.addMerged(text, t, args)
 		}
 		s.singles[text] = first[t.ID]
+		s.merged[withoutMembers(t.Union([][]string{args, args}))] = asking{Template: first[t.ID], Kind: cohort.Union}
 		s.queries[first[t.ID]]++
 	}
 	return s
@@ -63,8 +64,12 @@ func (s *askings) addMerged(text string, t *merge.Template, args []string) {
 	s.merged[withoutMembers(t.Probe(members))] = asking{Template: text, Kind: cohort.Probe}
 }
 
-// withoutMembers leaves the first VALUES block of a merged query out.
+// withoutMembers leaves the first VALUES block of a merged query out, and all but the
+// first member of a union.
 func withoutMembers(text string) string {
+	if first, _, union := strings.Cut(text, " UNION { "); union && strings.HasSuffix(first, " }") && strings.Contains(first, "BIND( 0 AS") {
+		return first
+	}
 	before, rest, _ := strings.Cut(text, " VALUES (")
 	_, after, _ := strings.Cut(rest, " ) } ")
 	return before + " " + after

@@ -53,6 +53,16 @@ func (p *parser) star(t *Template) {
 	}
 }
 
+// allInScope reports whether the pattern binds all variables of the query.
+func (p *parser) allInScope() bool {
+	for v := range p.names {
+		if !slices.Contains(p.scope, v) {
+			return false
+		}
+	}
+	return true
+}
+
 var isAggregate = map[string]bool{
 	"COUNT": true, "SUM": true, "MIN": true, "MAX": true, "AVG": true, "SAMPLE": true, "GROUP_CONCAT": true,
 }

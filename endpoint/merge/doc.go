@@ -39,6 +39,15 @@
 // VALUES block comes first, so that the outermost group always binds p. The rules
 // above and the reasons of Refusal exclude everything else.
 //
+// The same answer comes from a UNION of the members' patterns:
+//
+//	SELECT ?i <projection> WHERE {
+//	  { <pattern with c0> BIND( 0 AS ?i ) } UNION { <pattern with c1> BIND( 1 AS ?i ) } …
+//	}
+//
+// Endpoints compile it longer, but some plan a join with VALUES so badly that it takes
+// a thousand times as long.
+//
 // # The probe
 //
 // A probe asks for one row per member: the number of rows, and sums over a hash

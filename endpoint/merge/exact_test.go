@@ -65,24 +65,27 @@ func (c *cohort) compare(ask asker, r *rand.Rand, n *tally) {
 	}
 	n.templates++
 	all := r.Perm(len(c.texts))
-	c.group(ask, singles, all, n)
+	c.group(ask, singles, all, r, n)
 	c.probe(ask, singles, n)
 	for _, size := range []int{(len(all) + 1) / 2, 2 + r.IntN(6)} {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for from := 0; from < len(all); from += size {
-			c.group(ask, singles, all[from:min(from+size, len(all))], n)
+			c.group(ask, singles, all[from:min(from+size, len(all))], r, n)
 		}
 	}
 }
 
-// group asks some members together.
-func (c *cohort) group(ask asker, singles []*diff.Result, which []int, n *tally) {
+// group asks some members together, with VALUES or UNION.
+func (c *cohort) group(ask asker, singles []*diff.Result, which []int, r *rand.Rand, n *tally) {
 	n.merged++
 	members := make([][]string, len(which))
 	for k, i := range which {
 		members[k] = c.members[i]
 	}
 	text := c.template.Query(members)
+	if r.IntN(2) == 0 {
+		text = c.template.Union(members)
+	}
 	merged, err := ask(text, diff.Select, c.template.Options(diff.Options{}))
 	if errors.Is(err, errRefused) {
 		n.refused++

@@ -26,6 +26,7 @@ type Template struct {
 	Ordered   bool
 	OrderKeys []string
 
+	united     bool // Union may write a union
 	distinct   bool
 	single     bool   // aggregates without GROUP BY: one row, even over no solutions
 	sums       []int  // columns whose value adds up numbers
@@ -173,6 +174,7 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	pattern := span{start + 1, p.pos - 1}
 	tail := p.tail()
 	p.settle()
+	t.united = p.allInScope()
 
 	if form == "CONSTRUCT" {
 		if construct.to == 0 { // CONSTRUCT WHERE

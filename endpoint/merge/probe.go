@@ -38,7 +38,7 @@ func (t *Template) Probe(members [][]string) string {
 		w.words(",", termText("?"+v))
 	}
 	w.words(") ) , \"[a-f]\" , \"7\" ) AS", m, ")", "( IF( "+t.opaque()+" , 1 , 0 ) AS", y, ")")
-	w.words("WHERE { {", t.query(members, nil), "} } } } GROUP BY", i)
+	w.words("WHERE { {", t.query(t.writer(members), nil), "} } } } GROUP BY", i)
 	return w.String()
 }
 

@@ -14,11 +14,12 @@ type Kind string
 const (
 	Single Kind = "single" // one query
 	Values Kind = "values" // a merged query for the complete results of several
+	Union  Kind = "union"  // the same with a pattern for each of them
 	Probe  Kind = "probe"  // a merged query for digests of several results
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Single, Values, Probe} }
+func Kinds() []Kind { return []Kind{Single, Values, Union, Probe} }
 
 const (
 	// MaxMembers is the largest number of members of a request.
@@ -30,7 +31,13 @@ const (
 	firstMembers = 16
 	goodToGrow   = 8 // good requests before a limit doubles that a first failure has set
 	mostPatience = 4096
+	maxUnion     = 64 // members of a union, whose text grows with the pattern
 	trialEvery   = 32
+	// trialMembers are asked for in the first requests of a kind besides the first,
+	// and in trials of one that costs a multiple. An endpoint may need seconds for
+	// more.
+	trialMembers = 8
+	maxTrial     = 4096
 	auditEvery   = 100
 	auditWithin  = time.Hour
 	offFor       = 24 * time.Hour
@@ -52,6 +59,7 @@ type Cohort struct {
 	different uint64
 	asks      map[Kind]uint64
 	members   map[Kind]uint64
+	tried     map[Kind]uint64 // turn of the last request
 	last      Kind
 }
 
@@ -69,8 +77,8 @@ type merging struct {
 // New returns a cohort without experience.
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
-		Template: template, Probes: probes, asks: map[Kind]uint64{}, members: map[Kind]uint64{}, last: Single,
-		merged: map[Kind]*merging{Values: {limit: firstMembers}, Probe: {limit: firstMembers}},
+		Template: template, Probes: probes, asks: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,
+		merged: map[Kind]*merging{Values: {limit: firstMembers}, Union: {limit: firstMembers}, Probe: {limit: firstMembers}},
 	}
 }
 
@@ -82,11 +90,15 @@ func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, membe
 	}
 	turn := c.turn
 	c.turn++
-	k = c.choose(merge, turn, c.Probes && provable)
+	k, trial := c.choose(merge, turn, c.Probes && provable)
+	c.tried[k] = turn
 	if k == Single {
 		return Single, 1
 	}
 	members = c.merged[k].limit
+	if trial {
+		members = min(members, trialMembers)
+	}
 	if members < 2 {
 		if turn%trialEvery != trialEvery-1 {
 			return Single, 1
@@ -96,32 +108,41 @@ func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, membe
 	return k, members
 }
 
-func (c *Cohort) choose(merge string, turn uint64, probes bool) Kind {
+// choose returns the kind of the next request, and whether it is a trial.
+func (c *Cohort) choose(merge string, turn uint64, probes bool) (k Kind, trial bool) {
 	switch {
 	case merge == registry.MergeProbe && probes:
-		return Probe
+		return Probe, false
 	case merge != registry.MergeAuto:
-		return Values
+		return Values, false
 	}
-	kinds := []Kind{Values, Probe, Single}
+	kinds := []Kind{Union, Probe, Values, Single}
 	if !probes {
-		kinds = []Kind{Values, Single}
+		kinds = []Kind{Union, Values, Single}
 	}
+	best, least := Union, math.Inf(1)
 	for _, k := range kinds {
-		if math.IsInf(c.perMember(k), 1) && c.asks[k] == 0 {
-			return k
+		per := c.perMember(k)
+		if math.IsInf(per, 1) && c.asks[k] == 0 {
+			return k, k != Union
 		}
-	}
-	if turn%trialEvery == trialEvery-1 {
-		return kinds[turn/trialEvery%uint64(len(kinds))]
-	}
-	best, least := Values, math.Inf(1)
-	for _, k := range kinds {
-		if per := c.perMember(k); per < least {
+		if per < least {
 			best, least = k, per
 		}
 	}
-	return best
+	for _, k := range kinds {
+		if k != best && turn-c.tried[k] >= c.trialGap(k, least) {
+			return k, true
+		}
+	}
+	return best, false
+}
+
+// trialGap is after how many requests another kind than the cheapest is tried again. It
+// grows with the cost, so that trials of a kind take a small part of all time.
+func (c *Cohort) trialGap(k Kind, least float64) uint64 {
+	ratio := c.perMember(k) / max(least, 1e-9)
+	return uint64(min(maxTrial, max(1, ratio)*trialEvery))
 }
 
 // perMember is the expected seconds per confirmed member, infinite if they are not
@@ -137,7 +158,7 @@ func (c *Cohort) perMember(k Kind) float64 {
 	if m.costs.n == 0 {
 		return math.Inf(1)
 	}
-	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Probe].sizes.value))
+	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Union].sizes.value, c.merged[Probe].sizes.value))
 	a, b, perRow := m.costs.coefficients()
 	return (a/size + b + perRow*c.rows.value) / max(m.confirmed.value, 1/size)
 }
@@ -188,7 +209,7 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	m.costs.learn(members, rows, seconds)
 	m.sizes.add(float64(members))
 	m.confirmed.add(float64(confirmed) / float64(members))
-	if k == Values {
+	if k != Probe {
 		c.rows.add(float64(rows) / float64(members))
 	}
 	if members < m.limit {
@@ -198,8 +219,15 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 		m.grown, m.patience = false, m.patience/2
 	}
 	if m.good >= m.patience {
-		m.limit, m.good, m.grown = min(MaxMembers, 2*max(m.limit, members)), 0, true
+		m.limit, m.good, m.grown = min(mostMembers(k), 2*max(m.limit, members)), 0, true
 	}
+}
+
+func mostMembers(k Kind) int {
+	if k == Union {
+		return maxUnion
+	}
+	return MaxMembers
 }
 
 // Failed adds a request that says nothing about its members.

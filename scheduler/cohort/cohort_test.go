@@ -32,7 +32,8 @@ func TestCostsAreLearnt(t *testing.T) {
 // Each endpoint gets the kind that is cheapest there.
 func TestCheapestKindIsChosen(t *testing.T) {
 	for _, cost := range []map[Kind]time.Duration{
-		{Single: 10, Values: 2, Probe: 1}, {Single: 10, Values: 1, Probe: 2}, {Single: 1, Values: 3, Probe: 5},
+		{Single: 10, Values: 2, Union: 4, Probe: 1}, {Single: 10, Values: 1, Union: 2, Probe: 2}, {Single: 10, Values: 300, Union: 1, Probe: 300},
+		{Single: 1, Values: 3, Union: 3, Probe: 5},
 	} {
 		c, used := New("t_1", true), map[Kind]int{}
 		best := Single
@@ -46,7 +47,7 @@ func TestCheapestKindIsChosen(t *testing.T) {
 			used[k]++
 			c.Asked(k, n, n, n, cost[k]*time.Millisecond*time.Duration(n))
 		}
-		if used[best] < 900 || len(used) != 3 {
+		if used[best] < 900 || len(used) != 4 {
 			t.Errorf("costs %v: used %v", cost, used)
 		}
 	}
@@ -58,10 +59,24 @@ func TestSingleIsTriedWithoutProbes(t *testing.T) {
 	for range 1000 {
 		k, n := c.Next(noon, registry.MergeAuto, false)
 		used[k]++
-		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3}[k]*time.Millisecond*time.Duration(n))
+		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3, Union: 3}[k]*time.Millisecond*time.Duration(n))
 	}
 	if used[Single] < 900 || used[Probe] > 0 {
 		t.Errorf("used %v", used)
+	}
+}
+
+// A kind that costs far more is tried again rarely, and with few members.
+func TestTrialsOfExpensiveKindsAreRare(t *testing.T) {
+	c, spent := New("t_1", true), map[Kind]int{}
+	cost := map[Kind]int{Single: 20, Values: 1000, Union: 3, Probe: 1000}
+	for range 20_000 {
+		k, n := c.Next(noon, registry.MergeAuto, true)
+		spent[k] += n * cost[k]
+		c.Asked(k, n, n, n, time.Duration(n*cost[k])*time.Millisecond)
+	}
+	if others := spent[Values] + spent[Probe] + spent[Single]; others > spent[Union]/20 {
+		t.Errorf("spent %v", spent)
 	}
 }
 

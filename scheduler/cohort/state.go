@@ -91,6 +91,6 @@ func (c *Cohort) Restore(s State, now time.Time) {
 		}
 		m.costs = costs{n: x.Costs, weight: x.Weight, cov: x.Cov}
 		m.sizes, m.confirmed = x.Sizes.average(), x.Confirmed.average()
-		m.limit, m.good, m.patience = min(max(1, x.Limit), MaxMembers), x.Good, min(max(0, x.Patience), mostPatience)
+		m.limit, m.good, m.patience = min(max(1, x.Limit), mostMembers(k)), x.Good, min(max(0, x.Patience), mostPatience)
 	}
 }
