@@ -29,7 +29,7 @@ const (
 
 // classify finds the cohorts of queries that have none yet. The caller holds the lock
 // with a complete plan.
-func (l *Loop) classify() {
+func (l *shared) classify() {
 	if l.set.endpoint.Merge == registry.MergeOff {
 		return
 	}
@@ -54,7 +54,7 @@ func (l *Loop) classify() {
 // a request stay below half of the endpoint's cap. While the endpoint's health restricts
 // requests, queries are asked alone: a failure of a merged request says nothing about the
 // endpoint.
-func (l *Loop) merges() plan.Merging {
+func (l *shared) merges() plan.Merging {
 	if restricted(l.executor.Health()) {
 		return plan.Merging{}
 	}
@@ -161,7 +161,7 @@ type askMember struct {
 }
 
 // newAsk returns the ask of an execution with riders. The caller holds the lock.
-func (l *Loop) newAsk(x *plan.Execution) *ask {
+func newAsk(x *plan.Execution) *ask {
 	k := &ask{kind: x.Kind(), template: x.Form().(*merge.Template), again: x.Rechecks()}
 	for _, m := range x.Members() {
 		k.members = append(k.members, askMember{x: m, q: m.Query(), was: m.Stats(), args: m.Arguments()})
@@ -171,7 +171,7 @@ func (l *Loop) newAsk(x *plan.Execution) *ask {
 
 // executeAsk sends an ask and divides the answer. Everything ends at the limit, as in
 // compare. If the outcome is not complete, the answer says nothing about any member.
-func (l *Loop) executeAsk(ctx context.Context, x Executor, k *ask, limit time.Duration) Answer {
+func (l *comparer) executeAsk(ctx context.Context, x Executor, k *ask, limit time.Duration) Answer {
 	a := x.Execute(ctx, k.query(), Memory{}, limit)
 	if !a.Outcome.Complete() {
 		return a
@@ -229,7 +229,7 @@ func (k *ask) arguments() [][]string {
 var errNothing = errors.New("the answer was called complete but held no result")
 
 // divide finds what the answer says about each member.
-func (k *ask) divide(l *Loop, a Answer, stop func() error) error {
+func (k *ask) divide(l *comparer, a Answer, stop func() error) error {
 	if a.Result == nil {
 		return errNothing
 	}
@@ -272,7 +272,7 @@ func (k *ask) capped(n int) bool {
 }
 
 // compare compares the part of a member with its last result.
-func (m *askMember) compare(l *Loop, a Answer, part merge.Answer, stop func() error) error {
+func (m *askMember) compare(l *comparer, a Answer, part merge.Answer, stop func() error) error {
 	if errors.Is(part.Err, errOver) {
 		return errOver
 	}
@@ -297,7 +297,7 @@ func (m *askMember) compare(l *Loop, a Answer, part merge.Answer, stop func() er
 }
 
 // confirm compares the digests of a probe with those of the last results.
-func (k *ask) confirm(l *Loop, a Answer, stop func() error) error {
+func (k *ask) confirm(l *comparer, a Answer, stop func() error) error {
 	digests, known, err := k.template.Digests(a.Result, len(k.members))
 	if err != nil {
 		return err
@@ -334,9 +334,7 @@ func (r *runner) takeAsk(x answered) error {
 	r.l.mu.Lock()
 	dropped, stopped := r.l.nextExec != nil, r.ctx.Err() != nil
 	a, _ := r.budget.Finish(x.r.Execution, x.a, stopped)
-	if now.After(r.l.ended) {
-		r.l.ended = now
-	}
+	r.l.account.executed(now)
 	if dropped || !a.Outcome.Complete() {
 		r.budget.Void(x.r.Execution, !dropped && !stopped && a.Outcome != registry.Throttled)
 		r.l.mu.Unlock()
@@ -440,7 +438,7 @@ func (l *Loop) Asked() Asked {
 }
 
 // countAsk counts a request. The caller holds the lock.
-func (l *Loop) countAsk(x *plan.Execution) {
+func (l *shared) countAsk(x *plan.Execution) {
 	if l.asked.Requests == nil {
 		l.asked.Requests, l.asked.Members = map[cohort.Kind]uint64{}, map[cohort.Kind]uint64{}
 	}

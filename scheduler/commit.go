@@ -8,6 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // Limits on how many unchanged outcomes share a commit and how long the first one waits.
@@ -62,6 +63,14 @@ func (r *runner) flushTime() time.Time {
 	return r.window.until
 }
 
+// flushIfDue commits if enough is pending.
+func (r *runner) flushIfDue() error {
+	if r.window.changes >= maxWindow || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
+		return r.flush(false)
+	}
+	return nil
+}
+
 // flush commits the pending outcomes and then notifies followers. If lends is set, the
 // commit also records that running executions may exceed the budget.
 func (r *runner) flush(lends bool) error {
@@ -89,7 +98,7 @@ func (r *runner) flush(lends bool) error {
 	if lends {
 		r.budget.Lend()
 	}
-	r.l.logHealth(r.health, h)
+	r.logHealth(h)
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
@@ -128,7 +137,7 @@ func (r *runner) close() error {
 	now := r.l.clock.Now()
 	_, learns := r.policy.(policy.Collective)
 	if learns && r.slot.Changed > 0 { // End looks up related queries
-		r.l.grow((*plan.Planner).GrowIndex)
+		grow(r.l, (*plan.Planner).GrowIndex)
 	}
 	r.l.mu.Lock()
 	why := r.stopped
@@ -170,4 +179,56 @@ func taught(list []*policy.Candidate, now time.Time) (out []Outcome) {
 		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
 	}
 	return out
+}
+
+// logHealth logs a change of the endpoint's health since the last record.
+func (r *runner) logHealth(now registry.Health) {
+	was, log := r.health, r.l.log
+	switch {
+	case was.State == now.State:
+	case now.State == registry.HealthFailing:
+		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
+		if !now.Until.IsZero() { // otherwise requests continue as usual
+			words = append(words, "until", now.Until)
+		}
+		log.Warn("the endpoint fails", words...)
+	case now.State == registry.HealthThrottled:
+		log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
+	case was.State == registry.HealthFailing || was.State == registry.HealthThrottled:
+		log.Info("the endpoint has recovered", "was", was.State, "down", r.l.clock.Now().Sub(was.Since))
+	}
+}
+
+// offGridSummary returns the slot's summary with what ran after it.
+func (r *runner) offGridSummary() Slot {
+	s, used := r.slot, r.budget.Totals().Used
+	s.OffGrid.Used = (exactly(r.offGrid.before.Used) + used).Seconds()
+	s.OffGrid.Lent = (r.offGrid.granted - used).Seconds()
+	return s
+}
+
+// addRounds adds the progress of profiles to a batch, and the notes for their
+// followers to those that the commit sends.
+func (r *runner) addRounds(b *Batch) {
+	r.l.mu.Lock()
+	u := r.l.planner.Rounds().Drain()
+	r.l.mu.Unlock()
+	b.Rounds, b.Models = u.Rounds, u.Models
+	for i := range u.Rounds {
+		switch u.Rounds[i].State {
+		case registry.RoundCaptured:
+			r.slot.Captured++
+		case registry.RoundExpired:
+			r.slot.Expired++
+		}
+	}
+	r.notes = append(r.notes, notesOf(u)...)
+}
+
+// notesOf returns notes for the followers of profiles whose round ended.
+func notesOf(u rounds.Updates) (notes []Note) {
+	for _, id := range u.Ended {
+		notes = append(notes, Note{Profile: id})
+	}
+	return notes
 }

@@ -13,15 +13,23 @@ import (
 // errOver ends the processing of an answer when its time is over.
 var errOver = errors.New("the time is over")
 
+// A comparer compares answers with the last results. It is part of an execution, and
+// needs no lock.
+type comparer struct {
+	ledger  Ledger
+	clock   Clock
+	digests digests
+}
+
 // compare compares a complete answer with the last result and prepares what the
 // ledger will write. Both are part of the execution: they end at its limit, and the
 // budget pays for them. An answer that is not ready in time is cut.
-func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a Answer, limit time.Duration) (Answer, *difference) {
+func (c *comparer) compare(ctx context.Context, query string, was policy.Stats, a Answer, limit time.Duration) (Answer, *difference) {
 	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
 		return a, nil
 	}
-	start := l.clock.Now()
-	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
+	start := c.clock.Now()
+	spent := func() time.Duration { return max(0, c.clock.Now().Sub(start)) }
 	stop := func() error {
 		// An answer that arrives exactly when the budget ends is complete. Only the
 		// time that this work takes can make it late.
@@ -31,9 +39,9 @@ func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a An
 		return nil
 	}
 	d := &difference{}
-	d.delta, d.err = step(stop, was, a.Result, func() (*diff.Result, error) { return l.ledger.Result(query) })
+	d.delta, d.err = step(stop, was, a.Result, func() (*diff.Result, error) { return c.ledger.Result(query) })
 	if d.delta != nil {
-		d.prepared, d.err = l.ledger.Prepare(stop, a.Result, d.delta)
+		d.prepared, d.err = c.ledger.Prepare(stop, a.Result, d.delta)
 	}
 	a.Elapsed += spent()
 	if errors.Is(d.err, errOver) {

@@ -7,6 +7,19 @@
 // package rounds follows profiles. These are pure: the Loop passes times, slots and
 // results to them. It also decides what an answer means (observe).
 //
+// # Parts of a loop
+//
+// A Loop composes parts that meet only in what they share (type shared), which one lock
+// guards. The methods of shared need the lock; the parts acquire it and never hold it
+// while they ask the endpoint or write to the ledger.
+//
+//	pacer      what comes next: a slot, executions for hints, the end of rounds
+//	runner     one slot: starts executions, handles their answers, commits
+//	comparer   compares an answer with the last result; without the lock
+//	trials     trial runs, beside slots
+//	account    what ran outside slots and is still to be paid
+//	calendar   when slots come; a value
+//
 // # A slot
 //
 // The loop reads the ledger's news, moves waiting queries into the order, and

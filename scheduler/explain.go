@@ -73,15 +73,15 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 }
 
 // unplanned returns the explanation of a query that is not in the plan.
-func (l *Loop) unplanned(query string) Explanation {
+func (l *shared) unplanned(query string) Explanation {
 	return Explanation{
 		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.Slot(), Inputs: map[string]float64{},
 	}
 }
 
 // planned explains a query of the plan.
-func (l *Loop) planned(query string, now time.Time) (x Explanation, found bool, err error) {
-	if err := l.refreshPlan(now); err != nil {
+func (l *shared) planned(query string, now time.Time) (x Explanation, found bool, err error) {
+	if err := l.refresh(now); err != nil {
 		return Explanation{}, false, err
 	}
 	c, found := l.planner.Explain(query, now)
@@ -108,38 +108,24 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 
 // explain explains a query's place in the plan, and why the next slot sends no requests
 // if that is so.
-func (l *Loop) explain(query string, c *plan.Place, now time.Time) Explanation {
+func (l *shared) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
 	x.LastAsk = lastAsk(c)
-	x.NextDue = l.expected(c.Forecast, now)
+	slots := l.calendar()
+	x.NextDue = slots.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
 	}
-	if shut := l.closedReason(now); shut != "" && !c.Ran {
+	if shut := slots.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why
 	}
 	return x
 }
 
-// closedReason returns why the next slot sends no requests; "" if it sends some.
-func (l *Loop) closedReason(now time.Time) string {
-	if p := l.set.endpoint.Pause; p != nil {
-		return fmt.Sprintf("the endpoint is paused since %s by %s", p.At.UTC().Format(time.RFC3339), p.By)
-	}
-	next := l.gridAfter(now)
-	if next.IsZero() { // slots run on request, which may come now
-		next = now
-	}
-	if h := l.executor.Health(); restricted(h) && h.Until.After(next) {
-		return healthReason(h)
-	}
-	return ""
-}
-
 // passedOverReason returns why the last slot did not execute an eligible query.
-func (l *Loop) passedOverReason(c *plan.Place) string {
+func (l *shared) passedOverReason(c *plan.Place) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)
 	switch {
@@ -160,4 +146,26 @@ func (l *Loop) passedOverReason(c *plan.Place) string {
 		return "the half of the budget that refreshes may use was used up before its turn"
 	}
 	return "the budget was used up before its turn"
+}
+
+// Due predicts when queries are expected to run next, as Explain does for one. The
+// times are in the order of queries; zero means unknown. All are zero while the
+// plan stays incomplete for long. Due reads the plan once for all of them.
+func (l *Loop) Due(queries []string) ([]time.Time, error) {
+	now := l.clock.Now()
+	due := make([]time.Time, len(queries))
+	if !l.mu.TryLockPlan(readerWait) {
+		return due, nil
+	}
+	defer l.mu.Unlock()
+	if err := l.refresh(now); err != nil {
+		return nil, err
+	}
+	slots := l.calendar()
+	for i, id := range queries {
+		if f, ok := l.planner.Forecast(id); ok {
+			due[i] = slots.expected(f, now)
+		}
+	}
+	return due, nil
 }

@@ -150,6 +150,36 @@ func (s Slot) Owes() time.Duration { return exactly(s.Debt) + exactly(s.Lent) }
 // because of hints.
 func (s Slot) Found() int { return s.Changed + s.OffGrid.Changed }
 
+// An OffGrid is the part of a slot that runs after it, before the next one begins: the
+// executions that hints asked for.
+type OffGrid struct {
+	Run      int     `json:"run"` // executions started
+	Complete int     `json:"complete"`
+	Changed  int     `json:"changed"`
+	Failed   int     `json:"failed"`
+	Cut      int     `json:"cut"`
+	Used     float64 `json:"used_seconds"`           // of the slot's budget; the next slot is charged as much
+	Lent     float64 `json:"lent_seconds,omitempty"` // what may be added before the ledger is written again
+}
+
+// total is what the executions may have used, for a reader of the ledger.
+func (g OffGrid) total() time.Duration { return exactly(g.Used) + exactly(g.Lent) }
+
+// count counts an outcome outside the grid.
+func (g *OffGrid) count(o registry.Outcome, changed bool) {
+	switch {
+	case o.Complete():
+		g.Complete++
+		if changed {
+			g.Changed++
+		}
+	case o == registry.Cut:
+		g.Cut++
+	case o != registry.Dropped:
+		g.Failed++
+	}
+}
+
 // exactly converts seconds to a duration, rounded to the nanosecond.
 func exactly(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))

@@ -1,35 +1,15 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
-	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
-
-// Errors of loops. Users see these texts.
-var (
-	ErrPaused   = errors.New("the endpoint is paused")
-	ErrBlackout = errors.New("the endpoint is in a blackout time")
-	ErrStopped  = errors.New("the scheduler has stopped")
-	ErrCharged  = errors.New("trial runs have used up the next slot's budget, try again later")
-)
-
-// A Note notifies followers of a query or a profile of a commit.
-type Note struct {
-	Query   string
-	Changed bool   // there is a new change
-	Status  bool   // it became live or stale
-	Profile string // instead of a query: a round of this profile was captured or expired
-}
 
 // A Config configures a loop. Endpoint, Ledger and Executor are required.
 type Config struct {
@@ -53,79 +33,14 @@ const DefaultGrace = 10 * time.Second
 
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.
+//
+// Its pacer decides what happens when, and starts runners: one for each slot, and one for
+// executions between two slots. Trial runs and readers work beside it. They meet in what
+// they share, which the lock guards; they do not know each other.
 type Loop struct {
-	ledger   Ledger
-	writable func() error
-	clock    Clock
-	wake     func([]Note)
-	log      *slog.Logger
-	limiter  limiter
-	digests  digests
-	ticks    chan tick
-	hinted   chan struct{} // hints have marked queries
-	reconf   chan struct{} // settings changed: recompute the next grid time
-	finished chan struct{} // closed when Run has returned; trial runs may continue
-	up       chan struct{} // closed when the ledger has been read for the first time
-	trials   sync.WaitGroup
-
-	// handover is held from when an answer is accepted until, if it changes something,
-	// it is committed, so that no answer of a replaced client is accepted. It is also
-	// held while the health of a client is recorded. It is acquired before mu.
-	handover lock
-
-	seen atomic.Pointer[LoopState] // the state when the lock was last free to compute it
-
-	mu         lock // guards the fields below; never held during an execution, nor for long: see lock
-	set        settings
-	waiting    *settings // replaces set after the running slot
-	executor   Executor
-	nextExec   Executor // replaces executor after the running slot
-	planner    *plan.Planner
-	revision   uint64
-	space      uint64 // of the endpoint, as last read
-	loaded     bool
-	loadedOnce sync.Once // closes up
-	running    bool
-	grid       time.Time // last grid time whose slot was run or skipped
-	followed   time.Time // when hints were last followed; a grid time since then is not skipped
-	next       time.Time // the next grid time, zero if there is none
-	last       Slot
-	charge     time.Duration   // used by trial runs and outside the grid, paid by the next slots
-	reserved   time.Duration   // for those in progress
-	ended      time.Time       // end of the last execution, trial runs included
-	over       bool            // no more executions
-	halted     error           // why no slot begins, nil if slots do
-	health     registry.Health // as recorded
-	streak     streak
-	asked      Asked
-	audits     audits
-	merging    bool           // news from the ledger is being merged into the plan
-	late       *registry.Hint // a hint that came during the merge; it also applies to queries merged after it
-}
-
-type tick struct{ done chan ticked }
-
-type ticked struct {
-	slot Slot
-	err  error
-}
-
-// A LoopState describes the state of an endpoint's loop.
-type LoopState struct {
-	Endpoint string          `json:"endpoint"`
-	Running  bool            `json:"running"` // a slot runs now
-	Next     time.Time       `json:"next,omitzero"`
-	Queries  int             `json:"queries"`
-	Debt     float64         `json:"debt_seconds"` // the coming slots repay it, at most half a budget each
-	Last     Slot            `json:"last"`
-	Health   registry.Health `json:"health"`
-	Halted   string          `json:"halted,omitempty"` // why no slot begins
-	// NextTry is the next slot that sends requests; zero unless the health restricts
-	// them.
-	NextTry time.Time              `json:"next_try,omitzero"`
-	States  map[registry.State]int `json:"states"`          // queries by state
-	Results int                    `json:"results"`         // queries that have a result
-	Oldest  time.Time              `json:"oldest,omitzero"` // when the oldest result was last known to be true, to the second
+	*shared
+	pacer  *pacer
+	trials *trials
 }
 
 // NewLoop checks the settings. It does not read the ledger yet.
@@ -134,10 +49,9 @@ func NewLoop(c Config) (*Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{
-		mu: newLock(), handover: newLock(),
-		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
-		ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
+	l := &shared{
+		mu: newLock(), handover: newLock(), up: make(chan struct{}), finished: make(chan struct{}),
+		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor, writable: c.Writable,
 		set: set, audits: audits{},
 	}
 	if l.clock == nil {
@@ -146,26 +60,18 @@ func NewLoop(c Config) (*Loop, error) {
 	if l.wake == nil {
 		l.wake = func([]Note) {}
 	}
-	if l.writable = c.Writable; l.writable == nil {
+	if l.writable == nil {
 		l.writable = func() error { return nil }
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
+	l.comparer = &comparer{ledger: l.ledger, clock: l.clock}
 	l.limiter.resize(set.endpoint.Concurrency)
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
-	return l, nil
-}
-
-// blank makes an empty planner.
-func (l *Loop) blank() {
-	e := l.set.endpoint
-	l.planner, l.loaded, l.revision = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0
-	l.planner.SetBudget(plan.Rule(e.Rule), time.Duration(e.Budget))
-	l.planner.SetClaims(l.set.ranking, e.ProfileShare)
-	l.planner.Yield(l.mu.let)
+	return &Loop{l, newPacer(l), &trials{shared: l}}, nil
 }
 
 // SystemClock is the system's clock.
@@ -214,95 +120,161 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 		l.apply()
 	}
 	l.mu.Unlock()
+	l.pacer.reconsider()
+	return nil
+}
+
+// Run runs slots on the grid and on request until ctx is cancelled. Then it cuts
+// the running executions, trial runs included, records what completed and returns
+// nil. No slot runs while the ledger is read-only. Run returns any other error of
+// the ledger; the process must then end. Run is called once.
+func (l *Loop) Run(ctx context.Context) error {
+	defer l.trials.stop()
+	if err := l.news(); err != nil {
+		return err
+	}
+	return l.pacer.run(ctx)
+}
+
+// Tick runs a slot now, after those requested before, and returns its summary when
+// everything in it is committed. It waits until Run has begun. If ctx ends first,
+// the slot still runs to its end. The error wraps ErrPaused or ErrBlackout if no
+// slot may run, and ErrStopped if Run returned or was cancelled before anything in
+// the slot ran.
+func (l *Loop) Tick(ctx context.Context) (Slot, error) {
+	t := tick{done: make(chan ticked, 1)}
 	select {
-	case l.reconf <- struct{}{}:
-	default:
+	case l.pacer.ticks <- t:
+	case <-l.finished:
+		return Slot{}, ErrStopped
+	case <-ctx.Done():
+		return Slot{}, ctx.Err()
 	}
-	return nil
+	select {
+	case r := <-t.done:
+		return r.slot, r.err
+	case <-ctx.Done():
+		return Slot{}, ctx.Err()
+	}
 }
 
-// apply puts waiting settings in force, including those that arrive meanwhile. It
-// reports whether the executor changed. The caller holds the lock with a complete
-// plan.
-func (l *Loop) apply() (moved bool) {
-	for l.waiting != nil || l.nextExec != nil {
-		if l.nextExec != nil {
-			l.executor, l.nextExec, moved = l.nextExec, nil, true
-			l.health = registry.Health{} // the edit may have changed the recorded health
-			l.streak = streak{}
-		}
-		if l.waiting != nil {
-			l.adopt()
-		}
-	}
-	return moved
-}
-
-// adopt puts waiting settings in force.
-func (l *Loop) adopt() {
-	old := l.set
-	l.set, l.waiting = *l.waiting, nil
-	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
-		l.planner.SetPolicy(l.set.policy, plan.Rule(e.Rule), time.Duration(e.Budget))
-	}
-	l.planner.SetClaims(l.set.ranking, l.set.endpoint.ProfileShare)
-	l.limiter.resize(l.set.endpoint.Concurrency)
-}
-
-// merge is news for a caller that holds the lock with a complete plan, so that an
-// older answer of the ledger is never applied after a newer one. No slot may be
-// running.
-func (l *Loop) merge(now time.Time) error {
-	l.merging = true
-	defer func() { l.merging = false }()
-	name, since := l.set.endpoint.Name, l.revision
-	var news News
-	var err error
-	var held map[string]bool
-	l.mu.let(func() {
-		if news, err = l.ledger.Since(name, since); news.Full {
-			held = idsOf(news.Entries)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("read the queries of endpoint %s: %w", name, err)
-	}
-	first := !l.loaded
-	if first {
-		l.health, l.streak = news.Health, streakOf(news.Health)
-		l.last = news.Last
-		l.last.Endpoint = name
-		l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
-		l.charge = max(l.charge, exactly(l.last.OffGrid.Used))
-		l.planner.Recall(news.Cohorts)
-		l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
-		if news.Last.Number > 0 && now.After(l.ended) {
-			l.ended = now // the latest possible time; the end of another process's last request is unknown
-		}
-	}
-	l.planner.Merge(now, plan.Update{
-		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
-		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
-	})
-	l.digests.drop(news.Removed, held)
-	l.revision, l.space, l.loaded = news.Revision, cmp.Or(news.Space, l.space), true
-	l.loadedOnce.Do(func() { close(l.up) })
-	if h := l.late; h != nil {
-		l.late = nil
-		l.planner.Hint(*h)
-	}
-	return nil
-}
-
-func idsOf(entries []policy.Entry) map[string]bool {
-	ids := make(map[string]bool, len(entries))
-	for i := range entries {
-		ids[entries[i].Query.ID] = true
-	}
-	return ids
+// news merges the ledger's news into the plan.
+func (l *Loop) news() error {
+	now := l.clock.Now()
+	l.mu.LockPlan()
+	defer l.mu.Unlock()
+	err := l.merge(now)
+	l.state(now)
+	return err
 }
 
 // readerWait is how long a page waits for a complete plan before it is shown
 // without one. Merging many queries at once, or a change of policy, can take
 // longer.
 const readerWait = 50 * time.Millisecond
+
+// State reports the state of the loop. While the loop reads its queries, or holds
+// the lock for long, State returns the state before that.
+func (l *Loop) State() LoopState {
+	s, now := *l.seen.Load(), l.clock.Now()
+	if l.mu.TryLock(readerWait) {
+		if l.loaded && !l.running && l.mu.half == nil {
+			l.planner.Advance(now) // a holder may have expired
+		}
+		if l.loaded || !l.merging {
+			s = l.state(now)
+		}
+		l.mu.Unlock()
+	}
+	if l.writable() != nil {
+		s.Halted = "no slot runs: " + registry.ErrReadOnly.Error()
+	}
+	return s
+}
+
+// Answers returns once the loop's lock has been free. It never returns for a loop
+// that is stuck.
+func (l *Loop) Answers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+}
+
+// isUp reports whether the loop has read its queries and its last slot. It waits
+// for at most startWait.
+func (l *Loop) isUp() bool {
+	select {
+	case <-l.up:
+		return true
+	default:
+	}
+	t := time.NewTimer(startWait)
+	defer t.Stop()
+	select {
+	case <-l.up:
+		return true
+	case <-l.finished:
+	case <-t.C:
+	}
+	return false
+}
+
+// startWait is how long a reader waits for a loop that was just started.
+const startWait = time.Second
+
+// NextRound predicts when the next round of a profile opens by time. It is zero if slot
+// numbers or a change open it, or if too little is known for a prediction. NextRound
+// does not read the ledger, so a profile that was registered after the last slot has no
+// prediction yet.
+func (l *Loop) NextRound(p registry.Profile) time.Time {
+	now := l.clock.Now()
+	next, byPrediction := rounds.Next(&p, now)
+	if !byPrediction {
+		return next
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.planner.Rounds().NextPredicted(p.ID, now)
+}
+
+// Charge makes the next slots pay d, each at most a whole budget after its repayment of
+// a debt.
+func (l *Loop) Charge(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account.charge += max(0, d)
+}
+
+// Trial executes a query once, within the endpoint's limits. It stores nothing except
+// the endpoint's back-off. It waits until the limiter grants it a place. The next
+// slot's budget pays for it. The error wraps ErrCharged if that budget is used up,
+// ErrPaused if the endpoint is paused, ErrBlackout in a blackout and ErrStopped if the
+// loop ends. Any other error is the ledger's.
+func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
+	return l.trials.run(ctx, q)
+}
+
+// Hint marks the queries that h may affect. They run at once if the last slot has left
+// some of its budget, and otherwise in the next slot. Hint may be called at any time.
+func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
+	now := l.clock.Now()
+	if !h.All {
+		grow(l.shared, (*plan.Planner).GrowPatterns)
+	}
+	if !l.mu.TryLockPlan(readerWait) {
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	switch {
+	case l.merging: // queries already merged are marked at once
+		l.late = plan.JoinHints(l.late, h)
+	case !l.running && l.mu.half == nil:
+		if err := l.merge(now); err != nil {
+			return plan.Hinted{}, err
+		}
+	}
+	done := l.planner.Hint(h)
+	if done.Affected > 0 {
+		l.pacer.followHint()
+	}
+	return done, nil
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -19,59 +18,15 @@ import (
 // next slot. Before the endpoint is asked, the ledger records how much may be used
 // (OffGrid.Lent), which counts as used if the process is killed.
 
-// An OffGrid is the part of a slot that runs after it, before the next one begins: the
-// executions that hints asked for.
-type OffGrid struct {
-	Run      int     `json:"run"` // executions started
-	Complete int     `json:"complete"`
-	Changed  int     `json:"changed"`
-	Failed   int     `json:"failed"`
-	Cut      int     `json:"cut"`
-	Used     float64 `json:"used_seconds"`           // of the slot's budget; the next slot is charged as much
-	Lent     float64 `json:"lent_seconds,omitempty"` // what may be added before the ledger is written again
-}
-
-// total is what the executions may have used, for a reader of the ledger.
-func (g OffGrid) total() time.Duration { return exactly(g.Used) + exactly(g.Lent) }
-
-// An allowance bounds executions outside the grid.
-type allowance struct {
-	before  OffGrid       // of the slot, before these executions
-	granted time.Duration // what they may use, as the ledger knows
-}
-
 // offGridShare is the part of a budget that the ledger lends at a time, so that not
 // every hint waits for a commit.
 const offGridShare = 8
 
-// followHints executes marked queries before the next grid time. If that time comes
-// meanwhile, schedule returns it, unless the settings have changed.
-func (l *Loop) followHints(ctx context.Context, next time.Time) error {
-	if l.halt() != nil {
-		return nil
-	}
-	now := l.clock.Now()
-	if !next.IsZero() && !now.Before(next) {
-		return l.gridSlot(ctx, next, now)
-	}
-	l.mu.Lock()
-	l.followed = now
-	l.mu.Unlock()
-	r, err := l.reopen(ctx, next)
-	if r == nil || err != nil {
-		return err
-	}
-	if err := l.runOffGrid(r); err != nil {
-		return fmt.Errorf("executions for hints at endpoint %s: %w", r.name, err)
-	}
-	return nil
-}
-
 // offGridEnd returns when executions outside the grid have to end: at the next grid time
 // or the next blackout. next is the grid time for which the loop waits.
-func (l *Loop) offGridEnd(now, next time.Time) time.Time {
-	end := l.set.blackouts.next(l.set.schedule, now) // the settings may be newer than next
-	for _, t := range []time.Time{next, l.set.blackouts.start(now)} {
+func (s *settings) offGridEnd(now, next time.Time) time.Time {
+	end := s.blackouts.next(s.schedule, now) // the settings may be newer than next
+	for _, t := range []time.Time{next, s.blackouts.start(now)} {
 		if !t.IsZero() && t.Before(end) {
 			end = t
 		}
@@ -81,21 +36,21 @@ func (l *Loop) offGridEnd(now, next time.Time) time.Time {
 
 // offGridLimit is what executions outside the grid may use now, and when they have to
 // end: the rest of the last slot's budget, if the next slot can be charged with it.
-func (l *Loop) offGridLimit(now, next time.Time) (limit time.Duration, end time.Time) {
+func (l *shared) offGridLimit(now, next time.Time) (limit time.Duration, end time.Time) {
 	last := &l.last
 	switch {
-	case next.IsZero(), l.set.endpoint.Pause != nil, l.over, restricted(l.executor.Health()),
+	case next.IsZero(), l.set.endpoint.Pause != nil, l.account.over, restricted(l.executor.Health()),
 		last.Finished.IsZero(), last.Number+1 != l.planner.Slot(), l.planner.Debt() > 0,
 		!l.set.blackouts.end(now).IsZero():
 		return 0, end
 	}
-	end = l.offGridEnd(now, next)
+	end = l.set.offGridEnd(now, next)
 	left := exactly(last.Budget) - exactly(last.Repaid) - exactly(last.Used) - exactly(last.OffGrid.Used)
-	return min(left, l.planner.Unowed()-l.charge-l.reserved, end.Sub(now)*time.Duration(l.set.endpoint.Concurrency)), end
+	return min(left, l.account.left(l.planner.Unowed()), end.Sub(now)*time.Duration(l.set.endpoint.Concurrency)), end
 }
 
-// reopen prepares executions outside the grid. It returns nil if none may run.
-func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
+// openOffGrid prepares executions outside the grid. It returns nil if none may run.
+func openOffGrid(ctx context.Context, l *shared, next time.Time) (*runner, error) {
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	l.apply()
@@ -123,11 +78,11 @@ func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
 		a.granted = need
 	}
 	l.running = true
-	l.reserved += a.granted
+	l.account.reserved += a.granted
 	if lend {
 		if err := l.lendOffGrid(a); err != nil {
 			l.running = false
-			l.reserved -= a.granted
+			l.account.reserved -= a.granted
 			return nil, err
 		}
 	}
@@ -140,7 +95,7 @@ func (l *Loop) reopen(ctx context.Context, next time.Time) (*runner, error) {
 }
 
 // lendOffGrid records what executions outside the grid may use, before they do.
-func (l *Loop) lendOffGrid(a *allowance) error {
+func (l *shared) lendOffGrid(a *allowance) error {
 	s := l.last
 	s.OffGrid.Lent = a.granted.Seconds()
 	var err error
@@ -153,7 +108,8 @@ func (l *Loop) lendOffGrid(a *allowance) error {
 }
 
 // runOffGrid executes, commits and puts the queries back into the order.
-func (l *Loop) runOffGrid(r *runner) error {
+func (r *runner) runOffGrid() error {
+	l := r.l
 	err := r.execute()
 	l.mu.Lock()
 	l.planner.EndOffGrid(l.clock.Now())
@@ -163,9 +119,8 @@ func (l *Loop) runOffGrid(r *runner) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reserved -= r.offGrid.granted
-	l.charge += r.budget.Totals().Used
-	err = l.settle(err)
+	l.account.settle(r.offGrid.granted, r.budget.Totals().Used)
+	err = r.settle(err)
 	if err == nil {
 		l.last = r.summary()
 		l.state(l.clock.Now())
@@ -173,27 +128,4 @@ func (l *Loop) runOffGrid(r *runner) error {
 		l.log.Debug("executions for hints", "slot", l.last.Number, "run", g.Run, "changed", g.Changed, "used", g.Used)
 	}
 	return err
-}
-
-// offGridSummary returns the slot's summary with what ran after it.
-func (r *runner) offGridSummary() Slot {
-	s, used := r.slot, r.budget.Totals().Used
-	s.OffGrid.Used = (exactly(r.offGrid.before.Used) + used).Seconds()
-	s.OffGrid.Lent = (r.offGrid.granted - used).Seconds()
-	return s
-}
-
-// count counts an outcome outside the grid.
-func (g *OffGrid) count(o registry.Outcome, changed bool) {
-	switch {
-	case o.Complete():
-		g.Complete++
-		if changed {
-			g.Changed++
-		}
-	case o == registry.Cut:
-		g.Cut++
-	case o != registry.Dropped:
-		g.Failed++
-	}
 }

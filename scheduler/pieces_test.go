@@ -171,7 +171,7 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 			if l.mu.half != nil {
 				t.Error("the plan is half done for ever")
 			}
-			l.schedule()
+			l.pacer.schedule()
 			if b := time.Duration(l.set.endpoint.Budget); b != 7*time.Second || l.planner.Unowed() != b {
 				t.Errorf("the budget is %s, of the plan %s, want 7s", b, l.planner.Unowed())
 			}
@@ -265,7 +265,7 @@ func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 			}
 		},
 		"another client": func(t *testing.T, l *Loop) {
-			if _, err := l.slot(t.Context(), true); err != nil {
+			if _, err := runSlot(t.Context(), l.shared, true); err != nil {
 				t.Error(err)
 			}
 		},

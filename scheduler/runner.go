@@ -13,7 +13,7 @@ import (
 // A runner runs one slot. While the slot lasts, only the runner accesses the
 // plan, under the loop's lock.
 type runner struct {
-	l        *Loop
+	l        *shared
 	ctx      context.Context
 	name     string
 	executor Executor
@@ -35,6 +35,12 @@ type runner struct {
 	window   window
 	holds    bool       // holds the loop's handover
 	offGrid  *allowance // set if the executions run between two slots
+}
+
+// An allowance bounds executions outside the grid.
+type allowance struct {
+	before  OffGrid       // of the slot, before these executions
+	granted time.Duration // what they may use, as the ledger knows
 }
 
 type answered struct {
@@ -109,10 +115,7 @@ func (r *runner) start() (blocked bool) {
 func (r *runner) gapEnd() time.Time {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	if r.gap <= 0 || r.l.ended.IsZero() {
-		return time.Time{}
-	}
-	return r.l.ended.Add(r.gap)
+	return r.l.account.gapEnd(r.gap)
 }
 
 // mayStart reports whether an execution could start, without starting it.
@@ -147,7 +150,7 @@ func (r *runner) launch(x *plan.Execution) {
 	go func() {
 		defer cancel()
 		a := r.executor.Execute(ctx, q, was.Memory, limit)
-		a, d := r.l.compare(ctx, q.ID, was, a, limit)
+		a, d := r.l.comparer.compare(ctx, q.ID, was, a, limit)
 		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
 		r.results <- answered{y, a, d}
@@ -157,12 +160,12 @@ func (r *runner) launch(x *plan.Execution) {
 // launchAsk starts a request for several queries in the background.
 func (r *runner) launchAsk(ctx context.Context, y *request) {
 	r.l.mu.Lock()
-	y.ask = r.l.newAsk(y.Execution)
+	y.ask = newAsk(y.Execution)
 	r.l.mu.Unlock()
 	limit := r.budget.Limit(y.Execution)
 	go func() {
 		defer y.stop()
-		a := r.l.executeAsk(ctx, r.executor, y.ask, limit)
+		a := r.l.comparer.executeAsk(ctx, r.executor, y.ask, limit)
 		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
 		r.results <- answered{y, a, nil}

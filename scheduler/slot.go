@@ -11,11 +11,11 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// slot runs one slot from its plan to its last commit. The error is the ledger's.
-// If the slot is cancelled before anything ran, slot returns the zero Slot and no
+// runSlot runs one slot from its plan to its last commit. The error is the ledger's.
+// If the slot is cancelled before anything ran, runSlot returns the zero Slot and no
 // error.
-func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
-	r, err := l.open(ctx, onTick)
+func runSlot(ctx context.Context, l *shared, onTick bool) (Slot, error) {
+	r, err := openSlot(ctx, l, onTick)
 	if err != nil {
 		return Slot{}, err
 	}
@@ -25,7 +25,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.settle(err)
+	err = r.settle(err)
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
@@ -37,20 +37,20 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	return r.slot, nil
 }
 
-// settle puts settings in force that arrived while executions ran. err is their error.
-// The caller holds the lock.
-func (l *Loop) settle(err error) error {
-	for err == nil && l.apply() { // the recorded health may be that of another server
-		l.mu.Unlock()
-		err = l.recordHealth(true)
-		l.mu.Lock()
+// settle ends the runner's work: settings that arrived meanwhile come into force. err is
+// the error of its executions. The caller holds the lock.
+func (r *runner) settle(err error) error {
+	for err == nil && r.l.apply() { // the recorded health may be that of another server
+		r.l.mu.Unlock()
+		err = recordHealth(r.l, true)
+		r.l.mu.Lock()
 	}
-	l.running = false
+	r.l.running = false
 	return err
 }
 
-// open merges the news and makes the plan.
-func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
+// openSlot merges the news and makes the plan.
+func openSlot(ctx context.Context, l *shared, onTick bool) (*runner, error) {
 	now := l.clock.Now()
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	if next := l.set.schedule.Next(now); !next.IsZero() {
 		lead = next.Sub(now)
 	}
-	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge, Merging: l.merges()})
-	l.charge -= r.budget.Totals().Charged
+	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.account.charge, Merging: l.merges()})
+	l.account.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
 	if r.stopped == "" {
 		n, cost := r.budget.Preview()
@@ -182,9 +182,7 @@ func (r *runner) take(x answered) error {
 			r.l.streak.observe(q.ID, out.Stats.LastRun)
 		}
 	}
-	if now.After(r.l.ended) { // else a trial run ended later
-		r.l.ended = now
-	}
+	r.l.account.executed(now)
 	ended := r.budget.Record(x.r.Execution, plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.audit(x.r, &out, now)
 	r.l.mu.Unlock()
@@ -200,12 +198,4 @@ func (r *runner) take(x answered) error {
 		r.window.add(now)
 	}
 	return r.flushIfDue()
-}
-
-// flushIfDue commits if enough is pending.
-func (r *runner) flushIfDue() error {
-	if r.window.changes >= maxWindow || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
-		return r.flush(false)
-	}
-	return nil
 }

@@ -238,7 +238,7 @@ func TestBubbles(t *testing.T) {
 const mostMethods = 40
 
 var larger = map[string]int{
-	"scheduler.Loop": 75, "cmd/freshet.api": 62, "endpoint/merge.parser": 50,
+	"cmd/freshet.api": 62, "endpoint/merge.parser": 50,
 }
 
 // smaller lists types that are split by page, and so must stay smaller.
@@ -271,7 +271,7 @@ func TestTypesHaveFewMethods(t *testing.T) {
 			t.Errorf("%s has %d methods, at most %d are wanted: give some of them and their fields to a type of their own", typ, n, most)
 		}
 	}
-	for _, typ := range append(slices.Sorted(maps.Keys(smaller)), "scheduler/plan.Planner", "scheduler/plan.SlotBudget", "notify.Server", "store.DB", "web.call") {
+	for _, typ := range append(slices.Sorted(maps.Keys(smaller)), "scheduler.Loop", "scheduler/plan.Planner", "scheduler/plan.SlotBudget", "notify.Server", "store.DB", "web.call") {
 		if methods[typ] == 0 {
 			t.Errorf("%s has no methods: does it have another name by now?", typ)
 		}
