@@ -51,12 +51,15 @@ func (e endpointView) why() string {
 	return shortened(e.State.Health.Error, 100)
 }
 
+// endpointCommands are the commands about endpoints.
+type endpointCommands struct{ *api }
+
 func endpointCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := endpointCommands{&api{w: w}}
 	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
 		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
 	a.flags(c)
-	c.AddCommand(a.endpointAdd(), a.endpointCheck(), a.endpointPacks(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointTemplates(), a.endpointRevert(), a.endpointShadow())
+	c.AddCommand(a.add(), a.check(), a.packs(), a.set(), a.list(), a.show(), a.slots(), a.tick(), a.templates(), a.revert(), a.shadow())
 	for _, v := range []struct{ name, method, path, short, done string }{
 		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
 		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
@@ -87,7 +90,7 @@ func settingsBody(set []string) (map[string]any, error) {
 	return body, nil
 }
 
-func (a *api) endpointAdd() *cobra.Command {
+func (a endpointCommands) add() *cobra.Command {
 	var set []string
 	var from string
 	c := &cobra.Command{Use: "add [NAME [URL]]", Short: "Add an endpoint", Args: cobra.MaximumNArgs(2),
@@ -119,8 +122,8 @@ need a contact: start the server with --contact.`,
 	return c
 }
 
-// endpointPacks lists the packs of this program. It needs no server.
-func (a *api) endpointPacks() *cobra.Command {
+// packs lists the packs of this program. It needs no server.
+func (a endpointCommands) packs() *cobra.Command {
 	return &cobra.Command{Use: "packs [NAME]", Short: "List the packs of well-known endpoints, or the settings of one with their sources", Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -152,14 +155,14 @@ func (a *api) endpointPacks() *cobra.Command {
 		}}
 }
 
-func (a *api) printPack(p pack.Pack, print func() error) error {
+func (a endpointCommands) printPack(p pack.Pack, print func() error) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, p)
 	}
 	return print()
 }
 
-func (a *api) endpointSet() *cobra.Command {
+func (a endpointCommands) set() *cobra.Command {
 	return &cobra.Command{Use: "set NAME KEY=VALUE...", Short: "Change settings of an endpoint", Args: cobra.MinimumNArgs(2),
 		Example: "  freshet endpoint set coins policy=rr budget=20s\n  freshet endpoint set coins rule=debt timeout=1m",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -171,7 +174,7 @@ func (a *api) endpointSet() *cobra.Command {
 		}}
 }
 
-func (a *api) endpointRevert() *cobra.Command {
+func (a endpointCommands) revert() *cobra.Command {
 	return &cobra.Command{Use: "revert NAME [KEY...]", Short: "Take the configuration file's values back, of all settings without a KEY", Args: cobra.MinimumNArgs(1),
 		Example: "  freshet endpoint revert coins budget",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -181,8 +184,8 @@ func (a *api) endpointRevert() *cobra.Command {
 }
 
 // changeEndpoint is change that also prints the server's notes on the edit.
-func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
-	return showAs(ctx, a, method, path, in, func(e struct {
+func (a endpointCommands) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
+	return showAs(ctx, a.api, method, path, in, func(e struct {
 		Notes []string `json:"notes"`
 	}) error {
 		for _, note := range e.Notes {
@@ -193,19 +196,19 @@ func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, n
 	})
 }
 
-func (a *api) endpointList() *cobra.Command {
+func (a endpointCommands) list() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List endpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return printTable(c.Context(), a, "/v1/endpoints", "endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
+			return printTable(c.Context(), a.api, "/v1/endpoints", "endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
 				return []any{e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why()}
 			})
 		}}
 }
 
-func (a *api) endpointShow() *cobra.Command {
+func (a endpointCommands) show() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Show the settings in force, where they come from, and the health", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a, http.MethodGet, endpointPath(args[0]), nil, func(raw json.RawMessage) error { return printEndpoint(a.w.Stdout, raw) })
+			return showAs(c.Context(), a.api, http.MethodGet, endpointPath(args[0]), nil, func(raw json.RawMessage) error { return printEndpoint(a.w.Stdout, raw) })
 		}}
 }
 
@@ -226,12 +229,12 @@ func printEndpoint(w io.Writer, raw json.RawMessage) error {
 	return printFields(w, raw, remark, "sources")
 }
 
-func (a *api) endpointSlots() *cobra.Command {
+func (a endpointCommands) slots() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "slots NAME", Short: "Show the last slots, newest first", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			path := endpointPath(args[0]) + "/slots?limit=" + strconv.Itoa(limit)
-			return printTable(c.Context(), a, path, "slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
+			return printTable(c.Context(), a.api, path, "slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
 				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Found(), s.Failed, s.Skipped,
 					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
 			})
@@ -252,10 +255,10 @@ func owed(s scheduler.Slot) string {
 	return strings.Join(words, ", ")
 }
 
-func (a *api) endpointTick() *cobra.Command {
+func (a endpointCommands) tick() *cobra.Command {
 	return &cobra.Command{Use: "tick NAME", Short: "Run the next slot now and wait for it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a, http.MethodPost, endpointPath(args[0])+"/tick", nil, func(s scheduler.Slot) error {
+			return showAs(c.Context(), a.api, http.MethodPost, endpointPath(args[0])+"/tick", nil, func(s scheduler.Slot) error {
 				debt := owed(s)
 				if debt != "" {
 					debt = ", " + debt

@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-func (a *api) endpointCheck() *cobra.Command {
+func (a endpointCommands) check() *cobra.Command {
 	var contact string
 	var set []string
 	c := &cobra.Command{Use: "check URL", Short: "Try an endpoint with a few requests, and propose settings", Args: cobra.ExactArgs(1),
@@ -78,7 +78,7 @@ func checkedEndpoint(address string, set []string) (e registry.Endpoint, err err
 	return e, nil
 }
 
-func (a *api) printReport(r registry.Report, name string) error {
+func (a endpointCommands) printReport(r registry.Report, name string) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, r)
 	}

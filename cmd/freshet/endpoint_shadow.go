@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-func (a *api) endpointShadow() *cobra.Command {
+func (a endpointCommands) shadow() *cobra.Command {
 	c := &cobra.Command{Use: "shadow", Short: "Compare an endpoint's policy with others over what is recorded",
 		Long: `Compares an endpoint's policy with others: what each would have executed, found,
 missed and delayed in the recorded slots, under the same budget. No requests are
@@ -38,7 +38,7 @@ number of all changes, including those that no execution found in time.`,
 			})},
 		&cobra.Command{Use: "list NAME", Short: "Show the comparison", Args: cobra.ExactArgs(1),
 			Example: "  freshet endpoint shadow list coins --json", RunE: func(c *cobra.Command, args []string) error {
-				return showAs(c.Context(), a, http.MethodGet, shadowsPath(args[0]), nil, func(s shadow.Comparison) error { return printShadows(a.w.Stdout, s) })
+				return showAs(c.Context(), a.api, http.MethodGet, shadowsPath(args[0]), nil, func(s shadow.Comparison) error { return printShadows(a.w.Stdout, s) })
 			}},
 		&cobra.Command{Use: "rm NAME POLICY...", Short: "Remove policies from the comparison", Args: cobra.MinimumNArgs(2),
 			Example: "  freshet endpoint shadow rm coins rr", RunE: change(http.MethodDelete, "removed", func(name, policy string) (string, any) {

@@ -9,14 +9,14 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
-func (a *api) endpointTemplates() *cobra.Command {
+func (a endpointCommands) templates() *cobra.Command {
 	return &cobra.Command{Use: "templates NAME", Short: "Show how queries that differ in constants only are asked", Args: cobra.ExactArgs(1),
 		Long: `Show the templates of an endpoint's queries: how many queries each has, how they were
 asked last (single, values or probe), how long a request for one more query and one more
 row takes, and the audits that compared merged answers with the answer of a query alone.`,
 		Example: "  freshet endpoint templates coins",
 		RunE: func(c *cobra.Command, args []string) error {
-			return printTable(c.Context(), a, endpointPath(args[0])+"/templates", "templates", "TEMPLATE\tQUERIES\tKIND\tREQUESTS\tASKED\tPER REQUEST\tPER QUERY\tPER ROW\tAUDITS\tDIFFERENT\tOFF UNTIL", func(s cohort.Snapshot) []any {
+			return printTable(c.Context(), a.api, endpointPath(args[0])+"/templates", "templates", "TEMPLATE\tQUERIES\tKIND\tREQUESTS\tASKED\tPER REQUEST\tPER QUERY\tPER ROW\tAUDITS\tDIFFERENT\tOFF UNTIL", func(s cohort.Snapshot) []any {
 				requests, asked := uint64(0), uint64(0)
 				for _, k := range cohort.Kinds() {
 					requests, asked = requests+s.Asks[k], asked+s.Asked[k]

@@ -18,8 +18,11 @@ import (
 // hintPiece is the approximate number of bytes of IRIs or triples in one request.
 const hintPiece = 256 << 10
 
+// A hintSender sends hints to a server.
+type hintSender struct{ *api }
+
 func hintCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := hintSender{&api{w: w}}
 	var touched []string
 	var source, from, state string
 	var every time.Duration
@@ -42,7 +45,7 @@ pattern that names no IRI.`,
 		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
 		RunE: func(c *cobra.Command, args []string) error {
 			if source == "" {
-				return a.hintTouched(c.Context(), args[0], touched)
+				return a.sendTouched(c.Context(), args[0], touched)
 			}
 			if len(touched) > 0 {
 				return cli.UsageErrorf("--touched and --changesets exclude each other")
@@ -67,12 +70,12 @@ pattern that names no IRI.`,
 	return c
 }
 
-func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) error {
+func (a hintSender) sendTouched(ctx context.Context, endpoint string, iris []string) error {
 	h := registry.Hint{All: len(iris) == 0}
 	for _, iri := range iris {
 		h.Touch(iri)
 	}
-	done, err := a.hint(ctx, endpoint, &h)
+	done, err := a.sendHint(ctx, endpoint, &h)
 	if err != nil {
 		return err
 	}
@@ -83,9 +86,9 @@ func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) e
 	return err
 }
 
-// hint sends a hint in requests of moderate size. A query that several requests
+// sendHint sends a hint in requests of moderate size. A query that several requests
 // affect counts several times.
-func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (plan.Hinted, error) {
+func (a hintSender) sendHint(ctx context.Context, endpoint string, h *registry.Hint) (plan.Hinted, error) {
 	sum := plan.Hinted{}
 	send := func(body any) error {
 		var done plan.Hinted
@@ -133,7 +136,7 @@ func pieces(list []string) (out [][]string) {
 
 // followPublication sends a hint for each changeset, in order. It reports errors and
 // tries again.
-func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, start checkpoint, every time.Duration, once bool) error {
+func (a hintSender) followPublication(ctx context.Context, endpoint string, p *publication, start checkpoint, every time.Duration, once bool) error {
 	next, err := p.begin(ctx, start)
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func final(err error) bool {
 
 // catchUp sends a hint for each published changeset from next on. It returns the next
 // changeset to read.
-func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next changesetID) (changesetID, error) {
+func (a hintSender) catchUp(ctx context.Context, endpoint string, p *publication, next changesetID) (changesetID, error) {
 	last, err := p.last(ctx)
 	if err != nil {
 		return next, err
@@ -183,7 +186,7 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 			continue
 		}
 		p.missing = 0
-		done, err := a.hint(ctx, endpoint, h)
+		done, err := a.sendHint(ctx, endpoint, h)
 		if err != nil {
 			return next, err
 		}

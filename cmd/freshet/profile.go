@@ -32,8 +32,11 @@ type profileView struct {
 	} `json:"warnings"`
 }
 
+// profileCommands are the commands about profiles.
+type profileCommands struct{ *api }
+
 func profileCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := profileCommands{&api{w: w}}
 	c := &cobra.Command{Use: "profile", Short: "Refresh several queries within a common deadline",
 		Long: `A profile asks for a set of queries of one endpoint to be refreshed within a common
 deadline: periodically, when a query changes, or when a change is predicted. Each
@@ -43,14 +46,14 @@ np or p), intervals run ahead of other queries.`,
 		Example: "  freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
 			"  freshet profile captures oil --state expired\n  freshet profile watch oil"}
 	a.flags(c)
-	c.AddCommand(a.profileAdd(), a.profileList(), a.profileShow(), a.profileSet(), a.profileCaptures(), a.profileWatch(),
+	c.AddCommand(a.add(), a.list(), a.show(), a.set(), a.captures(), a.watch(),
 		a.changeEach("rm ID...", "Delete profiles with their captures; their queries stay", http.MethodDelete, profilePath, "ended"))
 	return c
 }
 
 var profilePath = below("/v1/profiles", "")
 
-func (a *api) profileAdd() *cobra.Command {
+func (a profileCommands) add() *cobra.Command {
 	var items []string
 	c := &cobra.Command{Use: "add [FILE]", Short: "Create a profile from flags or from the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
 		Long: `An item has the form QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
@@ -79,7 +82,7 @@ blanks in double quotes.`,
 				}
 				body["items"] = list
 			}
-			return showAs(c.Context(), a, http.MethodPost, "/v1/profiles", body, a.printProfile)
+			return showAs(c.Context(), a.api, http.MethodPost, "/v1/profiles", body, a.printProfile)
 		}}
 	f := c.Flags()
 	f.String("name", "", "your name for the profile")
@@ -91,7 +94,7 @@ blanks in double quotes.`,
 	return c
 }
 
-func (a *api) printProfile(p profileView) error {
+func (a profileCommands) printProfile(p profileView) error {
 	for _, x := range p.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: %s\n", x.Message)
 	}
@@ -111,11 +114,11 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 	return list, nil
 }
 
-func (a *api) profileList() *cobra.Command {
+func (a profileCommands) list() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List profiles", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			now := time.Now()
-			return printTable(c.Context(), a, withGiven("/v1/profiles", c, nil), "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
+			return printTable(c.Context(), a.api, withGiven("/v1/profiles", c, nil), "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
 				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, now)}
 			})
 		}}
@@ -124,14 +127,14 @@ func (a *api) profileList() *cobra.Command {
 	return c
 }
 
-func (a *api) profileShow() *cobra.Command {
+func (a profileCommands) show() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Show a profile", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a, http.MethodGet, profilePath(args[0]), nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
+			return showAs(c.Context(), a.api, http.MethodGet, profilePath(args[0]), nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
 		}}
 }
 
-func (a *api) profileSet() *cobra.Command {
+func (a profileCommands) set() *cobra.Command {
 	c := &cobra.Command{Use: "set ID", Short: "Edit name, budget or weight", Args: cobra.ExactArgs(1),
 		Example: "  freshet profile set oil --weight 3 --budget 4s",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -167,14 +170,14 @@ type roundView struct {
 	} `json:"intervals"`
 }
 
-func (a *api) profileCaptures() *cobra.Command {
+func (a profileCommands) captures() *cobra.Command {
 	var most int
 	c := &cobra.Command{Use: "captures ID", Short: "Show a profile's rounds, newest first: captured, expired and open ones", Args: cobra.ExactArgs(1),
 		Example: "  freshet profile captures oil\n  freshet profile captures oil --state expired --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			shown := 0
 			path := withGiven(profilePath(args[0])+"/captures", c, map[string]string{"most": ""})
-			err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
+			err := each(c.Context(), a.api, path, "rounds", func(raw json.RawMessage) error {
 				if shown++; most > 0 && shown > most {
 					return errEnough
 				}
@@ -193,7 +196,7 @@ func (a *api) profileCaptures() *cobra.Command {
 // errEnough ends a list early.
 var errEnough = fmt.Errorf("enough is shown")
 
-func (a *api) printRound(raw json.RawMessage) error {
+func (a profileCommands) printRound(raw json.RawMessage) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}

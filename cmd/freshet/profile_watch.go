@@ -15,13 +15,13 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-func (a *api) profileWatch() *cobra.Command {
+func (a profileCommands) watch() *cobra.Command {
 	return &cobra.Command{Use: "watch ID", Short: "Follow a profile's captures and expiries live", Args: cobra.ExactArgs(1),
 		Long: `Prints a line for each round that is captured or expires, over the event stream
 that applications use. It reconnects after interruptions and continues after the
 last capture printed. With --json each event is one object a line: event, id, data.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			v := &captureWatch{api: a, path: profilePath(args[0]) + "/captures", printed: map[uint64]bool{}}
+			v := &captureWatch{api: a.api, path: profilePath(args[0]) + "/captures", printed: map[uint64]bool{}}
 			return v.run(c.Context())
 		}}
 }

@@ -48,8 +48,11 @@ from a member to the category is dcterms:subject, unless --property names anothe
 	}
 }
 
+// An entityWatcher registers queries for entities and prints their changes in words.
+type entityWatcher struct{ *api }
+
 func watchOf(w *cli.Env, kind watch.Kind, use, short, long, examples string) *cobra.Command {
-	a := &api{w: w}
+	a := entityWatcher{&api{w: w}}
 	var follow, preview bool
 	c := &cobra.Command{Use: use, Short: short, Long: long, Example: examples, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,7 +67,7 @@ func watchOf(w *cli.Env, kind watch.Kind, use, short, long, examples string) *co
 				return a.previewWatch(c.Context(), body)
 			}
 			if !follow {
-				return showAs(c.Context(), a, http.MethodPost, "/v1/watches", body, a.printWatch)
+				return showAs(c.Context(), a.api, http.MethodPost, "/v1/watches", body, a.printWatch)
 			}
 			return a.followWatch(c.Context(), body)
 		}}
@@ -92,14 +95,14 @@ func watchOf(w *cli.Env, kind watch.Kind, use, short, long, examples string) *co
 	return c
 }
 
-func (a *api) printWatch(v watchView) error {
+func (a entityWatcher) printWatch(v watchView) error {
 	fmt.Fprintf(a.w.Stderr, "watching %s\n", escapeControls(v.Describes))
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
 
 // previewWatch shows what a watch would cover, and its first rows.
-func (a *api) previewWatch(ctx context.Context, body any) error {
+func (a entityWatcher) previewWatch(ctx context.Context, body any) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, http.MethodPost, "/v1/watches/validate?run=1", body, &raw); err != nil {
 		return err
@@ -130,7 +133,7 @@ func (a *api) previewWatch(ctx context.Context, body any) error {
 }
 
 // followWatch registers a watch and prints its changes in words until ctx ends.
-func (a *api) followWatch(ctx context.Context, body any) error {
+func (a entityWatcher) followWatch(ctx context.Context, body any) error {
 	var v watchView
 	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
 		return err
@@ -164,7 +167,7 @@ func (a *api) followWatch(ctx context.Context, body any) error {
 }
 
 // printSummaries prints the changes from one position to another in words.
-func (a *api) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
+func (a entityWatcher) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
 	if at == (registry.Position{}) { // there was no result yet
 		at.Epoch = until.Epoch
 	}
@@ -196,7 +199,7 @@ func (a *api) printSummaries(ctx context.Context, id string, at, until registry.
 }
 
 // insist repeats a GET request while the server restarts or is busy.
-func (a *api) insist(ctx context.Context, path string, out any) error {
+func (a entityWatcher) insist(ctx context.Context, path string, out any) error {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
 		err := a.do(ctx, http.MethodGet, path, nil, out)
 		failed, silent := errors.AsType[*cli.ExitError](err)
@@ -212,7 +215,7 @@ func (a *api) insist(ctx context.Context, path string, out any) error {
 	}
 }
 
-func (a *api) printSummary(raw json.RawMessage, c watchChange) error {
+func (a entityWatcher) printSummary(raw json.RawMessage, c watchChange) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}
