@@ -187,12 +187,14 @@ func (r *Replay) play(each func(Played)) {
 // warmed is how many queries warm reads.
 const warmed = 16
 
-// warm reads something of each of the next queries. These reads from memory overlap;
-// those of the executions would follow one another.
+// warm reads one field from each cache line that the execution of each of the next
+// queries uses. These reads from memory overlap; those of the executions would follow
+// one another.
 func (r *Replay) warm() {
 	next := r.p.ranked.ahead(warmed)
 	for i := range next {
-		r.read += next[i].c.Stats.Floor
+		c := next[i].c
+		r.read += c.Stats.Floor + c.Estimate + time.Duration(c.asked) + time.Duration(c.since) + time.Duration(c.Stats.Failures)
 	}
 	for i := range next {
 		r.read += next[i].c.past.nearest()
