@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -116,36 +117,12 @@ func (l *shared) explain(query string, c *plan.Place, now time.Time) Explanation
 	slots := l.calendar()
 	x.NextDue = slots.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
-		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
+		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c), "the slot ended before its turn")}
 	}
 	if shut := slots.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why
 	}
 	return x
-}
-
-// passedOverReason returns why the last slot did not execute an eligible query.
-func (l *shared) passedOverReason(c *plan.Place) string {
-	budget := exactly(l.last.Budget)
-	had := budget - exactly(l.last.Repaid)
-	switch {
-	case l.last.Error != "":
-		return l.last.Error
-	case had < budget && c.Estimate > had:
-		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
-			c.Estimate, had, budget)
-	case exactly(l.last.Used) > had:
-		return "an execution that took longer than expected used up the slot, and more"
-	case c.Estimate > budget:
-		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
-	case c.Estimate > 0:
-		return fmt.Sprintf("it needs about %s, more than was left when its turn came", c.Estimate)
-	case c.Tier == plan.TierNew && exactly(l.last.Used) < had:
-		return "the half of the budget that new queries may use was used up before its turn"
-	case c.Tier == plan.TierRefresh && exactly(l.last.Used) < had:
-		return "the half of the budget that refreshes may use was used up before its turn"
-	}
-	return "the budget was used up before its turn"
 }
 
 // Due predicts when queries are expected to run next, as Explain does for one. The

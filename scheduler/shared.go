@@ -46,6 +46,7 @@ type shared struct {
 	running    bool
 	next       time.Time // the next grid time, zero if there is none
 	last       Slot
+	rest       plan.Opening    // at the end of the last slot
 	health     registry.Health // as recorded
 	streak     streak
 	account    account

@@ -32,7 +32,7 @@ func runSlot(ctx context.Context, l *shared, onTick bool) (Slot, error) {
 	if r.slot.Finished.IsZero() { // the slot number stays free
 		return Slot{}, nil
 	}
-	l.last = r.slot
+	l.last, l.rest = r.slot, r.budget.Opening()
 	l.state(l.clock.Now())
 	return r.slot, nil
 }

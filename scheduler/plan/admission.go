@@ -37,20 +37,17 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 	if !s.p.rule.fits() {
 		return s.startAny(now)
 	}
-	ranked, front := s.room(now)
-	least := time.Duration(0)
-	if !s.serial {
-		least = minShare
-	}
-	if front > least {
+	o := s.opening(now)
+	ranked := o.ranked
+	if o.grants(o.front) {
 		for _, t := range s.p.front() {
-			if c := t.fits(front); c != nil {
+			if c := t.fits(o.front); c != nil {
 				_, left := s.left(now)
 				return s.begin(c, now, left, true)
 			}
 		}
 	}
-	if ranked > least {
+	if o.grants(ranked) {
 		if r := s.startCheck(now, ranked); r != nil {
 			return r
 		}
@@ -62,11 +59,11 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 		}
 	}
 	if !s.begun && ranked > 0 {
-		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
+		if c := s.p.ranked.first(); c != nil && leads(s.owes, c.Estimate, ranked) {
 			return s.startFirst(c, now)
 		}
 	}
-	if ranked <= least {
+	if !o.grants(ranked) {
 		return nil
 	}
 	c := s.p.ranked.fits(ranked)
@@ -78,12 +75,6 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 		left = ranked // what is not reserved for others
 	}
 	return s.begin(c, now, left, false)
-}
-
-// leads reports whether the first query in order may start. While a debt remains, its
-// estimate has to fit.
-func (s *SlotBudget) leads(c *item, room time.Duration) bool {
-	return s.owes == 0 || c.Estimate <= room
 }
 
 // startFirst starts a query with the rest of the budget, alone if it may need more.
@@ -195,10 +186,6 @@ func (s *SlotBudget) startClaim(x claim, now time.Time, limit time.Duration, bou
 	r.bounded = bounded
 	return r
 }
-
-// minShare is the smallest rest of a budget that is granted while several executions
-// may run.
-const minShare = time.Millisecond
 
 // LeastGrant is the smallest budget with which executions outside the grid begin, unless
 // less is left.

@@ -94,7 +94,7 @@ func (p *queues) placeReason(c *item, rank, of int) (code, why string) {
 		return TierRefresh, fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
 	}
 	place := fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
-	if r := repayment(p.debt, p.budget); p.debt > r && c.Estimate > p.budget-r {
+	if r := repayment(p.debt, p.budget); !leads(p.debt-r, c.Estimate, p.budget-r) {
 		return CodeDebt, fmt.Sprintf("%s; it needs about %s, and waits until the debt of %s is repaid, %s a slot", place, c.Estimate, p.debt, p.budget/2)
 	}
 	return CodeOrder, place

@@ -41,7 +41,7 @@ func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 		add(c)
 	}
 	first := s.p.ranked.first()
-	if n == 0 && first != nil && s.leads(first, left) {
+	if n == 0 && first != nil && leads(s.owes, first.Estimate, left) {
 		add(first)
 	} else {
 		first = nil // considered with the others

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+)
+
+// An Opening is what a slot has left for another execution. Next decides by it whether a
+// query may start. That of the slot's end explains why a query did not.
+type Opening struct {
+	ranked, front time.Duration // for ranked queries, and for refresh requests and new ones
+	least         time.Duration // a smaller rest is not granted
+	budget        time.Duration // of the endpoint
+	repaid        time.Duration // the part of it that repaid debt
+	used          time.Duration
+	alone         bool // one execution has the slot for itself
+}
+
+// minShare is the smallest rest of a budget that is granted while several executions
+// may run.
+const minShare = time.Millisecond
+
+// Opening returns what is left when nothing runs.
+func (s *SlotBudget) Opening() Opening {
+	o := s.opening(s.start)
+	o.alone = s.alone
+	return o
+}
+
+func (s *account) opening(now time.Time) Opening {
+	o := Opening{budget: s.budget + s.repaid, repaid: s.repaid, used: s.used}
+	o.ranked, o.front = s.room(now)
+	if !s.serial {
+		o.least = minShare
+	}
+	return o
+}
+
+// grants reports whether a query may start with the rest.
+func (o *Opening) grants(rest time.Duration) bool { return rest > o.least }
+
+// leads reports whether the first query in order may start. While a debt remains, its
+// estimate has to fit.
+func leads(owes, estimate, room time.Duration) bool { return owes == 0 || estimate <= room }
+
+// Refusal explains why Next did not start an eligible query that is in this place; "" if
+// Next could have started it.
+func (o *Opening) Refusal(x *Place) string {
+	front := x.Tier == TierNew || x.Tier == TierRefresh
+	room := o.ranked
+	if front {
+		room = o.front
+	}
+	own := o.budget - o.repaid
+	switch {
+	case o.repaid > 0 && x.Estimate > own:
+		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
+			x.Estimate, own, o.budget)
+	case o.used > own:
+		return "an execution that took longer than expected used up the slot, and more"
+	case x.Estimate > o.budget:
+		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", x.Estimate)
+	case o.alone:
+		return "a query that needs more than was left ran alone"
+	case x.Estimate > 0 && (x.Estimate > room || !o.grants(room)):
+		return fmt.Sprintf("it needs about %s, more than was left when its turn came", x.Estimate)
+	case front && !o.grants(o.front) && o.grants(o.ranked):
+		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn", map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[x.Tier])
+	case !o.grants(room):
+		return "the budget was used up before its turn"
+	}
+	return ""
+}
