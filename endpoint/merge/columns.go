@@ -2,6 +2,7 @@ package merge
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -35,9 +36,6 @@ func (p *parser) columns(t *Template, a *sparql.Analysis) {
 
 // star writes the columns of SELECT * out.
 func (p *parser) star(t *Template) {
-	if slices.Contains(p.scope, "*") {
-		p.refuse(Columns, "SELECT * with a sub-select or SERVICE")
-	}
 	if len(p.scope) == 0 {
 		p.refuse(Columns, "SELECT * without variables")
 	}
@@ -53,14 +51,19 @@ func (p *parser) star(t *Template) {
 	}
 }
 
-// allInScope reports whether the pattern binds all variables of the query.
-func (p *parser) allInScope() bool {
-	for v := range p.names {
-		if !slices.Contains(p.scope, v) {
-			return false
+// outside refuses variables outside of the pattern that it never binds.
+func (p *parser) outside(lists ...[]part) {
+	named := ""
+	for _, list := range lists {
+		for i, x := range list {
+			if i > 0 && list[i-1].text == "AS" {
+				named += x.text + " "
+			}
+			if isVariable(x.text) && !slices.Contains(p.scope, x.text) && !strings.Contains(named, x.text+" ") {
+				p.refuse(Unbound, "no part of the pattern binds "+x.text)
+			}
 		}
 	}
-	return true
 }
 
 var isAggregate = map[string]bool{

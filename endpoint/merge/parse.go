@@ -26,7 +26,7 @@ type Template struct {
 	Ordered   bool
 	OrderKeys []string
 
-	united     bool // Union may write a union
+	graph      bool // the pattern has GRAPH
 	distinct   bool
 	single     bool   // aggregates without GROUP BY: one row, even over no solutions
 	sums       []int  // columns whose value adds up numbers
@@ -87,7 +87,9 @@ type parser struct {
 	// candidates are the indices of constants that become parameters unless a rule
 	// forbids it.
 	candidates []int
-	open       bool // there is a path with * + ? or !
+	connected  []map[string]bool // terms of parts that share variables or constants
+	graph      bool              // there is GRAPH
+	open       bool              // there is a path with * + ? or !
 }
 
 func (p *parser) peek() string {
@@ -170,11 +172,13 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	dataset := p.until("WHERE", "{")
 	p.accept("WHERE")
 	start := p.pos
-	p.group(nil, true)
+	bound := p.group(true)
 	pattern := span{start + 1, p.pos - 1}
+	if len(p.connected) > 1 {
+		p.refuse(Disconnected, "")
+	}
 	tail := p.tail()
-	p.settle()
-	t.united = p.allInScope()
+	p.settle(bound)
 
 	if form == "CONSTRUCT" {
 		if construct.to == 0 { // CONSTRUCT WHERE
@@ -185,13 +189,14 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	t.projection, t.dataset, t.pattern = p.parts(projected), p.parts(dataset), p.parts(pattern)
 	t.groupBy, t.having, t.orderBy = p.parts(tail.group), p.parts(tail.having), p.parts(tail.order)
 	t.slice = p.parts(tail.slice)
-	t.Parameters, t.names = len(p.args), p.names
+	t.Parameters, t.names, t.graph = len(p.args), p.names, p.graph
 	if p.open && form == "SELECT" && !t.distinct {
 		p.refuse(Path, "")
 	}
 	if t.Parameters == 0 {
 		p.refuse(NoParameter, "")
 	}
+	p.outside(p.parts(construct), t.groupBy, t.projection, t.having, t.orderBy)
 	if form == "SELECT" {
 		p.columns(t, a)
 	} else if len(t.groupBy)+len(t.having)+len(t.orderBy) > 0 {
@@ -261,12 +266,15 @@ func (p *parser) untilEnd(ends ...string) span {
 	return span{from, p.pos}
 }
 
-// settle makes parameters of the remaining candidates, in the order of the
-// text.
-func (p *parser) settle() {
+// settle makes parameters of the candidates that all solutions contain, in the order of
+// the text.
+func (p *parser) settle(bound binding) {
 	slices.Sort(p.candidates)
 	for _, i := range p.candidates {
 		term := p.list[i].text
+		if !bound.always[term] && p.keeps(keepOptional) {
+			continue
+		}
 		slot, known := p.slots[term]
 		if !known {
 			slot = len(p.args)

@@ -1,148 +1,121 @@
 package merge
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
 
-// certain holds the terms whose parameters a part of a pattern always binds.
-type certain map[string]bool
+// binding says which variables and constants a group binds in all of its solutions, and
+// which in some.
+type binding struct{ always, ever map[string]bool }
 
-// group reads a group graph pattern with its braces and returns what it binds.
-// In the outermost group everything is bound.
-func (p *parser) group(bound certain, outermost bool) certain {
-	p.expect("{")
-	if p.peek() == "SELECT" {
-		p.pos--
-		p.frozen()
-		return nil
+func newBinding() binding { return binding{map[string]bool{}, map[string]bool{}} }
+
+// add notes that all solutions bind a variable or contain a constant.
+func (b binding) add(term string) { b.always[term], b.ever[term] = true, true }
+
+// join adds what the next part of the same group binds.
+func (p *parser) join(b, part binding) {
+	for _, term := range slices.Sorted(maps.Keys(part.ever)) {
+		if isVariable(term) && b.ever[term] && !b.always[term] {
+			p.refuse(Unbound, term+" joins two parts of the pattern and may be unbound in the first")
+		}
+		b.ever[term] = true
 	}
-	if bound == nil {
-		bound = certain{}
-	}
-	for !p.accept("}") {
-		p.element(bound, outermost)
-	}
-	return bound
+	maps.Copy(b.always, part.always)
 }
 
-// element reads one element of a group.
-func (p *parser) element(bound certain, outermost bool) {
-	switch word := p.peek(); word {
+// group reads a group graph pattern with its braces.
+func (p *parser) group(outermost bool) binding {
+	p.expect("{")
+	b, tested := newBinding(), map[string]bool{}
+	for !p.accept("}") {
+		p.element(b, tested, outermost)
+	}
+	for _, v := range slices.Sorted(maps.Keys(tested)) {
+		if !b.ever[v] {
+			p.refuse(Unbound, "a condition on "+v+" is in a group that does not bind it")
+		}
+	}
+	return b
+}
+
+// element reads one element of a group. tested collects the variables of conditions.
+func (p *parser) element(b binding, tested map[string]bool, outermost bool) {
+	word := p.peek()
+	switch word {
+	case "MINUS", "SERVICE", "SELECT":
+		p.refuse(Nested, word)
+	case "{", "OPTIONAL", "GRAPH", "BIND", "VALUES":
+		if !outermost {
+			p.refuse(Nested, word+" inside an inner group")
+		}
+	}
+	switch word {
 	case "{":
-		p.union(bound)
+		p.join(b, p.union())
 	case "OPTIONAL":
 		p.next()
-		p.optional(bound, outermost)
+		part := p.group(false)
+		clear(part.always)
+		p.join(b, part)
 	case "GRAPH":
 		p.next()
-		p.variable(p.next())
-		p.merge(bound, p.group(nil, false))
-	case "MINUS":
-		p.next()
-		p.hidden()
-	case "SERVICE":
-		p.next()
-		p.accept("SILENT")
-		p.variable(p.next())
-		p.frozen()
+		p.graph = true
+		part := newBinding()
+		p.variable(p.next(), part)
+		p.join(part, p.group(false))
+		p.connect(part)
+		p.join(b, part)
 	case "FILTER":
 		p.next()
-		p.filter()
+		p.filter(tested)
 	case "BIND":
 		p.next()
-		p.bind()
+		p.bind(b)
 	case "VALUES":
 		p.next()
-		p.values()
+		part := p.values()
+		p.connect(part)
+		p.join(b, part)
+	case "MINUS":
+		p.next()
+		p.group(false)
+	case "SELECT":
+		p.until("{")
+		p.group(false)
+		p.untilEnd("}")
 	case ".":
 		p.next()
 	default:
-		p.triplesSameSubject(bound)
+		p.triples(b)
 	}
 }
 
-func (p *parser) merge(into, from certain) {
-	for term := range from {
-		into[term] = true
-	}
-}
-
-// union reads a group and the alternatives that follow it. It binds what all
+// union reads a group and the alternatives that follow it. It always binds what all
 // of them bind.
-func (p *parser) union(bound certain) {
-	all := p.group(nil, false)
+func (p *parser) union() binding {
+	all := p.group(false)
 	for p.accept("UNION") {
-		other := p.group(nil, false)
-		for term := range all {
-			if !other[term] {
-				delete(all, term)
-			}
-		}
+		other := p.group(false)
+		maps.DeleteFunc(all.always, func(term string, _ bool) bool { return !other.always[term] })
+		maps.Copy(all.ever, other.ever)
 	}
-	p.merge(bound, all)
+	return all
 }
 
-// optional reads the group after OPTIONAL. In an inner group its constants
-// stay constants unless the part before binds them. Otherwise a solution that
-// has a match for another member's constant only would be lost instead of
-// staying without a match.
-func (p *parser) optional(bound certain, outermost bool) {
-	before := len(p.candidates)
-	p.group(nil, false)
-	if outermost || !p.keeps(keepOptional) {
-		return
-	}
-	kept := p.candidates[:before]
-	for _, i := range p.candidates[before:] {
-		if bound[p.list[i].text] {
-			kept = append(kept, i)
-		}
-	}
-	p.candidates = kept
-}
-
-// hidden reads a group whose constants stay and whose variables are not in
-// scope.
-func (p *parser) hidden() {
-	scope := len(p.scope)
-	p.frozen()
-	p.scope = p.scope[:scope]
-}
-
-// frozen reads a group whose constants stay. Which variables it brings into
-// scope is not known.
-func (p *parser) frozen() {
-	if p.peek() != "{" {
-		p.refuse(Dialect, "expected { instead of "+p.peek())
-	}
-	if p.keeps(keepHidden) {
-		p.skip()
-	} else {
-		p.exposed()
-	}
-	p.scope = append(p.scope, "*")
-}
-
-// exposed reads a group as if its constants could become parameters.
-func (p *parser) exposed() {
-	p.pos++
-	if p.peek() != "SELECT" {
-		p.pos--
-		p.group(nil, false)
-		return
-	}
-	p.until("{")
-	p.group(nil, false)
-	p.untilEnd("}")
-	p.expect("}")
-}
-
-// filter reads the condition after FILTER.
-func (p *parser) filter() {
+// filter reads the condition after FILTER. The constants of EXISTS stay, and its variables
+// are not in scope.
+func (p *parser) filter(tested map[string]bool) {
 	p.accept("NOT")
 	if p.accept("EXISTS") {
-		p.hidden()
+		scope, candidates := len(p.scope), len(p.candidates)
+		p.group(false)
+		p.scope = p.scope[:scope]
+		if p.keeps(keepHidden) {
+			p.candidates = p.candidates[:candidates]
+		}
 		return
 	}
 	if p.peek() != "(" { // a function call
@@ -151,82 +124,140 @@ func (p *parser) filter() {
 	if p.peek() != "(" {
 		p.refuse(Dialect, "FILTER without brackets")
 	}
+	for _, v := range p.expression() {
+		tested[v] = true
+	}
+}
+
+// expression reads an expression in brackets and returns its variables.
+func (p *parser) expression() (vars []string) {
+	from := p.pos
 	p.skip()
+	for _, x := range p.list[from:p.pos] {
+		if isVariable(x.text) {
+			vars = append(vars, x.text)
+		}
+		if x.text == "EXISTS" {
+			p.refuse(Nested, "EXISTS inside an expression")
+		}
+	}
+	return vars
 }
 
 // bind reads ( expression AS ?v ).
-func (p *parser) bind() {
+func (p *parser) bind(b binding) {
 	if p.peek() != "(" {
 		p.refuse(Dialect, "BIND without brackets")
 	}
-	p.skip()
-	p.variable(p.list[p.pos-2].text)
+	vars := p.expression()
+	part := newBinding()
+	for i, v := range vars {
+		if last := i == len(vars)-1; last {
+			p.variable(v, part)
+		} else if !b.always[v] {
+			p.refuse(Unbound, "BIND uses "+v+" where it may be unbound")
+		}
+	}
+	clear(part.always) // an error leaves it unbound
+	p.join(b, part)
 }
 
 // values reads the variables and rows of an inline VALUES block.
-func (p *parser) values() {
+func (p *parser) values() binding {
+	b := newBinding()
 	if p.accept("(") {
 		for !p.accept(")") {
-			p.variable(p.next())
+			p.variable(p.next(), b)
 		}
 	} else {
-		p.variable(p.next())
+		p.variable(p.next(), b)
 	}
 	if p.peek() != "{" {
 		p.refuse(Dialect, "VALUES without rows")
 	}
+	from := p.pos
 	p.skip()
+	if slices.Contains(p.list[from:p.pos], part{text: "UNDEF", param: -1}) {
+		clear(b.always)
+	}
+	return b
 }
 
 // variable brings t into scope if it is a variable.
-func (p *parser) variable(t string) {
-	if isVariable(t) && !slices.Contains(p.scope, t) {
+func (p *parser) variable(t string, b binding) {
+	if !isVariable(t) {
+		return
+	}
+	b.add(t)
+	if !slices.Contains(p.scope, t) {
 		p.scope = append(p.scope, t)
 	}
 }
 
-// triplesSameSubject reads a subject with its properties.
-func (p *parser) triplesSameSubject(bound certain) {
-	if p.peek() == "[" {
-		empty := p.blankProperties(bound)
-		if !empty && (p.peek() == "." || p.peek() == "}") {
-			return
-		}
-		p.properties(bound, -1)
-		return
+// triples reads a subject with its properties.
+func (p *parser) triples(b binding) {
+	part := newBinding()
+	subject := -1
+	if p.peek() != "[" {
+		subject = p.pos
+		p.term(part)
+		p.properties(part, subject)
+	} else if empty := p.blankProperties(part); empty || p.peek() != "." && p.peek() != "}" {
+		p.properties(part, -1)
 	}
-	subject := p.pos
-	p.term()
-	p.properties(bound, subject)
+	p.connect(part)
+	p.join(b, part)
+}
+
+// connect notes that the terms of a part are connected.
+func (p *parser) connect(part binding) {
+	all, others := maps.Clone(part.ever), p.connected[:0]
+	for _, terms := range p.connected {
+		if intersects(terms, all) {
+			maps.Copy(all, terms)
+		} else {
+			others = append(others, terms)
+		}
+	}
+	p.connected = append(others, all)
+}
+
+func intersects(a, b map[string]bool) bool {
+	for term := range a {
+		if b[term] {
+			return true
+		}
+	}
+	return false
 }
 
 // blankProperties reads [ … ] and reports whether it was empty.
-func (p *parser) blankProperties(bound certain) (empty bool) {
+func (p *parser) blankProperties(b binding) (empty bool) {
 	p.expect("[")
 	if p.accept("]") {
 		return true
 	}
-	p.properties(bound, -1)
+	p.properties(b, -1)
 	p.expect("]")
 	return false
 }
 
 // properties reads predicates and objects up to the end of the subject's
 // triples. subject is its token, -1 if it is none.
-func (p *parser) properties(bound certain, subject int) {
+func (p *parser) properties(b binding, subject int) {
 	var all predicate
 	for more := true; more; {
-		path := p.path()
+		path := p.path(b)
 		all.open = all.open || path.open
 		all.search = all.search || path.search
-		p.objects(path, bound)
+		p.objects(path, b, subject)
 		more = false
 		for p.accept(";") {
 			more = !p.endsProperties()
 		}
 	}
 	if subject >= 0 {
-		p.candidate(subject, all, bound)
+		p.candidate(subject, all, b)
 	}
 }
 
@@ -239,15 +270,16 @@ func (p *parser) endsProperties() bool {
 	return false
 }
 
-func (p *parser) objects(path predicate, bound certain) {
+func (p *parser) objects(path predicate, b binding, subject int) {
 	for {
 		switch p.peek() {
 		case "[":
-			p.blankProperties(bound)
+			p.blankProperties(b)
 		default:
 			object := p.pos
-			p.term()
-			p.candidate(object, path, bound)
+			p.term(b)
+			p.candidate(object, path, b)
+			p.once(path.variable, p.list[object].text, subject)
 		}
 		if !p.accept(",") {
 			return
@@ -255,27 +287,41 @@ func (p *parser) objects(path predicate, bound certain) {
 	}
 }
 
+// once refuses a triple pattern that has a variable, or a constant that may become one,
+// twice. subject is its token, -1 if it is none.
+func (p *parser) once(predicate, object string, subject int) {
+	first := ""
+	if subject >= 0 {
+		first = p.list[subject].text
+	}
+	if object == first || predicate != "" && (predicate == first || predicate == object) {
+		p.refuse(Repeated, object)
+	}
+}
+
 // term reads a subject or object that is not [ … ].
-func (p *parser) term() {
+func (p *parser) term(b binding) {
 	switch t := p.next(); {
 	case isVariable(t):
-		p.variable(t)
+		p.variable(t, b)
 	case t == "(": // a collection, whose constants stay
 		for p.peek() != ")" {
 			if p.peek() == "[" {
 				p.refuse(Dialect, "a blank node's properties in a collection")
 			}
-			p.term()
+			p.term(b)
 		}
 		p.next()
-	case isIRI(t), isBlank(t), isLiteral(t), isNumber(t), isPrefixed(t):
+	case isBlank(t):
+		b.add(t)
+	case isIRI(t), isLiteral(t), isNumber(t), isPrefixed(t):
 	default:
 		p.refuse(Dialect, "unexpected "+t)
 	}
 }
 
 // candidate notes that the constant at i may become a parameter.
-func (p *parser) candidate(i int, path predicate, bound certain) {
+func (p *parser) candidate(i int, path predicate, b binding) {
 	t := p.list[i].text
 	switch {
 	case path.open && p.keeps(keepPath), path.search && p.keeps(keepSearch), path.class && p.keeps(keepClass):
@@ -289,7 +335,7 @@ func (p *parser) candidate(i int, path predicate, bound certain) {
 		return
 	}
 	p.candidates = append(p.candidates, i)
-	bound[t] = true
+	b.add(t)
 }
 
 // predicate is what matters of a predicate or path.
@@ -298,12 +344,14 @@ type predicate struct {
 	long   bool // a path, not one predicate
 	class  bool // a or rdf:type, whose object stays
 	search bool // a search function of an engine
+	// variable is the predicate if that is a variable.
+	variable string
 }
 
 const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
 // path reads a predicate or property path.
-func (p *parser) path() (v predicate) {
+func (p *parser) path(b binding) (v predicate) {
 	from := p.pos
 	p.alternative(&v)
 	p.open = p.open || v.open
@@ -311,7 +359,8 @@ func (p *parser) path() (v predicate) {
 		t := p.list[from].text
 		v.class = t == "a" || t == rdfType
 		if isVariable(t) {
-			p.variable(t)
+			p.variable(t, b)
+			v.variable = t
 		}
 	}
 	return v

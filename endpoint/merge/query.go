@@ -16,14 +16,14 @@ func (t *Template) Query(members [][]string) string { return t.query(t.writer(me
 func (t *Template) Union(members [][]string) string {
 	w := t.writer(members)
 	w.union = true
-	if text := t.query(w, t.dataset); t.united && len(text) <= maxUnion {
+	if text := t.query(w, t.dataset); !t.graph && len(text) <= maxUnion {
 		return text
 	}
 	return t.Query(members)
 }
 
 // maxUnion bounds the bytes of a union. A longer one is written with VALUES, and so is
-// one with a variable that occurs in conditions only: Virtuoso's answer lacks the numbers.
+// one with GRAPH: Virtuoso's answer lacks the numbers.
 const maxUnion = 48 << 10
 
 // query writes a merged query with FROM clauses.

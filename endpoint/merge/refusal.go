@@ -22,18 +22,22 @@ const (
 	Modifiers     Reason = "modifiers"      // GROUP BY, HAVING or ORDER BY of an ASK or CONSTRUCT
 	BlankTemplate Reason = "blank-template" // CONSTRUCT creates blank nodes
 	Columns       Reason = "columns"        // the columns of SELECT * are not known
+	Nested        Reason = "nested"         // the pattern is not a list of triples with simple inner groups
+	Unbound       Reason = "unbound"        // a variable is used where it may be unbound
+	Repeated      Reason = "repeated"       // a term occurs twice in a triple pattern
+	Disconnected  Reason = "disconnected"   // parts of the pattern share no variable or parameter
 	Dialect       Reason = "dialect"        // the query is outside of SPARQL 1.1, or depends on a pragma
 )
 
 // The rules by which a constant stays in the template.
 const (
-	keepClass    Reason = "class"          // the object of a and rdf:type
-	keepPath     Reason = "path-end"       // the end of a path with * + ? or !
-	keepSearch   Reason = "search"         // the argument of an engine's search function
-	keepOptional Reason = "inner-optional" // in an OPTIONAL of an inner group that need not bind it
-	keepHidden   Reason = "hidden"         // in EXISTS, MINUS, SERVICE and sub-selects
-	keepLiteral  Reason = "path-literal"   // a literal at the end of a path, where it may be a subject
-	keepTyped    Reason = "typed"          // a literal with a language or datatype, which engines may compare by value
+	keepClass    Reason = "class"        // the object of a and rdf:type
+	keepPath     Reason = "path-end"     // the end of a path with * + ? or !
+	keepSearch   Reason = "search"       // the argument of an engine's search function
+	keepOptional Reason = "optional"     // in OPTIONAL or some alternatives of a UNION only
+	keepHidden   Reason = "hidden"       // in EXISTS
+	keepLiteral  Reason = "path-literal" // a literal at the end of a path, where it may be a subject
+	keepTyped    Reason = "typed"        // a literal with a language or datatype, which engines may compare by value
 )
 
 // keeps reports whether a constant stays because of the rule.
