@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -46,7 +47,7 @@ func ask(e *local.Engine) asker {
 		}
 		body, err := e.Query(context.Background(), text, format, nil, nil)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errRefused, err)
 		}
 		if !form.Graph() {
 			return diff.DecodeJSON(body, form, o)

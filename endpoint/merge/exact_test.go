@@ -47,7 +47,7 @@ func (n *tally) differs(format string, a ...any) {
 // be large.
 const maxRows = 1000
 
-// compare asks each member of a cohort alone, and then in several groups: all
+// compare asks each member of a cohort alone, and then in several groups by each kind: all
 // together, in two halves, and in small groups. A query that the engine refuses
 // ends the comparison, because the generator does not know the whole grammar.
 func (c *cohort) compare(ask asker, r *rand.Rand, n *tally) {
@@ -56,7 +56,10 @@ func (c *cohort) compare(ask asker, r *rand.Rand, n *tally) {
 		n.singles++
 		o := diff.Options{Ordered: c.template.Ordered, OrderKeys: c.template.OrderKeys}
 		var err error
-		if singles[i], err = ask(text, c.template.Form, o); err != nil {
+		if singles[i], err = ask(text, c.template.Form, o); errors.Is(err, errRefused) {
+			return
+		} else if err != nil {
+			n.differs("%v for %s", err, text)
 			return
 		}
 		if rows += singles[i].Len(); rows > maxRows {
@@ -65,27 +68,25 @@ func (c *cohort) compare(ask asker, r *rand.Rand, n *tally) {
 	}
 	n.templates++
 	all := r.Perm(len(c.texts))
-	c.group(ask, singles, all, r, n)
 	c.probe(ask, singles, n)
-	for _, size := range []int{(len(all) + 1) / 2, 2 + r.IntN(6)} {
+	for _, size := range []int{len(all), (len(all) + 1) / 2, 2 + r.IntN(6)} {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for from := 0; from < len(all); from += size {
-			c.group(ask, singles, all[from:min(from+size, len(all))], r, n)
+			which := all[from:min(from+size, len(all))]
+			c.group(ask, singles, which, c.template.Query, n)
+			c.group(ask, singles, which, c.template.Union, n)
 		}
 	}
 }
 
-// group asks some members together, with VALUES or UNION.
-func (c *cohort) group(ask asker, singles []*diff.Result, which []int, r *rand.Rand, n *tally) {
+// group asks some members together.
+func (c *cohort) group(ask asker, singles []*diff.Result, which []int, write func([][]string) string, n *tally) {
 	n.merged++
 	members := make([][]string, len(which))
 	for k, i := range which {
 		members[k] = c.members[i]
 	}
-	text := c.template.Query(members)
-	if r.IntN(2) == 0 {
-		text = c.template.Union(members)
-	}
+	text := write(members)
 	merged, err := ask(text, diff.Select, c.template.Options(diff.Options{}))
 	if errors.Is(err, errRefused) {
 		n.refused++
@@ -146,19 +147,23 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 	}
 }
 
+// queriesPerRound is how many random queries are asked over the same data.
+const queriesPerRound = 100
+
 // random compares random queries over random data until enough answers were
 // compared. load replaces the data. What round i asks depends on the seed and i
 // only.
 func (n *tally) random(t *testing.T, ask asker, load func(data string), ignored Reason) {
 	t.Helper()
 	for round := uint64(0); n.compared < *goal && len(n.found) == 0; round++ {
-		r := rand.New(rand.NewPCG(*seed, round))
-		load(randomData(r))
-		for range 40 {
+		load(randomData(rand.New(rand.NewPCG(*seed, round<<8))))
+		for k := range uint64(queriesPerRound) {
+			r := rand.New(rand.NewPCG(*seed, round<<8|(k+1)))
 			list, _ := cohorts(t, randomQueries(r, 40), ignored)
 			for _, c := range list {
+				groups := rand.New(rand.NewPCG(*seed, r.Uint64()))
 				if len(c.members) > 1 {
-					c.compare(ask, r, n)
+					c.compare(ask, groups, n)
 				}
 			}
 		}
@@ -179,10 +184,12 @@ func (n *tally) report(t *testing.T) {
 	}
 }
 
+const graphName = "http://x/g"
+
 // update replaces the data of an embedded engine.
 func update(t *testing.T, e *local.Engine) func(data string) {
 	return func(data string) {
-		if err := e.Update(context.Background(), "CLEAR ALL; INSERT DATA {"+data+"}"); err != nil {
+		if err := e.Update(context.Background(), "CLEAR ALL; INSERT DATA {"+data+" GRAPH <"+graphName+"> {"+data+"} }"); err != nil {
 			t.Fatal(err)
 		}
 	}

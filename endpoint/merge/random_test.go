@@ -142,7 +142,7 @@ func (g *generator) part(depth int) {
 		g.triples()
 		return
 	}
-	n := g.IntN(9)
+	n := g.IntN(12)
 	if 3 <= n && n <= 7 && n != 6 && !g.hidden {
 		g.hidden = true
 		defer func() { g.hidden = false }()
@@ -162,13 +162,20 @@ func (g *generator) part(depth int) {
 		g.write("MINUS ")
 		g.group(0, false)
 	case 5:
-		g.write("FILTER(%s %s %s) ", g.variable(), g.pick("=", "!=", "<"), g.hole("O"))
+		g.write("FILTER(%s) ", g.pick(g.variable()+g.pick(" = ", " != ", " < ")+g.hole("O"), g.variable()+" != "+g.variable(), "BOUND("+g.variable()+")", "!BOUND("+g.variable()+")", "ISIRI("+g.variable()+")"))
 	case 6:
 		g.group(depth-1, false)
 	case 7:
 		g.write("{ SELECT %s?a ?b ", g.pick("", "DISTINCT "))
 		g.group(0, false)
 		g.write("} ")
+	case 8:
+		g.write("GRAPH <http://x/g> ")
+		g.group(depth-1, false)
+	case 9:
+		g.write("BIND(%s AS %s) ", g.pick("STR("+g.variable()+")", g.variable(), node(g.Rand)), g.pick("?d", "?c"))
+	case 10:
+		g.write("VALUES %s { %s %s } ", g.pick("?a", "?b", "?k"), g.pick(node(g.Rand), predicate1(g.Rand)), g.pick(node(g.Rand), predicate1(g.Rand), "UNDEF"))
 	default:
 		g.triples()
 	}

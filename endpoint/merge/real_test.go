@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // testData is the directory of real data, or skips the test.
@@ -83,6 +85,36 @@ func (n *tally) real(t *testing.T, ask asker, texts []string) {
 			}
 		}
 	}
+}
+
+// watchQueries returns the queries of watches of entities, classes and categories that the
+// queries of a list mention.
+func watchQueries(t *testing.T, texts []string) (list []string) {
+	t.Helper()
+	entities := map[string]bool{}
+	queries, _ := cohorts(t, texts, "")
+	for _, c := range queries {
+		for _, args := range c.members {
+			if isIRI(args[0]) && len(entities) < 200 {
+				entities[args[0][1:len(args[0])-1]] = true
+			}
+		}
+	}
+	for _, iri := range slices.Sorted(maps.Keys(entities)) {
+		for _, w := range []watch.Watch{
+			{Kind: watch.Entity, Direction: watch.Outgoing},
+			{Kind: watch.Entity, Direction: watch.Incoming, Within: "http://www.w3.org/2004/02/skos/core#"},
+			{Kind: watch.Entity, Direction: watch.Both},
+			{Kind: watch.Entity, Direction: watch.Both, Properties: []string{
+				"http://www.w3.org/2004/02/skos/core#broader", "http://www.w3.org/2004/02/skos/core#exactMatch"}},
+			{Kind: watch.Instances, Properties: []string{"http://www.w3.org/2004/02/skos/core#broader"}},
+			{Kind: watch.Members, Properties: []string{"http://purl.org/dc/terms/isPartOf"}},
+		} {
+			w.IRI = iri
+			list = append(list, w.Query())
+		}
+	}
+	return list
 }
 
 // matching returns triples that match the patterns of the queries: each variable
@@ -165,8 +197,8 @@ func instantiate(tokens []string, r *rand.Rand, triples map[string]bool) {
 func TestExactNomisma(t *testing.T) {
 	dir := testData(t, "nomisma")
 	e := engine(t, unzipped(t, filepath.Join(dir, "base.nt.gz")))
-	n := &tally{}
-	n.real(t, ask(e), realQueries(t, filepath.Join(dir, "queries.jsonl")))
+	texts, n := realQueries(t, filepath.Join(dir, "queries.jsonl")), &tally{}
+	n.real(t, ask(e), append(watchQueries(t, texts), texts...))
 	n.report(t)
 	if n.compared == 0 {
 		t.Error("no answers were compared")

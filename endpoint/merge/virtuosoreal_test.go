@@ -33,7 +33,7 @@ func TestVirtuosoNomisma(t *testing.T) {
 		}
 	}
 	s.Insert(graphName, lines...)
-	n := &tally{}
-	n.real(t, askVirtuoso(s), realQueries(t, filepath.Join(dir, "queries.jsonl")))
+	texts, n := realQueries(t, filepath.Join(dir, "queries.jsonl")), &tally{}
+	n.real(t, askVirtuoso(s), append(watchQueries(t, texts), texts...))
 	n.report(t)
 }
