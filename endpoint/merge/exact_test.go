@@ -159,7 +159,11 @@ func (n *tally) random(t *testing.T, ask asker, load func(data string), ignored 
 		load(randomData(rand.New(rand.NewPCG(*seed, round<<8))))
 		for k := range uint64(queriesPerRound) {
 			r := rand.New(rand.NewPCG(*seed, round<<8|(k+1)))
-			list, _ := cohorts(t, randomQueries(r, 40), ignored)
+			texts := randomQueries(r, 40)
+			if first, _ := cohorts(t, texts[:1], ignored); len(first) == 0 {
+				continue // so are nearly all others
+			}
+			list, _ := cohorts(t, texts, ignored)
 			for _, c := range list {
 				groups := rand.New(rand.NewPCG(*seed, r.Uint64()))
 				if len(c.members) > 1 {
