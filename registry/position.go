@@ -39,9 +39,15 @@ const (
 )
 
 // A GapError says that the log does not continue from a position, and why.
-type GapError struct{ Reason string }
+type GapError struct {
+	Reason string
+	Detail string // replaces the usual text, unless empty
+}
 
 func (e *GapError) Error() string {
+	if e.Detail != "" {
+		return e.Detail
+	}
 	return "the change log does not continue from this position: " + e.Reason
 }
 

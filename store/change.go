@@ -10,9 +10,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-const changeVersion = 1
+// changeVersion is 2 since log entries have a weight.
+const changeVersion = 2
 
-const changeBaseline = 1
+// Flags of a log entry.
+const (
+	changeBaseline = 1 << iota
+	changeSnapshot
+)
 
 // A logEntry is a change as stored in the log. Its delta stays packed until the
 // transaction has ended.
@@ -23,6 +28,8 @@ type logEntry struct {
 	at, checked     time.Time
 	slot            uint64
 	baseline        bool
+	snapshot        bool   // the result after the change is stored
+	weight          uint64 // of the changes after the last entry with a result, including this one
 	delta           []byte // packed
 }
 
@@ -31,6 +38,9 @@ func (l *logEntry) append(b []byte) []byte {
 	if l.baseline {
 		flags |= changeBaseline
 	}
+	if l.snapshot {
+		flags |= changeSnapshot
+	}
 	b = append(b, changeVersion, flags)
 	b = binary.AppendUvarint(b, l.offset)
 	b = putTime(b, l.at)
@@ -38,19 +48,25 @@ func (l *logEntry) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, l.slot)
 	b = putText(b, l.query)
 	b = putText(b, l.endpoint)
+	b = binary.AppendUvarint(b, l.weight)
 	return append(b, l.delta...)
 }
 
 // parseLogEntry parses a log entry; delta refers to the file's mapped memory.
 func parseLogEntry(k, v []byte) (logEntry, error) {
 	in := scan{b: v}
-	if in.byte() != changeVersion || len(k) != 16 {
+	version := in.byte()
+	if version < 1 || version > changeVersion || len(k) != 16 {
 		in.fail()
 	}
 	l := logEntry{serial: number(k), seq: number(skipNumber(k))}
-	l.baseline = in.byte()&changeBaseline != 0
+	flags := in.byte()
+	l.baseline, l.snapshot = flags&changeBaseline != 0, flags&changeSnapshot != 0
 	l.offset, l.at, l.checked, l.slot = in.number(), in.time(), in.time(), in.number()
 	l.query, l.endpoint = in.text(), in.text()
+	if version > 1 {
+		l.weight = in.number()
+	}
 	if in.bad || len(in.b) == 0 {
 		return l, fmt.Errorf("%w: change %d of query number %d cannot be read", ErrDamaged, l.seq, l.serial)
 	}
@@ -79,7 +95,8 @@ func (l *logEntry) unpack(p *packer, e storeEpoch) (registry.Change, error) {
 	return l.announce(e, delta), nil
 }
 
-// deleteChange deletes a change from all indexes and returns its size.
+// deleteChange deletes a change from all indexes, with the result stored beside it, and
+// returns their size.
 func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
 	key = append([]byte(nil), key...) // deletion invalidates the memory it may refer to
 	b := tx.Bucket(bChanges)
@@ -88,6 +105,12 @@ func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
 		return 0, fmt.Errorf("%w: change %d is not in the log", ErrDamaged, offset)
 	}
 	size := uint64(len(key) + len(v))
+	if r := tx.Bucket(bSnapshots).Get(key); r != nil {
+		size += uint64(len(key) + len(r))
+		if err := tx.Bucket(bSnapshots).Delete(key); err != nil {
+			return 0, err
+		}
+	}
 	if err := b.Delete(key); err != nil {
 		return 0, err
 	}

@@ -12,6 +12,9 @@ func (c *checker) log() error {
 		} else if string(c.tx.Bucket(bOffsets).Get(key8(l.offset))) != string(k) {
 			c.found("change %d of %s: not to be found by its offset %d", l.seq, l.query, l.offset)
 		}
+		if r := c.tx.Bucket(bSnapshots).Get(k); r != nil {
+			size += uint64(len(k) + len(r))
+		}
 		return nil
 	})
 	counted := loadCounters(c.tx)

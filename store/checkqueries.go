@@ -134,10 +134,27 @@ func (c *checker) history(s *storedQuery, seq uint64, hash string) {
 		if l.query != s.ID || l.baseline != (l.seq == 1) {
 			c.found("query %s: change %d is of query %s, baseline: %t", s.ID, l.seq, l.query, l.baseline)
 		}
+		c.snapshot(&l, delta.NewHash)
 		last, offset, reached = l.seq, l.offset, delta.NewHash
 	}
 	if last > 0 && (last != seq || reached != hash) {
 		c.found("query %s: the log ends at change %d, the statistics say %d; it leads to %s, the result is %s", s.ID, last, seq, reached, hash)
+	}
+}
+
+// snapshot checks the result that is stored beside a change.
+func (c *checker) snapshot(l *logEntry, hash string) {
+	v := c.tx.Bucket(bSnapshots).Get(key16(l.serial, l.seq))
+	if (v != nil) != l.snapshot {
+		c.found("query %s: change %d, result kept: %t", l.query, l.seq, v != nil)
+	}
+	if v == nil {
+		return
+	}
+	if r, err := c.pack.unpackResult(v); err != nil {
+		c.found("query %s: result after change %d: %v", l.query, l.seq, err)
+	} else if r.Hash() != hash || resultHash(v) != hash {
+		c.found("query %s: the result after change %d has the hash %s, kept are %s and %s", l.query, l.seq, r.Hash(), resultHash(v), hash)
 	}
 }
 
@@ -159,7 +176,7 @@ func (c *checker) pending() error {
 // orphans looks for history without an owner.
 func (c *checker) orphans() error {
 	known := func(serial uint64) bool { return c.serials[serial] != "" || c.gone[serial] }
-	for _, bucket := range [][]byte{bResults, bChanges} {
+	for _, bucket := range [][]byte{bResults, bChanges, bSnapshots} {
 		err := c.tx.Bucket(bucket).ForEach(func(k, _ []byte) error {
 			if !known(number(k)) {
 				c.found("%s: number %d belongs to no query", bucket, number(k))

@@ -51,6 +51,7 @@
 //	removals  space, revision → id of a removed query
 //	results   serial → hash, form, document
 //	changes   serial, seq → change
+//	snapshots serial, seq → the result after that change, in the form of results
 //	offsets   offset → serial, seq
 //	old       offset → serial, seq, time: changes that retention may drop
 //	purge     data that is still to be deleted
@@ -81,6 +82,17 @@
 // compressing the new result is 40 % of that. The machine had ten times as much work as
 // processors. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines, BenchmarkRegister and
 // BenchmarkChangedAnswer measure that.
+//
+// # Past states
+//
+// The state after a change is computed from the nearest stored result: the newest one, the
+// baseline, or a snapshot. A change stores a snapshot once the changes since the last one
+// have four times the size of the result, so snapshots add at most a quarter to the log.
+// They count toward retention.bytes and are dropped with their change. A state up to 1,000
+// changes back of 10,000 takes 2 to 7 times the processor time of the current result, for
+// results of 1 to 10,000 rows with 1 row or 1 % changed (BenchmarkPast). A read copies what
+// it needs in short transactions, so it does not delay commits. The state's hash is
+// compared with the recorded one.
 //
 // # Lists
 //

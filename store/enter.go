@@ -98,7 +98,7 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 // newEpoch drops the logs that cannot be continued: changes, and rounds of profiles,
 // whose intervals have ended.
 func newEpoch(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bChanges, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
+	for _, name := range [][]byte{bChanges, bSnapshots, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
 		if err := tx.DeleteBucket(name); err != nil {
 			return err
 		}

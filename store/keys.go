@@ -23,6 +23,7 @@ var (
 	bRemovals  = []byte("removals")
 	bResults   = []byte("results")
 	bChanges   = []byte("changes")
+	bSnapshots = []byte("snapshots") // past results, by query number and seq
 	bOffsets   = []byte("offsets")
 	bOld       = []byte("old")
 	bPurge     = []byte("purge")
@@ -46,7 +47,7 @@ var (
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
-		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings}
+		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings, bSnapshots}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

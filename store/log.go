@@ -33,14 +33,23 @@ type logWriter struct {
 	counters counters
 }
 
-// add numbers and stores the next change of a query.
-func (w *logWriter) add(l *logEntry) error {
+// add numbers and stores the next change of a query, which leads to a packed result.
+func (w *logWriter) add(l *logEntry, result []byte) error {
 	w.counters.offset++
 	l.offset = w.counters.offset
-	if err := w.supersede(l.serial, l.seq-1); err != nil {
+	before, err := w.supersede(l.serial, l.seq-1)
+	if err != nil {
 		return err
 	}
-	k, v := key16(l.serial, l.seq), l.append(nil)
+	l.weigh(before, result)
+	k := key16(l.serial, l.seq)
+	if l.snapshot {
+		w.counters.logBytes += uint64(len(k) + len(result))
+		if err := w.tx.Bucket(bSnapshots).Put(k, result); err != nil {
+			return err
+		}
+	}
+	v := l.append(nil)
 	w.counters.logBytes += uint64(len(k) + len(v))
 	if err := w.tx.Bucket(bChanges).Put(k, v); err != nil {
 		return err
@@ -51,19 +60,20 @@ func (w *logWriter) add(l *logEntry) error {
 	return w.trimQuery(l.serial, l.seq)
 }
 
-// supersede moves the previous newest change of a query to the bucket "old".
-func (w *logWriter) supersede(serial, seq uint64) error {
+// supersede moves the previous newest change of a query to the bucket "old". It returns
+// nil for the first change of an epoch.
+func (w *logWriter) supersede(serial, seq uint64) (*logEntry, error) {
 	k := key16(serial, seq)
 	v := w.tx.Bucket(bChanges).Get(k)
 	if v == nil {
-		return nil // the first change, or the first of this epoch
+		return nil, nil
 	}
 	l, err := parseLogEntry(k, v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mark := binary.BigEndian.AppendUint64(k, uint64(l.at.UnixNano()))
-	return w.tx.Bucket(bOld).Put(key8(l.offset), mark)
+	return &l, w.tx.Bucket(bOld).Put(key8(l.offset), mark)
 }
 
 // trimQuery bounds the number of changes of one query.

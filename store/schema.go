@@ -19,14 +19,20 @@ import (
 const storeMagic = "freshet store"
 
 // currentSchema is the version that this program reads and writes.
-const currentSchema = 8
+const currentSchema = 9
 
 // migrations upgrade a file from version i to i+1; each runs in the transaction that
 // opens the store. The first creates a store in an empty file.
-var migrations = [currentSchema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations}
+var migrations = [currentSchema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations, addSnapshots}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
+	return err
+}
+
+// addSnapshots prepares for results beside the log. The changes so far have none.
+func addSnapshots(tx *bbolt.Tx) error {
+	_, err := tx.CreateBucketIfNotExists(bSnapshots)
 	return err
 }
 

@@ -76,6 +76,8 @@ func asProblem(err error) (p *problem, ok bool) {
 		return own, true
 	case errors.As(err, &reg):
 		return &problem{Problem: reg, retryAfter: cmp.Or(int(reg.RetryAfter/time.Second), patience(Status(reg.Kind)))}, true
+	case errors.As(err, &gap) && gap.Detail != "":
+		return &problem{Problem: newProblem("gap", gap.Detail), reason: gap.Reason}, true
 	case errors.As(err, &gap):
 		return &problem{Problem: newProblem("gap", gap.Error()+": read the results and go on from their position"), reason: gap.Reason}, true
 	case errors.As(err, &body):
