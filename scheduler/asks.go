@@ -152,10 +152,9 @@ type askMember struct {
 	args []string
 
 	answer Answer
-	d      *difference
 	rows   int
 	digest merge.Digest // in a probe
-	differ bool         // a probe did not confirm it
+	differ bool         // from the last result, which is not confirmed
 	solo   bool         // merged answers are never exact
 	err    error
 }
@@ -246,7 +245,7 @@ func (k *ask) divide(l *comparer, a Answer, stop func() error) error {
 		if err := stop(); err != nil {
 			return err
 		}
-		if err := k.members[i].compare(l, a, parts[i], stop); err != nil {
+		if err := k.members[i].compare(a, parts[i]); err != nil {
 			return err
 		}
 	}
@@ -267,12 +266,12 @@ func (k *ask) capped(n int) bool {
 		return false
 	}
 	return slices.ContainsFunc(k.members, func(m askMember) bool {
-		return !m.solo && (m.rows < m.was.Rows || m.was.Executions == 0 && n != len(k.members))
+		return !m.solo && m.rows < m.was.Rows
 	})
 }
 
 // compare compares the part of a member with its last result.
-func (m *askMember) compare(l *comparer, a Answer, part merge.Answer, stop func() error) error {
+func (m *askMember) compare(a Answer, part merge.Answer) error {
 	if errors.Is(part.Err, errOver) {
 		return errOver
 	}
@@ -281,18 +280,8 @@ func (m *askMember) compare(l *comparer, a Answer, part merge.Answer, stop func(
 		return nil
 	}
 	m.rows = part.Result.Len()
-	d := &difference{}
-	d.delta, d.err = step(stop, m.was, part.Result, func() (*diff.Result, error) { return l.ledger.Result(m.q.ID) })
-	if d.delta != nil {
-		d.prepared, d.err = l.ledger.Prepare(stop, part.Result, d.delta)
-	}
-	if errors.Is(d.err, errOver) {
-		return errOver
-	}
-	m.d, m.answer = d, Answer{Outcome: registry.Changed, Result: part.Result, Age: a.Age, Memory: m.was.Memory}
-	if d.delta != nil { // the remembered body is that of another result
-		m.answer.Memory = Memory{Vars: part.Result.Vars()}
-	}
+	m.differ = !unchanged(m.was, part.Result)
+	m.answer = Answer{Outcome: registry.Unchanged, Result: part.Result, Age: a.Age, Memory: m.was.Memory}
 	return nil
 }
 
@@ -313,9 +302,8 @@ func (k *ask) confirm(l *comparer, a Answer, stop func() error) error {
 			continue
 		}
 		m.rows, m.digest = m.was.Rows, digests[i]
-		if m.differ = !ok || !known[i] || digests[i] != want; !m.differ {
-			m.answer = Answer{Outcome: registry.Unchanged, Age: a.Age, Memory: m.was.Memory}
-		}
+		m.differ = !ok || !known[i] || digests[i] != want
+		m.answer = Answer{Outcome: registry.Unchanged, Age: a.Age, Memory: m.was.Memory}
 	}
 	return nil
 }
@@ -356,7 +344,7 @@ func (r *runner) takeAsk(x answered) error {
 			r.since = now
 		}
 		r.pending = append(r.pending, outs[i].out)
-		if outs[i].out.Delta != nil || outs[i].ended {
+		if outs[i].ended {
 			r.window.add(now)
 		}
 	}
@@ -393,16 +381,16 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		case m.solo:
 			r.budget.AskAlone(m.x, true)
 			continue
-		case audited[m.x] && (k.again || !m.differ) && !m.outdated(now):
-			r.l.audits.hold(m, k)
+		case (m.differ || audited[m.x]) && !m.outdated(now):
+			// A digest that differs says only that the result must be read.
+			if k.again || !m.differ || k.kind != cohort.Probe {
+				r.l.audits.hold(m, k)
+			}
 			r.budget.AskAlone(m.x, false)
-			continue
-		case m.differ:
-			r.budget.AskInFull(m.x)
 			continue
 		}
 		m.answer.Elapsed = shares[i]
-		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served(), compared: m.d}
+		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served()}
 		if k.kind == cohort.Probe {
 			e.how = policy.HowProbe
 		}

@@ -19,7 +19,7 @@ type audit struct {
 	kind     cohort.Kind
 	merged   [2]string // hashes, of the first and the second look
 	alone    [2]string
-	document *diff.Result // the latest merged answer; nil for a probe
+	document *diff.Result // the merged answer of the second look; nil for a probe
 	digest   merge.Digest // in the first probe
 	looks    int          // merged answers held
 	waits    bool         // for the answer of the query alone
@@ -32,15 +32,19 @@ func (s audits) hold(m *askMember, k *ask) {
 		a = &audit{}
 		s[m.q.ID] = a
 	}
-	a.kind, a.document, a.waits = k.kind, m.answer.Result, true
+	a.kind, a.waits = k.kind, true
+	if k.again { // many first looks may wait
+		a.document = m.answer.Result
+	}
 	a.merged[a.looks] = m.was.Hash
 	switch {
-	case m.differ && m.digest == a.digest: // the result of the first look, whatever is known since
-		a.merged[a.looks] = a.merged[0]
-	case m.differ:
-		a.merged[a.looks] = ""
-	case m.answer.Result != nil && m.d.delta != nil:
+	case !m.differ:
+	case m.answer.Result != nil:
 		a.merged[a.looks] = m.answer.Result.Hash()
+	case m.digest == a.digest: // the result of the first look, whatever is known since
+		a.merged[a.looks] = a.merged[0]
+	default:
+		a.merged[a.looks] = ""
 	}
 	a.digest = m.digest
 	a.looks++
@@ -91,13 +95,13 @@ func (r *runner) audit(x *request, out *Outcome, now time.Time) {
 	switch found {
 	case same:
 		r.l.asked.Same++
-		r.budget.Audited(x.Execution, now, true)
+		r.budget.Audited(x.Execution, now, a.kind, true)
 	case suspected:
 		r.budget.AskAgain(x.Execution, a.kind)
 	case different:
 		r.l.asked.Different++
-		r.budget.Audited(x.Execution, now, false)
-		r.l.log.Error("a merged answer was wrong; queries of its template are asked alone for a day", "query", out.Query,
+		r.budget.Audited(x.Execution, now, a.kind, false)
+		r.l.log.Error("a merged answer was wrong; queries of its template are not asked like that for a day", "query", out.Query,
 			"kind", a.kind, "merged", excerpt(a.document), "alone", r.excerptOf(x.Query(), out))
 	}
 }

@@ -54,10 +54,17 @@
 // transaction. Package cohort learns what pays.
 //
 // A merged answer that is not complete says nothing about any member and nothing about
-// the endpoint's health. A query that a probe does not confirm is asked in full, in the
-// same slot if the budget allows it. One in a hundred merged answers is held back, and
-// the query is asked alone (an audit). If that shows a difference twice, with the same
-// two answers, the template's queries are asked alone for a day.
+// the endpoint's health. A complete one only confirms results. A query whose result it
+// does not confirm is asked alone, in the same slot if the budget allows it, and a query
+// without a result is always asked alone. So no fault in how an endpoint answers merged
+// requests leads to a change that was never true, whatever it answers and from the first
+// request on. Changes are rare, so this costs little; asking alone only until an endpoint
+// has been right often enough would cost about as much, and would prove less.
+//
+// An audit compares an answer with that of the query alone: each that differs from the
+// result, except a probe's, and one in a hundred of the others. If it shows a difference
+// twice, with the same two answers, the template's queries are not asked in this way
+// (values, union or probe) for a day.
 //
 // # Profiles
 //

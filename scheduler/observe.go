@@ -97,11 +97,7 @@ func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*d
 		return nil, nil
 	case old.Executions == 0:
 		return diff.CompareUntil(stop, nil, now)
-	case old.Fingerprint != diff.Fingerprint{}:
-		if now.Fingerprint() == old.Fingerprint {
-			return nil, nil
-		}
-	case now.Hash() == old.Hash:
+	case unchanged(old, now):
 		return nil, nil
 	}
 	was, err := prev()
@@ -112,6 +108,14 @@ func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*d
 		was.KnownHash(old.Hash)
 	}
 	return diff.CompareUntil(stop, was, now)
+}
+
+// unchanged reports whether the answer is the last result.
+func unchanged(old policy.Stats, now *diff.Result) bool {
+	if old.Fingerprint != (diff.Fingerprint{}) {
+		return now.Fingerprint() == old.Fingerprint
+	}
+	return now.Hash() == old.Hash
 }
 
 // step returns the difference that was computed in advance, or compares now.

@@ -38,7 +38,7 @@ import (
 //	freshet_store_unused_bytes                         the part of it that is free for reuse
 //	freshet_endpoint_queries{endpoint}                 queries registered
 //	freshet_endpoint_health{endpoint,state}            1 for its current state: healthy, throttled or failing
-//	freshet_asks_total{endpoint,kind}                  requests by kind: single, values (several queries), probe (digests of several)
+//	freshet_asks_total{endpoint,kind}                  requests by kind: single, values and union (several queries), probe (digests of several)
 //	freshet_ask_members_total{endpoint,kind}           queries in these requests
 //	freshet_merge_audits_total{endpoint,result}        merged answers compared with that of the query alone: same, different
 //	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle

@@ -14,7 +14,7 @@ type merging struct{}
 func (merging) Templates(string) ([]cohort.Snapshot, error) {
 	return []cohort.Snapshot{{Template: "t_0123456789abcdef", Members: 84, Kind: cohort.Values, A: 0.01, B: 0.001, C: 0.0001,
 		Asks: map[cohort.Kind]uint64{cohort.Values: 3}, Asked: map[cohort.Kind]uint64{cohort.Values: 200}, Audits: 2, Different: 1,
-		OffUntil: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}, nil
+		OffUntil: map[cohort.Kind]time.Time{cohort.Values: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, nil
 }
 
 func (merging) Asked(string) (scheduler.Asked, error) {
@@ -25,7 +25,7 @@ func TestTemplates(t *testing.T) {
 	w := newWorld(t)
 	list := w.get("/v1/endpoints/city/templates").status(200).json()["templates"].([]any)
 	x := list[0].(map[string]any)
-	if len(list) != 1 || x["template"] != "t_0123456789abcdef" || x["members"] != 84.0 || x["kind"] != "values" || x["off_until"] != "2026-01-02T00:00:00Z" {
+	if len(list) != 1 || x["template"] != "t_0123456789abcdef" || x["members"] != 84.0 || x["kind"] != "values" || x["off_until"].(map[string]any)["values"] != "2026-01-02T00:00:00Z" {
 		t.Errorf("%v", list)
 	}
 	w.get("/v1/endpoints/none/templates").status(404)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 func (a endpointCommands) templates() *cobra.Command {
 	return &cobra.Command{Use: "templates NAME", Short: "Show how queries that differ in constants only are asked", Args: cobra.ExactArgs(1),
 		Long: `Show the templates of an endpoint's queries: how many queries each has, how they were
-asked last (single, values or probe), how long a request for one more query and one more
+asked last (single, values, union or probe), how long a request for one more query and one more
 row takes, and the audits that compared merged answers with the answer of a query alone.`,
 		Example: "  freshet endpoint templates coins",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -21,11 +22,13 @@ row takes, and the audits that compared merged answers with the answer of a quer
 				for _, k := range cohort.Kinds() {
 					requests, asked = requests+s.Asks[k], asked+s.Asked[k]
 				}
-				off := ""
-				if !s.OffUntil.IsZero() {
-					off = s.OffUntil.UTC().Format(time.RFC3339)
+				var off []string
+				for _, k := range cohort.Kinds() {
+					if until, ok := s.OffUntil[k]; ok {
+						off = append(off, string(k)+" "+until.UTC().Format(time.RFC3339))
+					}
 				}
-				return []any{s.Template, s.Members, s.Kind, requests, asked, milliseconds(s.A), milliseconds(s.B), milliseconds(s.C), s.Audits, s.Different, off}
+				return []any{s.Template, s.Members, s.Kind, requests, asked, milliseconds(s.A), milliseconds(s.B), milliseconds(s.C), s.Audits, s.Different, strings.Join(off, ", ")}
 			})
 		}}
 }

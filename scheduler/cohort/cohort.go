@@ -2,6 +2,7 @@ package cohort
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -54,7 +55,6 @@ type Cohort struct {
 	turn      uint64
 	answers   int // merged answers since the last audit
 	audited   time.Time
-	off       time.Time
 	audits    uint64
 	different uint64
 	asks      map[Kind]uint64
@@ -66,12 +66,13 @@ type Cohort struct {
 // merging is what is known about one kind of merged requests.
 type merging struct {
 	costs     costs
-	sizes     average // members of a request
-	confirmed average // part of the members that are confirmed
-	limit     int     // members of a request at most
-	good      int     // requests of that size since the limit was set
-	patience  int     // good requests before the limit grows; 0 until a request has failed
-	grown     bool    // the limit has grown, and no request of that size was good since
+	sizes     average   // members of a request
+	confirmed average   // part of the members that are confirmed
+	limit     int       // members of a request at most
+	good      int       // requests of that size since the limit was set
+	patience  int       // good requests before the limit grows; 0 until a request has failed
+	grown     bool      // the limit has grown, and no request of that size was good since
+	off       time.Time // until then the kind is not used
 }
 
 // New returns a cohort without experience.
@@ -85,12 +86,12 @@ func New(template string, probes bool) *Cohort {
 // Next returns how the next request asks, and for how many members at most. merge is
 // the setting of the endpoint. provable says that a probe can confirm the first member.
 func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, members int) {
-	if merge == registry.MergeOff || merge == "" || now.Before(c.off) {
+	if merge == registry.MergeOff || merge == "" {
 		return Single, 1
 	}
 	turn := c.turn
 	c.turn++
-	k, trial := c.choose(merge, turn, c.Probes && provable)
+	k, trial := c.choose(merge, turn, c.usable(now, c.Probes && provable))
 	c.tried[k] = turn
 	if k == Single {
 		return Single, 1
@@ -109,22 +110,20 @@ func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, membe
 }
 
 // choose returns the kind of the next request, and whether it is a trial.
-func (c *Cohort) choose(merge string, turn uint64, probes bool) (k Kind, trial bool) {
-	switch {
-	case merge == registry.MergeProbe && probes:
-		return Probe, false
-	case merge != registry.MergeAuto:
-		return Values, false
+func (c *Cohort) choose(merge string, turn uint64, kinds []Kind) (k Kind, trial bool) {
+	if merge != registry.MergeAuto {
+		for _, k := range []Kind{Kind(merge), Values} { // a probe cannot confirm everything
+			if slices.Contains(kinds, k) {
+				return k, false
+			}
+		}
+		return Single, false
 	}
-	kinds := []Kind{Union, Probe, Values, Single}
-	if !probes {
-		kinds = []Kind{Union, Values, Single}
-	}
-	best, least := Union, math.Inf(1)
-	for _, k := range kinds {
+	best, least := Single, math.Inf(1)
+	for i, k := range kinds {
 		per := c.perMember(k)
 		if math.IsInf(per, 1) && c.asks[k] == 0 {
-			return k, k != Union
+			return k, i > 0
 		}
 		if per < least {
 			best, least = k, per
@@ -138,6 +137,16 @@ func (c *Cohort) choose(merge string, turn uint64, probes bool) (k Kind, trial b
 	return best, false
 }
 
+// usable lists the kinds that may be used, in the order in which they are tried.
+func (c *Cohort) usable(now time.Time, probes bool) (list []Kind) {
+	for _, k := range []Kind{Union, Probe, Values} {
+		if !now.Before(c.merged[k].off) && (k != Probe || probes) {
+			list = append(list, k)
+		}
+	}
+	return append(list, Single)
+}
+
 // trialGap is after how many requests another kind than the cheapest is tried again. It
 // grows with the cost, so that trials of a kind take a small part of all time.
 func (c *Cohort) trialGap(k Kind, least float64) uint64 {
@@ -145,8 +154,9 @@ func (c *Cohort) trialGap(k Kind, least float64) uint64 {
 	return uint64(min(maxTrial, max(1, ratio)*trialEvery))
 }
 
-// perMember is the expected seconds per confirmed member, infinite if they are not
-// known. Kinds of merged requests are compared at the same size.
+// perMember is the expected seconds until a member is confirmed, or has been asked alone
+// because it was not. It is infinite if they are not known. Kinds of merged requests are
+// compared at the same size.
 func (c *Cohort) perMember(k Kind) float64 {
 	if k == Single {
 		if c.single.n == 0 {
@@ -160,7 +170,7 @@ func (c *Cohort) perMember(k Kind) float64 {
 	}
 	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Union].sizes.value, c.merged[Probe].sizes.value))
 	a, b, perRow := m.costs.coefficients()
-	return (a/size + b + perRow*c.rows.value) / max(m.confirmed.value, 1/size)
+	return a/size + b + perRow*c.rows.value + (1-m.confirmed.value)*c.single.value
 }
 
 // MeanRows is the expected number of rows of a member that has no result yet.
@@ -196,7 +206,7 @@ func (c *Cohort) Marginal(rows int) time.Duration {
 const unknownCost = 0.02
 
 // Asked adds a complete request for members with rows in total. confirmed is the number
-// of members whose results are known since.
+// of members that need not be asked alone.
 func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration) {
 	c.count(k, members)
 	seconds := took.Seconds()
@@ -279,12 +289,13 @@ func (c *Cohort) Audits(now time.Time, members int) int {
 	return min(n, members)
 }
 
-// Audited adds the result of an audit. A difference switches merging off for a day.
-func (c *Cohort) Audited(now time.Time, same bool) {
+// Audited adds the result of an audit of an answer of a kind. A difference switches the
+// kind off for a day.
+func (c *Cohort) Audited(now time.Time, k Kind, same bool) {
 	c.audits++
-	if !same {
+	if m := c.merged[k]; !same && m != nil {
 		c.different++
-		c.off = now.Add(offFor)
+		m.off = now.Add(offFor)
 	}
 }
 
@@ -300,7 +311,8 @@ type Snapshot struct {
 	Asked     map[Kind]uint64 `json:"asked_members"`
 	Audits    uint64          `json:"audits"`
 	Different uint64          `json:"audit_failures"`
-	OffUntil  time.Time       `json:"off_until,omitzero"`
+	// OffUntil says until when kinds are switched off.
+	OffUntil map[Kind]time.Time `json:"off_until,omitempty"`
 }
 
 // Snapshot describes the cohort at a time.
@@ -310,8 +322,13 @@ func (c *Cohort) Snapshot(now time.Time) Snapshot {
 		s.Asks[k], s.Asked[k] = c.asks[k], c.members[k]
 	}
 	s.A, s.B, s.C = c.Costs(c.last)
-	if now.Before(c.off) {
-		s.OffUntil = c.off
+	for k, m := range c.merged {
+		if now.Before(m.off) {
+			if s.OffUntil == nil {
+				s.OffUntil = map[Kind]time.Time{}
+			}
+			s.OffUntil[k] = m.off
+		}
 	}
 	return s
 }

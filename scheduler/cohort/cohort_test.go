@@ -132,11 +132,11 @@ func TestAudits(t *testing.T) {
 	if n := c.Audits(now.Add(time.Hour), 1); n != 1 {
 		t.Errorf("%d audits after an hour", n)
 	}
-	c.Audited(now, true)
+	c.Audited(now, Values, true)
 	if k, _ := c.Next(now, registry.MergeValues, true); k != Values {
 		t.Errorf("%s after a good audit", k)
 	}
-	c.Audited(now, false)
+	c.Audited(now, Values, false)
 	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues, true); k != Single {
 		t.Errorf("%s after a difference", k)
 	}

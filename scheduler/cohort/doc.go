@@ -10,7 +10,8 @@
 //
 // # Choice
 //
-// The kind with the fewest seconds per confirmed member is used. A kind that costs r times
+// The kind with the fewest seconds per member is used, including the seconds for members
+// that are asked alone because it did not confirm them. A kind that costs r times
 // as much is tried again after 32·r requests, for a few members. After a request that
 // failed, its kind asks for half as many members; eight good requests double the number
 // again. Each further failure doubles the number of good requests that this takes, because
@@ -19,5 +20,5 @@
 // # Audits
 //
 // One in a hundred merged answers, and at least one an hour, is compared with the answer
-// of the query alone. A confirmed difference switches merging off for a day.
+// of the query alone. A confirmed difference switches the kind off for a day.
 package cohort

@@ -15,7 +15,6 @@ type State struct {
 	Turn      uint64             `json:"turn"`
 	Answers   int                `json:"answers"` // merged answers since the last audit
 	Audited   time.Time          `json:"audited,omitzero"`
-	Off       time.Time          `json:"off,omitzero"` // until then the members are asked alone
 	Audits    uint64             `json:"audits"`
 	Different uint64             `json:"different"`
 	Merged    map[Kind]KindState `json:"merged"`
@@ -37,6 +36,7 @@ type KindState struct {
 	Limit     int           `json:"limit"`
 	Good      int           `json:"good"`
 	Patience  int           `json:"patience"`
+	Off       time.Time     `json:"off,omitzero"` // until then the kind is not used
 }
 
 func (a average) mean() Mean { return Mean{a.value, a.n} }
@@ -61,10 +61,10 @@ func finite(list ...float64) bool {
 func (c *Cohort) State(key string, now time.Time) State {
 	s := State{
 		Key: key, At: now.UTC().Round(0), Kind: c.last, Single: c.single.mean(), Rows: c.rows.mean(), Turn: c.turn, Answers: c.answers,
-		Audited: c.audited.UTC(), Off: c.off.UTC(), Audits: c.audits, Different: c.different, Merged: map[Kind]KindState{},
+		Audited: c.audited.UTC(), Audits: c.audits, Different: c.different, Merged: map[Kind]KindState{},
 	}
 	for k, m := range c.merged {
-		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Patience: m.patience}
+		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Patience: m.patience, Off: m.off.UTC()}
 		if finite(m.costs.weight[:]...) && finite(m.costs.cov[0][:]...) && finite(m.costs.cov[1][:]...) && finite(m.costs.cov[2][:]...) {
 			x.Costs, x.Weight, x.Cov = m.costs.n, m.costs.weight, m.costs.cov
 		}
@@ -78,9 +78,6 @@ func (c *Cohort) State(key string, now time.Time) State {
 func (c *Cohort) Restore(s State, now time.Time) {
 	c.single, c.rows, c.turn, c.answers = s.Single.average(), s.Rows.average(), s.Turn, s.Answers
 	c.audits, c.different, c.audited = s.Audits, s.Different, s.Audited
-	if c.off = s.Off; c.off.Sub(now) > offFor {
-		c.off = now.Add(offFor)
-	}
 	if s.Kind != "" {
 		c.last = s.Kind
 	}
@@ -90,6 +87,9 @@ func (c *Cohort) Restore(s State, now time.Time) {
 			continue
 		}
 		m.costs = costs{n: x.Costs, weight: x.Weight, cov: x.Cov}
+		if m.off = x.Off; m.off.Sub(now) > offFor {
+			m.off = now.Add(offFor)
+		}
 		m.sizes, m.confirmed = x.Sizes.average(), x.Confirmed.average()
 		m.limit, m.good, m.patience = min(max(1, x.Limit), mostMembers(k)), x.Good, min(max(0, x.Patience), mostPatience)
 	}

@@ -10,8 +10,7 @@ type check uint8
 
 const (
 	unchecked  check = iota
-	checkFull        // a probe did not confirm it
-	checkAlone       // a merged answer says nothing about it, or is audited
+	checkAlone       // a merged answer did not confirm it, or is audited
 	checkAgain       // an audit found a difference: ask it merged, in a later slot
 )
 

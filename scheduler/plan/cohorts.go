@@ -176,16 +176,17 @@ func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
 	return out
 }
 
-// mergeable reports whether a query may be a member of a merged request.
+// mergeable reports whether a query may be a member of a merged request, which confirms
+// results but yields none.
 func (c *item) mergeable() bool {
 	m := c.member
-	return m != nil && !m.solo && m.check != checkAlone && !c.Query.Alone() &&
+	return m != nil && !m.solo && m.check != checkAlone && !c.Query.Alone() && c.Stats.Executions > 0 &&
 		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
 }
 
 // provable reports whether a probe may confirm the result of a query.
 func (c *item) provable() bool {
-	return c.plain && c.member.proofs > 0 && c.member.check == unchecked && c.Stats.Executions > 0
+	return c.plain && c.member.proofs > 0 && c.member.check == unchecked
 }
 
 // rows is the expected number of rows of a member.

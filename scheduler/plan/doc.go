@@ -27,9 +27,9 @@
 //
 // [SlotBudget.Answered] divides the time of a complete request, and each member is
 // recorded for itself. [SlotBudget.Void] returns the members of any other request to
-// their places; the first of them is asked alone next. Queries that a probe has not
-// confirmed, and those that are audited, are asked again before hinted queries, in at
-// most half of the budget.
+// their places; the first of them is asked alone next. New queries are asked alone, too:
+// a merged answer only confirms results. Queries that it has not confirmed, and those that
+// are audited, are asked alone before hinted queries, in at most half of the budget.
 //
 // # The budget
 //

@@ -105,7 +105,7 @@ func (s *SlotBudget) Audits(r *Execution, now time.Time) []*Execution {
 	}
 	var may []*Execution
 	for _, x := range r.Members() {
-		if c := x.c; c.member != nil && c.Stats.Executions > 0 && c.member.check <= checkFull {
+		if c := x.c; c.member != nil && c.member.check == unchecked {
 			may = append(may, x)
 		}
 	}
@@ -133,12 +133,6 @@ func (s *SlotBudget) AskAlone(x *Execution, always bool) {
 	s.recheck(x.c, checkAlone)
 }
 
-// AskInFull returns a member that a probe did not confirm.
-func (s *SlotBudget) AskInFull(x *Execution) {
-	s.giveBack(x)
-	s.recheck(x.c, checkFull)
-}
-
 // AskAgain makes a later slot repeat the merged request, of a kind, of a query whose audit
 // found a difference.
 func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
@@ -148,11 +142,11 @@ func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
 	s.recheck(x.c, checkAgain)
 }
 
-// Audited reports the result of an audit to the query's cohort.
-func (s *SlotBudget) Audited(x *Execution, now time.Time, same bool) {
+// Audited reports the result of an audit of a kind of requests to the query's cohort.
+func (s *SlotBudget) Audited(x *Execution, now time.Time, kind cohort.Kind, same bool) {
 	if x.c.member != nil {
 		k := x.c.member.of
-		k.Audited(now, same)
+		k.Audited(now, kind, same)
 		s.p.learnt(k, !same)
 	}
 }

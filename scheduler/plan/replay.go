@@ -242,7 +242,7 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	}
 	confirmed := 0
 	for _, k := range known {
-		if x.kind != cohort.Probe || k.Outcome == registry.Unchanged {
+		if k.Outcome == registry.Unchanged {
 			confirmed++
 		}
 	}
@@ -250,8 +250,8 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	over := s.excess() - before
 	for i, m := range members {
 		k := known[i]
-		if x.kind == cohort.Probe && k.Outcome == registry.Changed {
-			s.AskInFull(m)
+		if k.Outcome == registry.Changed {
+			s.AskAlone(m, false)
 			continue
 		}
 		k.Elapsed = shares[i]

@@ -34,7 +34,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		return
 	}
 	hinted := r.tier == TierHinted || r.tier == TierOffGrid
-	if r.tier != TierRanked && r.tier != TierNew && !hinted {
+	if r.tier != TierRanked && !hinted {
 		return
 	}
 	m := c.member
@@ -64,8 +64,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	}
 }
 
-// riders returns the members that join the execution: those that are asked again, those
-// that hints have marked, and those that start next in the policy's order.
+// riders returns the members that join the execution: those that hints have marked, and those that start next in the policy's order.
 func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 	passes := lookPast*most + lookPast
 	join := func(o *item) (more bool) {
@@ -83,7 +82,7 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 			return out
 		}
 	}
-	s.ahead(r.front).each(r.c.member.of, join)
+	s.ahead().each(r.c.member.of, join)
 	return out
 }
 
@@ -92,12 +91,12 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 func (s *SlotBudget) companions(r *Execution) iter.Seq[*item] {
 	k := r.c.member.of
 	return func(yield func(*item) bool) {
-		lists := [][]*item{s.p.checks, nil, nil}
+		var lists [2][]*item
 		if r.tier == TierHinted || r.tier == TierOffGrid {
-			lists[1] = s.p.hints.order
+			lists[0] = s.p.hints.order
 		}
 		if r.again {
-			lists[2] = slices.Concat(k.members[r.c.member.at:], k.members[:r.c.member.at])
+			lists[1] = slices.Concat(k.members[r.c.member.at:], k.members[:r.c.member.at])
 		}
 		for _, list := range lists {
 			for _, o := range list {
@@ -115,12 +114,9 @@ func (s *SlotBudget) joins(o *item, r *Execution) bool {
 	switch {
 	case m.asked || !o.mergeable():
 		return false
-	case m.check == checkFull:
-		return s.p.recheckable(o) && !r.front
+	case m.check == checkAgain && r.again && m.again == r.c.member.again: // its second look, too
 	case m.check != unchecked:
 		return false
-	case r.front:
-		return o.in == &s.p.fresh
 	case s.offGrid():
 		return s.p.follows(o) && s.p.repeatable(o)
 	}
@@ -139,11 +135,7 @@ type fitting struct {
 }
 
 func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting {
-	ranked, front := s.room(now)
-	rest := ranked
-	if r.front {
-		rest = front
-	}
+	rest, _ := s.room(now)
 	rest /= 2
 	if r.tier == TierHinted {
 		rest = min(rest, s.budget/(2*hintShare))

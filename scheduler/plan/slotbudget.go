@@ -24,7 +24,7 @@ type SlotBudget struct {
 	account
 	p          *Planner
 	merging    Merging
-	windows    [2]window  // in which riders are found
+	window     window     // in which riders are found
 	spare      *Execution // a finished execution to reuse
 	opener     *item
 	begun      bool // an execution has started

@@ -29,12 +29,9 @@ type queue struct {
 	list   []*item
 }
 
-// ahead returns the window of new queries, or of the ranked ones.
-func (s *SlotBudget) ahead(front bool) *window {
-	w, list := &s.windows[0], &s.p.ranked
-	if front {
-		w, list = &s.windows[1], &s.p.fresh
-	}
+// ahead returns the window of the ranked queries.
+func (s *SlotBudget) ahead() *window {
+	w, list := &s.window, &s.p.ranked
 	if w.s == nil || w.made != list.made {
 		s.p.windows++
 		*w = window{s: s, list: list, number: s.p.windows, made: list.made}

@@ -347,7 +347,7 @@ func testCohorts(t *testing.T, b *bench) {
 			c.Asked(cohort.Probe, i+2, 3*i, i, time.Duration(i)*time.Millisecond)
 		}
 		c.Audits(start, n)
-		c.Audited(start, n%2 == 0)
+		c.Audited(start, cohort.Probe, n%2 == 0)
 		return c.State(key, start)
 	}
 	x, y, z := learn("x\x00<urn:graph>", 7), learn("y", 8), learn("x\x00<urn:graph>", 20)

@@ -25,7 +25,7 @@ type mergingRow struct {
 	Asked               uint64
 	Audits              uint64
 	Different           uint64
-	OffUntil            time.Time // when it is no longer switched off, zero if it is not
+	OffUntil            map[cohort.Kind]time.Time // when a kind is no longer switched off
 }
 
 const templatesListed = 20

@@ -14,7 +14,7 @@ type fakeMerging struct{}
 func (fakeMerging) Templates(string) ([]cohort.Snapshot, error) {
 	return []cohort.Snapshot{
 		{Template: "t_0123456789abcdef", Members: 84, Kind: cohort.Values, A: 0.01, B: 0.001, Asks: map[cohort.Kind]uint64{cohort.Values: 3},
-			Asked: map[cohort.Kind]uint64{cohort.Values: 200}, Audits: 5, Different: 1, OffUntil: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)},
+			Asked: map[cohort.Kind]uint64{cohort.Values: 200}, Audits: 5, Different: 1, OffUntil: map[cohort.Kind]time.Time{cohort.Values: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}},
 	}, nil
 }
 
