@@ -30,9 +30,9 @@ const (
 	MaxProofs = 31
 
 	firstMembers = 16
-	goodToGrow   = 8 // good requests before a limit doubles that a first failure has set
-	mostPatience = 4096
-	maxUnion     = 64 // members of a union, whose text grows with the pattern
+	goodToGrow   = 8   // good requests before a limit doubles that a first failure has set
+	mostPatience = 128 // the same after many failures
+	maxUnion     = 64  // members of a union, whose text grows with the pattern
 	trialEvery   = 32
 	// trialMembers are asked for in the first requests of a kind besides the first,
 	// and in trials of one that costs a multiple. An endpoint may need seconds for
@@ -228,7 +228,7 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	if m.good++; m.grown {
 		m.grown, m.patience = false, m.patience/2
 	}
-	if m.good >= m.patience {
+	if m.good >= m.patience || m.limit < 2 { // that was tried only once in a while
 		m.limit, m.good, m.grown = min(mostMembers(k), 2*max(m.limit, members)), 0, true
 	}
 }

@@ -99,8 +99,8 @@ func TestFailureHalves(t *testing.T) {
 	}
 }
 
-// An endpoint that refuses long requests refuses few: the limit is tried more and more
-// rarely.
+// An endpoint that refuses long requests refuses fewer than one in a hundred: the limit is
+// tried more and more rarely. What failed at random for a time grows back soon.
 func TestRefusalsBecomeRare(t *testing.T) {
 	c, refused := New("t_1", false), 0
 	for range 10_000 {
@@ -112,9 +112,21 @@ func TestRefusalsBecomeRare(t *testing.T) {
 		}
 		c.Asked(k, n, n, n, time.Millisecond)
 	}
-	if n := c.merged[Values].limit; refused > 12 || n < 20 {
+	if n := c.merged[Values].limit; refused > 100 || n < 20 {
 		t.Errorf("%d of 10000 requests were refused, the limit is %d", refused, n)
 	}
+	for range 100 {
+		c.Failed(Values, 40)
+		c.Failed(Values, 2)
+	}
+	for turn := range 1000 {
+		k, n := c.Next(noon, registry.MergeValues, true)
+		if c.Asked(k, n, n, n, time.Millisecond); n >= 40 {
+			t.Logf("%d members after %d good requests", n, turn)
+			return
+		}
+	}
+	t.Error("the limit does not grow")
 }
 
 // One answer in a hundred is audited, and at least one an hour. A difference switches

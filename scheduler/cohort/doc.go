@@ -14,8 +14,8 @@
 // that are asked alone because it did not confirm them. A kind that costs r times
 // as much is tried again after 32·r requests, for a few members. After a request that
 // failed, its kind asks for half as many members; eight good requests double the number
-// again. Each further failure doubles the number of good requests that this takes, because
-// a limit of the endpoint on the length of requests does not go away.
+// again. Each further failure doubles the number of good requests that this takes, up to
+// 128, because a limit of the endpoint on the length of requests does not go away.
 //
 // # Audits
 //
