@@ -305,9 +305,9 @@ func (r *route) read(tx *bbolt.Tx, page *changePage) (more bool, err error) {
 	return false, nil
 }
 
-// State returns a past result. Its hash is the one that was recorded at the time. The
+// StateAt returns a past result. Its hash is the one that was recorded at the time. The
 // errors are those of Place.
-func (d *History) State(ctx context.Context, query string, at registry.Position) (*diff.Result, error) {
+func (d *History) StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error) {
 	r, err := fetch(d.boltFile, func(tx *bbolt.Tx) (route, error) {
 		h, err := d.kept(tx, query)
 		if err != nil {
@@ -387,7 +387,7 @@ func (d *History) net(ctx context.Context, r *route, limit int) (*diff.Delta, er
 	return sum.Sum()
 }
 
-// pageEntries is the number of changes that one transaction of State or Origins reads.
+// pageEntries is the number of changes that one transaction of StateAt or Origins reads.
 const pageEntries = 500
 
 // Bounds on the changes that Origins examines.

@@ -20,7 +20,7 @@ func BenchmarkPast(b *testing.B) {
 		b.Run(fmt.Sprintf("rows=%d/edits=%d", x.rows, x.edits), func(b *testing.B) {
 			d, at := pastOf(b, x.rows, x.edits, x.changes)
 			read := func(seq uint64) {
-				if r, err := d.History.State(b.Context(), "q_a", registry.Position{Epoch: at.Epoch, Seq: seq}); err != nil || r.Len() != x.rows {
+				if r, err := d.History.StateAt(b.Context(), "q_a", registry.Position{Epoch: at.Epoch, Seq: seq}); err != nil || r.Len() != x.rows {
 					b.Fatal(err)
 				}
 			}

@@ -132,7 +132,7 @@ func (p *pastTest) verify(id string) (snapshots int) {
 	var before *diff.Result
 	for i, want := range states {
 		at := registry.Position{Epoch: last.Epoch, Seq: uint64(i + 1)}
-		got, err := p.d.History.State(ctx, id, at)
+		got, err := p.d.History.StateAt(ctx, id, at)
 		if at.Seq < last.First.Seq {
 			if gap(err) != registry.TooOld {
 				p.Fatalf("%s: state %d is older than the log: %v", id, at.Seq, err)
@@ -356,7 +356,7 @@ func TestPastMoments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := d.History.State(t.Context(), "q_a", last.Position); err != nil || r.Hash() != bag(t, "six").Hash() {
+	if r, err := d.History.StateAt(t.Context(), "q_a", last.Position); err != nil || r.Hash() != bag(t, "six").Hash() {
 		t.Errorf("the first state of the epoch: %v", err)
 	}
 	check(t, d)
@@ -375,7 +375,7 @@ func TestOrigins(t *testing.T) {
 	}
 	find := func(seq uint64) string {
 		at := registry.Position{Epoch: last.Epoch, Seq: seq}
-		r, err := d.History.State(t.Context(), "q_a", at)
+		r, err := d.History.StateAt(t.Context(), "q_a", at)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,6 +32,10 @@ type Queries interface {
 type History interface {
 	ChangeLog
 	Results
+	Past
+	// Origins finds the changes that last added rows of a state, and the oldest version
+	// that was examined. The zero Version is for a row that was there before.
+	Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error)
 	// Slots returns an endpoint's last slots, newest first.
 	Slots(endpoint string, limit int) ([]scheduler.Slot, error)
 }
@@ -44,6 +48,17 @@ type ChangeLog interface {
 	All(o registry.Offset, limit int) ([]registry.Change, error)
 	// Head is the offset of the newest change of all.
 	Head() (registry.Offset, error)
+}
+
+// Past reads past states. Its errors are *registry.Problem or *registry.GapError if a
+// state is not kept or never was.
+type Past interface {
+	// Place finds a state and its neighbours.
+	Place(query string, m registry.Moment) (registry.Place, error)
+	// StateAt returns the result at a position.
+	StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error)
+	// Versions lists at most limit states after a seq, oldest first.
+	Versions(query string, after uint64, limit int) ([]registry.Version, error)
 }
 
 // Results reads where queries are now.

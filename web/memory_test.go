@@ -372,3 +372,72 @@ func (m *memory) DeleteToken(name string) error {
 	}
 	return nil
 }
+
+// versions returns the states of a query that are kept.
+func (m *memory) versions(query string) (list []registry.Version) {
+	for _, c := range m.log {
+		if c.Query == query && c.Seq > m.trimmed[query] {
+			list = append(list, registry.Version{Position: c.Position(), Time: c.Time, CheckedAt: c.CheckedAt})
+		}
+	}
+	return list
+}
+
+func (m *memory) Place(query string, x registry.Moment) (p registry.Place, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.versions(query)
+	if len(list) == 0 {
+		return p, &registry.Problem{Kind: registry.KindNoResult, Detail: "no result yet"}
+	}
+	at := -1
+	for i, v := range list {
+		if v.Seq == x.Seq || !x.Time.IsZero() && !v.Time.After(x.Time) {
+			at = i
+		}
+	}
+	switch {
+	case x.Seq > list[len(list)-1].Seq:
+		return p, &registry.Problem{Kind: registry.KindNotFound, Detail: "there is no such change yet"}
+	case x.Epoch != "" && x.Epoch != epoch:
+		return p, &registry.GapError{Reason: registry.OtherEpoch}
+	case at < 0 && m.trimmed[query] == 0:
+		return p, &registry.Problem{Kind: registry.KindNoResult, Detail: "there was no result yet"}
+	case at < 0:
+		return p, &registry.GapError{Reason: registry.TooOld, Detail: "retention.changes says how much is kept"}
+	}
+	p.First, p.Last, p.Version = list[0], list[len(list)-1], list[at]
+	if at > 0 {
+		p.Prev = list[at-1]
+	}
+	if at+1 < len(list) {
+		p.Next = list[at+1]
+	}
+	return p, nil
+}
+
+func (m *memory) StateAt(ctx context.Context, query string, at registry.Position) (r *diff.Result, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.log {
+		if c.Query == query && c.Seq <= at.Seq && err == nil {
+			r, err = c.Delta.Apply(r)
+		}
+	}
+	return r, errors.Join(err, ctx.Err())
+}
+
+func (m *memory) Versions(query string, after uint64, limit int) (list []registry.Version, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.versions(query) {
+		if v.Seq > after && len(list) < limit {
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}
+
+func (m *memory) Origins(_ context.Context, _ string, _ registry.Position, rows diff.Rows) ([]registry.Version, registry.Version, error) {
+	return make([]registry.Version, len(rows)), registry.Version{}, nil
+}

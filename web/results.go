@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"slices"
 	"time"
 
@@ -25,17 +26,29 @@ var accepted = map[string][]string{
 // results serves the last complete result. The suffix "" negotiates its format.
 func results(suffix string) func(*call) error {
 	return of((*call).query, func(c resultAPI, q registry.Query) error {
-		c.w.Header().Add("Vary", "Accept")
+		c.w.Header().Add("Vary", "Accept, Accept-Datetime")
 		as, err := c.representation(q.Form, suffix)
 		if err != nil {
 			return err
 		}
-		return c.current(func() error { return c.result(q, as) })
+		path := "/v1/queries/" + url.PathEscape(q.ID) + "/results"
+		if suffix != "" {
+			path += "." + suffix
+		}
+		p, err := c.past()
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			return c.state(q, as, path, p)
+		}
+		return c.current(func() error { return c.result(q, as, path) })
 	})
 }
 
-// result answers with the last complete result.
-func (c resultAPI) result(q registry.Query, as string) error {
+// result answers with the last complete result. path is its address, which selects the
+// format or negotiates it.
+func (c resultAPI) result(q registry.Query, as, path string) error {
 	st, _, err := c.History.Current(q.ID, false)
 	if err != nil {
 		return err
@@ -44,7 +57,10 @@ func (c resultAPI) result(q registry.Query, as string) error {
 		return c.noResult(q, st)
 	}
 	tag := resultTag(st, as)
-	describe := func() { c.describe(q, as, tag, st) }
+	describe := func() {
+		c.describe(q, as, tag, st)
+		c.linkHistory(path)
+	}
 	return c.version(MediaType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
 		now, r, err := c.History.Current(q.ID, true)
 		switch {

@@ -33,8 +33,9 @@ func TestResults(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	base := "http://freshet.example.org:8080"
-	want := map[string][]string{"Etag": {`"Zq81.1.srj"`}, "Vary": {"Accept"}, "Last-Modified": {"Fri, 20 Nov 2026 09:00:00 GMT"},
-		"Freshet-Checked-At": {"2026-11-20T09:00:00.25Z"}, "Link": {"<" + base + `/v1/hub>; rel="hub"`, "<" + base + at + `/results.srj>; rel="self"`},
+	want := map[string][]string{"Etag": {`"Zq81.1.srj"`}, "Vary": {"Accept, Accept-Datetime"}, "Last-Modified": {"Fri, 20 Nov 2026 09:00:00 GMT"},
+		"Freshet-Checked-At": {"2026-11-20T09:00:00.25Z"}, "Link": {"<" + base + `/v1/hub>; rel="hub"`, "<" + base + at + `/results.srj>; rel="self"`,
+			"<" + base + at + `/results>; rel="original timegate", <` + base + at + `/timemap>; rel="timemap"; type="application/link-format"`},
 		"Content-Type": {"application/sparql-results+json"}, "Cache-Control": {"private, no-cache"}}
 	for k, v := range want {
 		if d := cmp.Diff(v, a.Header[k]); d != "" {
@@ -73,7 +74,7 @@ func TestResultsConditional(t *testing.T) {
 		"If-None-Match: \"x\"\nIf-Modified-Since: Fri, 20 Nov 2026 09:00:00 GMT": 200,
 	} {
 		a := w.get(at, strings.Split(header, "\n")...).status(want)
-		if a.Header.Get("ETag") != `"Zq81.1.srj"` || a.Header.Get("Freshet-Checked-At") == "" || len(a.Header["Link"]) != 2 {
+		if a.Header.Get("ETag") != `"Zq81.1.srj"` || a.Header.Get("Freshet-Checked-At") == "" || len(a.Header["Link"]) != 3 {
 			t.Errorf("%s: %v", header, a.Header)
 		}
 		if want == 304 && (len(a.body) > 0 || a.Header.Get("Content-Type") != "") {

@@ -30,12 +30,15 @@ func NewTopics(c Config) (*Topics, error) {
 	}
 	t := &Topics{s: s, routes: map[string]route{}}
 	for _, r := range s.routes {
-		if rest, ok := strings.CutPrefix(r.path, "/v1/queries/{id}"); ok && r.topic && rest != "/results" && rest != "/changes" {
+		if rest, ok := strings.CutPrefix(r.path, "/v1/queries/{id}"); ok && r.topic && !slices.Contains(noTopics, rest) {
 			t.routes[rest] = r
 		}
 	}
 	return t, nil
 }
+
+// noTopics can be read like topics, but not followed.
+var noTopics = []string{"/results", "/changes", "/changes/diff", "/timemap"}
 
 func (t *Topics) find(path string) (registry.Query, string, error) {
 	rest, ok := strings.CutPrefix(path, "/v1/queries/")
