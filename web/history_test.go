@@ -18,7 +18,7 @@ import (
 func (w *world) past(id string) (states []*diff.Result) {
 	for i := range 5 {
 		r := table(w.t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i))}, [2]diff.Term{iri("b"), lit("same")})
-		w.m.now = morning.Add(time.Duration(i)*time.Minute)
+		w.m.now = morning.Add(time.Duration(i) * time.Minute)
 		w.m.publish(id, r)
 		states = append(states, r)
 	}
@@ -62,7 +62,7 @@ func TestPastResults(t *testing.T) {
 		status, kind, _ := strings.Cut(want, " ")
 		var code int
 		fmt.Sscan(status, &code)
-		w.get(at + "/results" + strings.ReplaceAll(address, " ", "+")).problem(code, kind)
+		w.get(at+"/results"+strings.ReplaceAll(address, " ", "+")).problem(code, kind)
 	}
 	w.get(at + "/results?at=2026-11-20T10:00:30Z").status(200) // a clock that is a little ahead
 	w.m.trimmed[id] = 2
