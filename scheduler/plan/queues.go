@@ -26,7 +26,7 @@ type queues struct {
 	now        time.Time
 	looked     time.Time     // when Advance last looked at times
 	lead       time.Duration // between grid times, 0 = no grid
-	ordered    bool          // nothing has moved since ranker.rank
+	ordered    bool          // no ranked query has moved since ranker.rank
 	freshFirst bool          // refresh requests left nothing for new queries in the last slot
 }
 
@@ -34,7 +34,6 @@ type queues struct {
 func (p *queues) settle(c *item) {
 	v := p.placementOf(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
-	p.ordered = false
 	if !c.plain { // the state of a plain query has not changed
 		p.count(c)
 	}
@@ -50,6 +49,7 @@ func (p *queues) settle(c *item) {
 		return
 	}
 	c.since = p.slot
+	p.ordered = p.ordered && v.list != &p.ranked
 	v.list.insert(c)
 }
 
@@ -58,10 +58,11 @@ const longestWait = time.Duration(1 << 61)
 
 // lift removes a query from all lists.
 func (p *queues) lift(c *item) {
+	p.ordered = p.ordered && c.in != &p.ranked && !c.rests
 	if c.in != nil {
 		c.in.remove(c)
 	}
-	c.rests, p.ordered = false, false
+	c.rests = false
 	p.slots.drop(c)
 	p.times.drop(c)
 }
