@@ -117,7 +117,9 @@ func (c *cohort) group(ask asker, singles []*diff.Result, which []int, write fun
 	}
 }
 
-// probe asks for the digests of a cohort.
+// probe asks for the digests of a cohort. A digest that is not that of the result is a
+// doubt, because the member would be asked in full. It is a difference if it is the digest
+// of another result, which a probe could confirm by mistake.
 func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 	if !c.template.Probes() {
 		return
@@ -138,10 +140,18 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 		n.differs("%v for %s", err, text)
 		return
 	}
+	real := map[Digest]bool{{}: true} // digests of results
+	for _, r := range singles {
+		d, _ := c.template.Digest(r)
+		real[d] = true
+	}
 	for i, r := range singles {
 		n.probed++
 		want, ok := c.template.Digest(r)
 		if ok != known[i] || ok && want != digests[i] {
+			if known[i] && real[digests[i]] {
+				n.differs("%s\nprobed as %s\nhas the digest of another result, %v instead of %v for %s", c.texts[i], text, digests[i], want, r.Document())
+			}
 			n.doubts = append(n.doubts, fmt.Sprintf("%s\nprobed as %s\ndigest %v %v\ninstead of %v %v for %s", c.texts[i], text, digests[i], known[i], want, ok, r.Document()))
 		}
 	}
