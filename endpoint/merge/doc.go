@@ -11,9 +11,8 @@
 //
 //   - a constant elsewhere (predicates, classes after a, FILTER, EXISTS, BIND, VALUES,
 //     names of graphs) stays part of the template;
-//   - so does an end of a path with * + ? or !, a string at an end of any path
-//     that is not one predicate, and the argument of a predicate that is a search
-//     function of an engine;
+//   - so does an end of a path with * + ? or !, and the argument of a predicate that is a
+//     search function of an engine;
 //   - so does a constant that occurs only in OPTIONAL or in some alternatives of a
 //     UNION, so that triple patterns always bind a parameter.
 //
@@ -65,7 +64,10 @@
 //     the predicate is a path.
 //   - Limit, Order, Aggregate, Modifiers, Columns: what applies to all rows of a query
 //     cannot apply to the rows of one member, or has no certain result for it.
-//   - Path: engines differ in how often a path of any length repeats a row.
+//   - Trivial: each condition depends on the solution. Where none has a solution, Oxigraph
+//     answers an aggregate without GROUP BY with no row instead of one.
+//   - Path: engines differ in how often a path of any length repeats a row, and in paths
+//     from a literal, which is the subject of no triple.
 //   - Describe, Reduced, Dynamic, BlankTemplate, Dialect: the result is up to the endpoint,
 //     or differs between two executions.
 //

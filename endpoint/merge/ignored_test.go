@@ -28,13 +28,13 @@ func TestEveryRuleDecides(t *testing.T) {
 		Unbound:       "SELECT ?o ?x { :c :p ?o OPTIONAL { ?o :q ?x } ?x :r ?y }",
 		Repeated:      "SELECT ?o { :c :p ?o . ?o ?k ?o }",
 		Disconnected:  "SELECT ?o { :c :p ?o . :d :p ?s }",
+		Trivial:       "SELECT ?o { :c :p ?o FILTER(!BOUND(?o)) }",
 		Dialect:       "SELECT ?o { <c> :p ?o }",
 		keepClass:     "SELECT ?s { ?s a :C ; :p :c }",
 		keepPath:      "SELECT DISTINCT ?o { :c :p* ?o . :d :q ?o }",
 		keepSearch:    "SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }",
 		keepOptional:  "SELECT ?s { ?s :p :c OPTIONAL { ?s :q :d } }",
 		keepHidden:    "SELECT ?s { ?s :p :c FILTER EXISTS { :c :q :d } }",
-		keepLiteral:   "SELECT ?s { ?s ^:p \"x\" ; :q :c }",
 		keepTyped:     "SELECT ?s { ?s :p 1 ; :q :c }",
 	} {
 		a, err := sparql.Analyse(prefix + query)

@@ -37,11 +37,15 @@ func (p *parser) group(outermost bool) binding {
 		if !b.ever[v] {
 			p.refuse(Unbound, "a condition on "+v+" is in a group that does not bind it")
 		}
+		if tested[v] && b.always[v] {
+			p.refuse(Trivial, v+" is always bound")
+		}
 	}
 	return b
 }
 
-// element reads one element of a group. tested collects the variables of conditions.
+// element reads one element of a group. tested collects the variables of conditions, and
+// whether one asks if they are bound.
 func (p *parser) element(b binding, tested map[string]bool, outermost bool) {
 	word := p.peek()
 	switch word {
@@ -118,15 +122,30 @@ func (p *parser) filter(tested map[string]bool) {
 		}
 		return
 	}
+	from := p.pos
 	if p.peek() != "(" { // a function call
 		p.next()
 	}
 	if p.peek() != "(" {
 		p.refuse(Dialect, "FILTER without brackets")
 	}
-	for _, v := range p.expression() {
-		tested[v] = true
+	vars := p.expression()
+	if len(vars) == 0 {
+		p.refuse(Trivial, "a condition without variables")
 	}
+	for _, v := range vars {
+		tested[v] = tested[v] || p.asksBound(v, span{from, p.pos})
+	}
+}
+
+// asksBound reports whether an expression has BOUND(v).
+func (p *parser) asksBound(v string, s span) bool {
+	for i := s.from + 2; i < s.to; i++ {
+		if p.list[i].text == v && p.list[i-2].text == "BOUND" {
+			return true
+		}
+	}
+	return false
 }
 
 // expression reads an expression in brackets and returns its variables.
@@ -331,7 +350,11 @@ func (p *parser) candidate(i int, path predicate, b binding) {
 			p.refuse(Dialect, "the IRI "+t+" is relative")
 		}
 	case isPrefixed(t):
-	case !isLiteral(t) && !isNumber(t), !isString(t) && p.keeps(keepTyped), path.long && p.keeps(keepLiteral):
+	case !isLiteral(t) && !isNumber(t):
+		return
+	case path.long:
+		p.refuse(Path, "a literal at an end of a path")
+	case !isString(t) && p.keeps(keepTyped):
 		return
 	}
 	p.candidates = append(p.candidates, i)

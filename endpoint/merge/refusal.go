@@ -16,7 +16,7 @@ const (
 	Reduced       Reason = "reduced"        // how often REDUCED repeats rows is up to the endpoint
 	NoParameter   Reason = "no-parameter"   // no constant can be replaced by a variable
 	Dynamic       Reason = "dynamic"        // NOW, RAND, UUID and BNODE depend on the execution
-	Path          Reason = "path"           // engines differ in how often a path repeats rows, and repeated rows count
+	Path          Reason = "path"           // engines differ in how often a path repeats rows, and in paths from literals
 	Order         Reason = "order"          // ORDER BY leaves ties whose order may differ
 	Aggregate     Reason = "aggregate"      // the value over no rows, or the sequence of rows, matters
 	Modifiers     Reason = "modifiers"      // GROUP BY, HAVING or ORDER BY of an ASK or CONSTRUCT
@@ -26,18 +26,18 @@ const (
 	Unbound       Reason = "unbound"        // a variable is used where it may be unbound
 	Repeated      Reason = "repeated"       // a term occurs twice in a triple pattern
 	Disconnected  Reason = "disconnected"   // parts of the pattern share no variable or parameter
+	Trivial       Reason = "trivial"        // a condition does not depend on the solution
 	Dialect       Reason = "dialect"        // the query is outside of SPARQL 1.1, or depends on a pragma
 )
 
 // The rules by which a constant stays in the template.
 const (
-	keepClass    Reason = "class"        // the object of a and rdf:type
-	keepPath     Reason = "path-end"     // the end of a path with * + ? or !
-	keepSearch   Reason = "search"       // the argument of an engine's search function
-	keepOptional Reason = "optional"     // in OPTIONAL or some alternatives of a UNION only
-	keepHidden   Reason = "hidden"       // in EXISTS
-	keepLiteral  Reason = "path-literal" // a literal at the end of a path, where it may be a subject
-	keepTyped    Reason = "typed"        // a literal with a language or datatype, which engines may compare by value
+	keepClass    Reason = "class"    // the object of a and rdf:type
+	keepPath     Reason = "path-end" // the end of a path with * + ? or !
+	keepSearch   Reason = "search"   // the argument of an engine's search function
+	keepOptional Reason = "optional" // in OPTIONAL or some alternatives of a UNION only
+	keepHidden   Reason = "hidden"   // in EXISTS
+	keepTyped    Reason = "typed"    // a literal with a language or datatype, which engines may compare by value
 )
 
 // keeps reports whether a constant stays because of the rule.

@@ -26,6 +26,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		{Nested, "SELECT ?y ?x { ?s :r C OPTIONAL { ?s a ?y OPTIONAL { ?s :p C ; :q ?x } } }", ":s a :T ; :p :a ; :q 1 ; :r :a , :b"},
 		{Nested, "SELECT ?s { ?s :r C MINUS { C :p :x } }", ":s :r :a , :b . :a :p :x"},
 		{Nested, "SELECT ?s { ?s :r C { SELECT ?s { ?s :p C } } }", ":s :r :a , :b ; :p :a"},
+		{Trivial, "SELECT (COUNT(*) AS ?n) { C :p ?o FILTER(!BOUND(?o)) }", ":a :p 1"},
 		{Dynamic, "SELECT ?o (STRUUID() AS ?u) { C :p ?o }", ":a :p 1 . :b :p 2"},
 		{BlankTemplate, "CONSTRUCT { _:x :p ?o } WHERE { C :p ?o }", ":a :p 1 . :b :p 2"},
 		{Dialect, "SELECT ?o { C :p ?o } VALUES ?o { 1 }", ":a :p 1, 2 . :b :p 2"},
