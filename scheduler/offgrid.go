@@ -120,7 +120,7 @@ func (r *runner) runOffGrid() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account.settle(r.offGrid.granted, r.budget.Totals().Used)
-	err = r.settle(err)
+	err = r.finish(err)
 	if err == nil {
 		l.last = r.summary()
 		l.state(l.clock.Now())

@@ -25,7 +25,7 @@ func runSlot(ctx context.Context, l *shared, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = r.settle(err)
+	err = r.finish(err)
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
@@ -37,9 +37,9 @@ func runSlot(ctx context.Context, l *shared, onTick bool) (Slot, error) {
 	return r.slot, nil
 }
 
-// settle ends the runner's work: settings that arrived meanwhile come into force. err is
+// finish ends the runner's work: settings that arrived meanwhile come into force. err is
 // the error of its executions. The caller holds the lock.
-func (r *runner) settle(err error) error {
+func (r *runner) finish(err error) error {
 	for err == nil && r.l.apply() { // the recorded health may be that of another server
 		r.l.mu.Unlock()
 		err = recordHealth(r.l, true)

@@ -23,8 +23,8 @@ var accepted = map[string][]string{
 	"ttl": {"text/turtle"},
 }
 
-// results serves the last complete result. The suffix "" negotiates its format.
-func results(suffix string) func(*call) error {
+// serveResults serves the last complete result. The suffix "" negotiates its format.
+func serveResults(suffix string) func(*call) error {
 	return of((*call).query, func(c resultAPI, q registry.Query) error {
 		c.w.Header().Add("Vary", "Accept, Accept-Datetime")
 		as, err := c.representation(q.Form, suffix)

@@ -36,7 +36,7 @@ func (s *server) table() []route {
 		{method: "POST", path: "/v1/queries/{id}/pause", need: app, run: act(http.StatusOK, (*registry.Registry).Pause)},
 		{method: "POST", path: "/v1/queries/{id}/resume", need: app, run: act(http.StatusOK, (*registry.Registry).Resume)},
 		{method: "GET", path: "/v1/queries/{id}/explain", need: read, run: of(query, queryAPI.explain)},
-		{method: "GET", path: "/v1/queries/{id}/results", need: read, topic: true, stream: true, run: results("")},
+		{method: "GET", path: "/v1/queries/{id}/results", need: read, topic: true, stream: true, run: serveResults("")},
 		{method: "GET", path: "/v1/queries/{id}/changes", need: read, topic: true, stream: true, run: of(query, changeAPI.list)},
 		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, stream: true, run: of(query, changeAPI.latest)},
 		{method: "GET", path: "/v1/queries/{id}/changes/diff", need: read, topic: true, stream: true, run: of(query, changeAPI.diff)},
@@ -69,7 +69,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/backup", need: admin, stream: true, run: on(serverAPI.backup)},
 	}
 	for _, x := range suffixes {
-		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: results(x)})
+		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: serveResults(x)})
 	}
 	if s.Live != nil {
 		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: handled(s.Live)})

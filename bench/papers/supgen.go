@@ -102,8 +102,8 @@ type SUPParams struct {
 // SUPChronons is the number of chronons in an epoch of any data set.
 const SUPChronons = 1000
 
-// supData describes the data sets: objects and update events as in table 2.
-var supData = []struct {
+// supDataSets describes the data sets: objects and update events as in table 2.
+var supDataSets = []struct {
 	name            string
 	objects, events int
 	span            time.Duration
@@ -136,7 +136,7 @@ var supData = []struct {
 // SUPData names the data sets.
 func SUPData() []string {
 	var names []string
-	for _, d := range supData {
+	for _, d := range supDataSets {
 		names = append(names, d.name)
 	}
 	return names
@@ -157,7 +157,7 @@ func (p SUPParams) Generate() (*SUPSet, error) {
 	if p.Model != "fpn" && p.Model != "poisson" && p.Model != "learned" || !(p.Z >= 0 && p.Z <= 1) {
 		return nil, fmt.Errorf("%w: model %q with Z = %v; there are fpn with Z from 0 to 1, poisson and learned", ErrWorkload, p.Model, p.Z)
 	}
-	d := supData[at]
+	d := supDataSets[at]
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(at)+0x509))
 	noise := rand.New(rand.NewPCG(p.Seed, uint64(at)+0xf94))
 	shares, sum := make([]float64, d.objects), 0.0

@@ -33,8 +33,8 @@ type cohortOf struct {
 	ahead   queue // members that start soon
 }
 
-// membership is what the planner knows of a query's cohort.
-type membership struct {
+// cohortState is what the planner knows of a query's cohort.
+type cohortState struct {
 	of      *cohortOf
 	at      int // in of.members
 	args    []string
@@ -92,7 +92,7 @@ func (p *Planner) Classify(query string, m Membership) {
 		}
 		p.cohorts[m.Key] = k
 	}
-	c.member = &membership{of: k, args: m.Arguments, at: len(k.members)}
+	c.member = &cohortState{of: k, args: m.Arguments, at: len(k.members)}
 	k.members = append(k.members, c)
 }
 

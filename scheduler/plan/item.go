@@ -43,14 +43,14 @@ type item struct {
 	short   bool // cut in the current slot with a limit below the whole budget
 	timed   bool // waits for a time
 
-	tier     string      // "" = not eligible
-	asked    uint64      // Query.Refreshes
-	slot     uint64      // slot for which it waits, 0 = none
-	time     int64       // time for which it waits, in nanoseconds since the epoch
-	member   *membership // nil if it is unknown or the query must be asked alone
-	past     *timeline   // its durations in a replay, or nil
-	returned uint32      // plan in which the table returned it
-	seat     int32       // position on the page of its slot
+	tier     string       // "" = not eligible
+	asked    uint64       // Query.Refreshes
+	slot     uint64       // slot for which it waits, 0 = none
+	time     int64        // time for which it waits, in nanoseconds since the epoch
+	member   *cohortState // nil if it is unknown or the query must be asked alone
+	past     *timeline    // its durations in a replay, or nil
+	returned uint32       // plan in which the table returned it
+	seat     int32        // position on the page of its slot
 
 	policy.Candidate
 

@@ -48,11 +48,11 @@ type Comparer struct {
 	endpoints Endpoints
 	ledger    scheduler.Ledger
 	mu        sync.Mutex
-	last      map[string]*comparison // by endpoint
+	last      map[string]*lastComparison // by endpoint
 }
 
-// A comparison is the last one of an endpoint.
-type comparison struct {
+// A lastComparison is the last one of an endpoint.
+type lastComparison struct {
 	turn chan struct{} // held by the goroutine that compares
 	made Comparison
 	key  string // of what it was made from
@@ -60,7 +60,7 @@ type comparison struct {
 
 // NewComparer makes a Comparer of what a ledger has recorded.
 func NewComparer(e Endpoints, l scheduler.Ledger) *Comparer {
-	return &Comparer{endpoints: e, ledger: l, last: map[string]*comparison{}}
+	return &Comparer{endpoints: e, ledger: l, last: map[string]*lastComparison{}}
 }
 
 // Compare estimates what the policies in the endpoint's shadow would have done, and
@@ -83,12 +83,12 @@ func (c *Comparer) Compare(ctx context.Context, endpoint string) (Comparison, er
 	return s.made, nil
 }
 
-func (c *Comparer) of(endpoint string) *comparison {
+func (c *Comparer) of(endpoint string) *lastComparison {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.last[endpoint]
 	if s == nil {
-		s = &comparison{turn: make(chan struct{}, 1)}
+		s = &lastComparison{turn: make(chan struct{}, 1)}
 		c.last[endpoint] = s
 	}
 	return s
@@ -102,7 +102,7 @@ func (c *Comparer) forget(endpoint string) {
 }
 
 // lock takes the turn. A cancelled ctx gets it only when it is free.
-func (s *comparison) lock(ctx context.Context) error {
+func (s *lastComparison) lock(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
 		return nil
@@ -116,10 +116,10 @@ func (s *comparison) lock(ctx context.Context) error {
 	}
 }
 
-func (s *comparison) unlock() { <-s.turn }
+func (s *lastComparison) unlock() { <-s.turn }
 
 // update makes the comparison again, unless nothing new is recorded or chosen.
-func (s *comparison) update(ctx context.Context, e registry.Endpoint, own string, l scheduler.Ledger) error {
+func (s *lastComparison) update(ctx context.Context, e registry.Endpoint, own string, l scheduler.Ledger) error {
 	news, err := l.Since(e.Name, 0)
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func several(x float64) float64 {
 // to the current rates. A span of more than a day says nothing about the time of day,
 // and one of more than a week nothing about the day of the week.
 func (w *Week) spread(from, to time.Time, count float64) {
-	if to.Sub(from) > week {
+	if to.Sub(from) > weekLength {
 		return
 	}
 	expected := w.Expected(from, to)
@@ -147,9 +147,9 @@ func (w *Week) Rates(start time.Time, chronon time.Duration, n int) Rates {
 
 // Expected returns the expected number of updates between two times, Λ(from, to).
 func (w *Week) Expected(from, to time.Time) (sum float64) {
-	if weeks := to.Sub(from) / week; weeks > 0 {
+	if weeks := to.Sub(from) / weekLength; weeks > 0 {
 		sum = float64(weeks) * w.whole(from)
-		from = from.Add(weeks * week)
+		from = from.Add(weeks * weekLength)
 	}
 	for t := from; t.Before(to); {
 		end := nextHour(t)
@@ -169,10 +169,10 @@ func (w *Week) When(start time.Time, count float64) time.Time {
 	const far = 250 * 365 * 24 * time.Hour // close to the largest Duration
 	each := w.whole(start)
 	weeks := math.Floor(count / each)
-	if !(each > 0) || weeks > float64(far/week) {
+	if !(each > 0) || weeks > float64(far/weekLength) {
 		return start.Add(far)
 	}
-	t := start.Add(time.Duration(weeks) * week)
+	t := start.Add(time.Duration(weeks) * weekLength)
 	for count -= weeks * each; ; {
 		end, rate := nextHour(t), w.At(t)
 		if there := rate * w.units(end.Sub(t)); there < count {
@@ -184,7 +184,7 @@ func (w *Week) When(start time.Time, count float64) time.Time {
 	}
 }
 
-const week = 7 * 24 * time.Hour
+const weekLength = 7 * 24 * time.Hour
 
 // whole returns Λ over a week.
 func (w *Week) whole(start time.Time) (sum float64) {

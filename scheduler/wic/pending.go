@@ -164,7 +164,7 @@ func least(gains []float64, c int) float64 {
 	if c == 0 {
 		return math.Inf(1)
 	}
-	h := top{gains: gains}
+	h := gainHeap{gains: gains}
 	for i, g := range gains {
 		if g > 0 {
 			h.offer(i, c)
@@ -176,15 +176,15 @@ func least(gains []float64, c int) float64 {
 	return gains[h.pages[0]]
 }
 
-// top is a heap of the best pages so far, with the worst of them first.
-type top struct {
+// gainHeap is a heap of the best pages so far, with the worst of them first.
+type gainHeap struct {
 	gains []float64
 	pages []int
 }
 
-func (h *top) worse(a, b int) bool { return h.gains[a] < h.gains[b] }
+func (h *gainHeap) worse(a, b int) bool { return h.gains[a] < h.gains[b] }
 
-func (h *top) offer(page, c int) {
+func (h *gainHeap) offer(page, c int) {
 	if len(h.pages) == c {
 		if !h.worse(h.pages[0], page) {
 			return
@@ -204,7 +204,7 @@ func (h *top) offer(page, c int) {
 	}
 }
 
-func (h *top) down() {
+func (h *gainHeap) down() {
 	for i := 0; ; {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h.pages); child++ {

@@ -172,7 +172,7 @@ func (l *live) look(first bool) error {
 			return err
 		}
 	}
-	l.tell(&out)
+	l.announceHealth(&out)
 	if l.at.Epoch != "" && out.Len() > 0 { // the position from which a browser resumes after a reconnect
 		out.WriteString("id: " + l.at.String() + "\ndata:\n\n")
 	}
@@ -228,8 +228,8 @@ func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	return nil
 }
 
-// tell announces to screen readers that an endpoint has failed or recovered.
-func (l *live) tell(out *bytes.Buffer) {
+// announceHealth announces to screen readers that an endpoint has failed or recovered.
+func (l *live) announceHealth(out *bytes.Buffer) {
 	endpoints, err := l.Registry.Endpoints()
 	if err != nil {
 		return

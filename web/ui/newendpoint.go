@@ -14,8 +14,8 @@ import (
 // A newEndpointPage is the form for a new endpoint.
 type newEndpointPage struct {
 	Form    form
-	List    []setting
-	More    []setting
+	List    []settingField
+	More    []settingField
 	Figures settingFigures // always empty here
 	Open    bool           // the additional fields are shown
 	Found   *probed        // result of the trial request

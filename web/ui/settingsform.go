@@ -21,14 +21,14 @@ import (
 // with figures of this server where available.
 type settingsForm struct {
 	form
-	List    []setting
+	List    []settingField
 	Figures settingFigures
 	Secret  fileSecret // how it signs in if a file on the server holds the secret
 	From    *origin    // summary of the sources of the settings, nil if all are defaults
 }
 
-// A setting is one field of the form. Its name is the same as in the API.
-type setting struct {
+// A settingField is one field of the form. Its name is the same as in the API.
+type settingField struct {
 	Name    string
 	Options []string // of a select element
 	Check   bool     // a check box
@@ -42,7 +42,7 @@ type setting struct {
 }
 
 // The fields of the form in display order.
-var settingFields = []setting{
+var settingFields = []settingField{
 	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{plan.RuleStrict, plan.RuleDebt}},
 	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
 	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
@@ -251,7 +251,7 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 	return nil
 }
 
-func (f *setting) explain(s registry.Source, path string) {
+func (f *settingField) explain(s registry.Source, path string) {
 	if s.From != registry.FromDefault {
 		f.Source = &s
 	}
