@@ -342,7 +342,7 @@ func TestPastMoments(t *testing.T) {
 		t.Errorf("the versions after 3: %+v, %v", list, err)
 	}
 
-	// A new epoch keeps the newest state only. The next change stores the result anew.
+	// A new epoch keeps the newest state only. The next change stores the whole result again.
 	if err := d.Ledger.update(newEpoch); err != nil {
 		t.Fatal(err)
 	}
