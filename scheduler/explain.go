@@ -135,8 +135,11 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 		return due, nil
 	}
 	defer l.mu.Unlock()
-	if err := l.refresh(now); err != nil {
-		return nil, err
+	if !l.running {
+		if err := l.merge(now); err != nil {
+			return nil, err
+		}
+		l.planner.RefreshFor(now, queries)
 	}
 	slots := l.calendar()
 	for i, id := range queries {

@@ -13,7 +13,7 @@ type Forecast struct {
 }
 
 // Forecast predicts when a query runs. ok is false if there is no such query. The plan
-// must be sorted, see Refresh.
+// must be sorted, see RefreshFor.
 func (p *queues) Forecast(query string) (f Forecast, ok bool) {
 	c := p.all[query]
 	if c == nil {

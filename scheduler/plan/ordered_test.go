@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -52,6 +53,14 @@ func TestOnlyRankedQueriesChangeTheOrder(t *testing.T) {
 	asked := entry("old03", 1)
 	asked.Query.Refreshes = 1
 	p.Merge(now, Update{Entries: []policy.Entry{asked}})
+	p.RefreshFor(now, []string{"old03", "unknown"})
+	if f, ok := p.Forecast("old03"); !ok || f.Slots != 1 || count.ranked != 1 {
+		t.Errorf("the forecast of the refresh request is %+v, %t, after %d rankings", f, ok, count.ranked)
+	}
+	p.RefreshFor(now, []string{"old03", "old05"})
+	if f, ok := p.Forecast("old05"); !ok || !f.Eligible || count.ranked != 2 {
+		t.Errorf("the forecast of a ranked query is %+v, %t, after %d rankings", f, ok, count.ranked)
+	}
 	refresh("after a refresh request for a ranked query", 2)
 	p.Merge(now, Update{Removed: []string{"old03"}})
 	refresh("after the removal of a query with a refresh request", 2)
@@ -85,6 +94,55 @@ func BenchmarkForecastOfNew(b *testing.B) {
 				p.Merge(now, Update{Removed: []string{id}})
 			}
 			b.ReportMetric(float64((processor(b)-begin).Microseconds())/float64(i), "cpu-us/registration")
+		})
+	}
+}
+
+// A forecast is the same whether the whole plan was brought up to date for it or only
+// what it depends on.
+func TestRefreshForIsEnough(t *testing.T) {
+	for _, d := range definitions() {
+		if d.Simulated {
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			now := time.Unix(1_790_000_000, 0)
+			build := func() (*Planner, []string) {
+				r := rand.New(rand.NewPCG(1, 2))
+				p, ids := New(named(d.Spelling()), 2*time.Second), []string(nil)
+				for slot := range uint64(3) {
+					u := Update{}
+					for i := range 30 {
+						e := policy.Entry{Query: query(fmt.Sprintf("q%d%02d", slot, i))}
+						if ids = append(ids, e.Query.ID); i%3 > 0 {
+							x := policy.Sample{Elapsed: time.Duration(1+r.IntN(900)) * time.Millisecond}
+							e.Stats.Executions, e.Stats.Samples = 1, []policy.Sample{x}
+						}
+						if i%5 == 0 {
+							e.Query.Refreshes = 1
+						}
+						if i%7 == 0 {
+							e.Stats.NotBefore = slot + 3
+						}
+						u.Entries = append(u.Entries, e)
+					}
+					p.Merge(now, u)
+					p.Begin(now, Terms{Width: 1, Timeout: time.Minute})
+					p.End(now, "")
+					p.Merge(now, Update{Removed: ids[len(ids)-4:]})
+				}
+				return p, ids
+			}
+			whole, ids := build()
+			whole.Refresh(now)
+			for _, id := range ids {
+				part, _ := build()
+				part.RefreshFor(now, []string{id})
+				got, _ := part.Forecast(id)
+				if want, _ := whole.Forecast(id); got != want {
+					t.Errorf("the forecast of %s is %+v, want %+v", id, got, want)
+				}
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/scheduler/policy"
@@ -197,5 +198,17 @@ func (p *ranker) Refresh(now time.Time) {
 	if !p.ordered {
 		p.rank()
 		p.sort()
+	}
+}
+
+// RefreshFor is Refresh as far as Forecast needs it for these queries: only the place of
+// a ranked query depends on the policy's order.
+func (p *ranker) RefreshFor(now time.Time, queries []string) {
+	p.Advance(now)
+	if slices.ContainsFunc(queries, func(id string) bool {
+		c := p.all[id]
+		return c != nil && (c.in == &p.ranked || c.rests)
+	}) {
+		p.Refresh(now)
 	}
 }
