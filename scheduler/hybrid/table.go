@@ -253,9 +253,10 @@ func (t *table) value(i int32, gain, worth float64) {
 func (t *table) affords(cost time.Duration) bool { return cost <= t.moment.Budget/2 }
 
 // divisor is what a query's gain is divided by before it has run since its
-// registration. Queries that change often take long, because they read much. So the
-// long ones go first, and the others do not go before queries that are known to change.
-// The others have the same divisor, so some of them fit the end of any budget.
+// registration. Queries that change often take long, because they read much. So
+// those above four times the mean go first. The others have the same divisor, so
+// some of them fit the end of any budget. Their worth is 0.4 of the prior's: they do
+// not go before queries that are known to change, but soon enough to be found.
 func (t *table) divisor(seconds float64, cost time.Duration) float64 {
 	switch {
 	case !t.affords(cost):
@@ -263,7 +264,7 @@ func (t *table) divisor(seconds float64, cost time.Duration) float64 {
 	case seconds > 4*t.mean:
 		return t.mean / (0.4 * math.Sqrt(seconds/t.mean))
 	}
-	return t.mean / 0.2
+	return t.mean / 0.4
 }
 
 // older reports whether row i was executed before row j. Ties go to the smaller id.

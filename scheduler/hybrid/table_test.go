@@ -50,7 +50,7 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 		same, stay := p.sums()
 		gain := v.gain(&p, same, stay)
 		if len(c.Stats.State) == 0 && c.Estimate <= m.Budget/2 {
-			n.worth[i] = gain / (mean / 0.2)
+			n.worth[i] = gain / (mean / 0.4)
 			if seconds(c) > 4*mean {
 				n.worth[i] = gain / (mean / (0.4 * math.Sqrt(seconds(c)/mean)))
 			}
