@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -85,11 +86,11 @@ func mergeCommand(w *cli.Env) *cobra.Command {
 setting merge and per budget. Revision by revision, it applies the changesets and
 runs a slot of each server, followed by --idle slots in which nothing changes. It
 counts requests, bytes, the processor time of the endpoint's process, and the
-changes found with their delay. The first slot of each server, and the --learning
-slots after it, are not part of the figures.
+changes found with their delay. The slots until every query of a server has a
+result, and the --learning slots after them, are not part of the figures.
 
-Without --queries, it makes queries of a dozen and more templates with constants
-of the base. Without --base, it generates the data of a small city.`,
+Without --queries, it makes as many queries of each of a dozen templates, about
+one resource of the base each. Without --base, it generates the data of a small city.`,
 		Example: `  freshet bench merge --limit 10
   freshet bench merge --base base.nt.gz --changesets changesets --limit 12 --budget 10s,2s --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g --pid 1234`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -113,10 +114,10 @@ of the base. Without --base, it generates the data of a small city.`,
 	}
 	b.flags(c)
 	f := c.Flags()
-	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeProbe, registry.MergeAuto}, "values of the setting merge, separated by commas")
+	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeUnion, registry.MergeProbe, registry.MergeAuto}, "values of the setting merge, separated by commas")
 	f.DurationSliceVar(&b.budgets, "budget", []time.Duration{10 * time.Second, 2 * time.Second}, "execution seconds of a slot, separated by commas")
 	f.StringVar(&b.policy, "policy", registry.DefaultPolicy, "refresh policy")
-	f.IntVar(&b.count, "count", 1000, "how many queries to make without --queries")
+	f.IntVar(&b.count, "count", 1200, "how many queries to make without --queries")
 	f.Uint64Var(&b.seed, "seed", 1, "seed of the queries and of a generated city")
 	f.IntVar(&b.pid, "pid", 0, "process of the endpoint, whose processor time is measured")
 	f.IntVar(&b.learning, "learning", 0, "slots without a change before the first revision, which are not part of the figures")
@@ -266,19 +267,37 @@ func (b *mergeBench) revision(ctx context.Context, rev int, runs []*mergeRun) er
 	for _, r := range runs {
 		r.result.Changes += b.changed(rev)
 	}
-	slots := 1 + b.idle
 	if rev == 0 {
-		slots = 1 + b.learning
-	}
-	for slot := range slots {
-		for k := range runs {
-			r := runs[(k+rev+slot)%len(runs)]
-			if rev == 0 && slot > 0 && r.result.Merge == registry.MergeOff {
-				continue // there is nothing to learn
-			}
-			if err := b.tick(ctx, rev, r); err != nil {
+		for _, r := range runs {
+			if err := b.begin(ctx, r); err != nil {
 				return err
 			}
+		}
+		return nil
+	}
+	for slot := range 1 + b.idle {
+		for k := range runs {
+			if err := b.tick(ctx, rev, runs[(k+rev+slot)%len(runs)]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// begin runs slots of a server until every query has a result, and those in which it
+// learns.
+func (b *mergeBench) begin(ctx context.Context, r *mergeRun) error {
+	const most = 1000
+	for learnt, slot := 0, 0; slot < most && learnt <= b.learning; slot++ {
+		if err := b.tick(ctx, 0, r); err != nil {
+			return err
+		}
+		if r.result.Merge == registry.MergeOff && learnt == 0 {
+			learnt = b.learning // there is nothing to learn
+		}
+		if !slices.Contains(r.held, "") {
+			learnt++
 		}
 	}
 	return nil
@@ -374,52 +393,57 @@ func writeMergeTable(w io.Writer, results []mergeResult) error {
 // ofIRIs matches a triple whose terms are all IRIs, in N-Triples.
 var ofIRIs = regexp.MustCompile(`^(<[^<>\\ ]+>) (<[^<>\\ ]+>) (<[^<>\\ ]+>) \.$`)
 
-// constantQueries makes queries with constants of a dataset: templates about
-// subjects and objects in general, and about its most frequent predicates.
+// Queries about one resource each, as applications register them: $S is a resource that
+// has $P, $O is one that $P leads to.
+var entityTemplates = []string{
+	"SELECT ?p ?o { $S ?p ?o }", "SELECT ?s ?p { ?s ?p $O }", "SELECT ?o { $S $P ?o }", "SELECT ?s { ?s $P $O }", "SELECT (COUNT(*) AS ?n) { ?s $P $O }",
+	"SELECT ?s ?q ?v { ?s $P $O ; ?q ?v }", "SELECT ?x ?q ?v { $S $P ?x . ?x ?q ?v }", "SELECT DISTINCT ?t { ?s $P $O ; a ?t }", "ASK { $S $P ?o }",
+	"SELECT ?l { $S $LABEL ?l FILTER ( lang(?l) = \"en\" ) }",
+	"SELECT ?s ?l { ?s $P $O OPTIONAL { ?s $LABEL ?l } }",
+	"SELECT ?l ?t ?o { $S $LABEL ?l OPTIONAL { $S a ?t } OPTIONAL { $S $P ?o } }",
+}
+
+const labelPredicate = "<http://www.w3.org/2004/02/skos/core#prefLabel>"
+
+// constantQueries makes queries with constants of a dataset: as many of each template,
+// about one of the most frequent predicates that have enough resources.
 func constantQueries(base string, count int, r *rand.Rand) ([]string, error) {
 	triples, err := readTriples(base)
 	if err != nil {
 		return nil, err
 	}
 	const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-	byPredicate := map[string][][3]string{}
+	links := map[string]int{}
+	subjects, objects := map[string][]string{}, map[string][]string{}
 	for _, t := range triples {
-		if t[1] != rdfType {
-			byPredicate[t[1]] = append(byPredicate[t[1]], t)
+		if p := t[1]; p != rdfType {
+			links[p]++
+			subjects[p], objects[p] = append(subjects[p], t[0]), append(objects[p], t[2])
 		}
 	}
-	predicates := slices.SortedFunc(func(yield func(string) bool) {
-		for p := range byPredicate {
-			if !yield(p) {
-				return
-			}
-		}
-	}, func(p, q string) int { return cmp.Or(len(byPredicate[q])-len(byPredicate[p]), strings.Compare(p, q)) })
+	// Applications ask about each resource once, however many links it has.
+	for p := range links {
+		subjects[p], objects[p] = distinct(subjects[p]), distinct(objects[p])
+	}
+	each := (count + len(entityTemplates) - 1) / len(entityTemplates)
+	predicates := slices.SortedFunc(maps.Keys(links), func(p, q string) int {
+		few := func(p string) int { return -min(each, len(subjects[p]), len(objects[p])) }
+		return cmp.Or(few(p)-few(q), links[q]-links[p], strings.Compare(p, q))
+	})
 	predicates = predicates[:min(4, len(predicates))]
 	if len(predicates) == 0 {
 		return nil, errors.New("the base has no links between resources to make queries of: name --queries")
 	}
-	// Applications ask about each resource once, however many links it has.
-	subjects, objects := map[string][]string{}, map[string][]string{}
-	for _, p := range predicates {
-		for _, t := range byPredicate[p] {
-			subjects[p], objects[p] = append(subjects[p], t[0]), append(objects[p], t[2])
+	var texts []string
+	for i, t := range entityTemplates {
+		p := predicates[i%len(predicates)]
+		constants := subjects[p]
+		if strings.Contains(t, "$O") {
+			constants = objects[p]
 		}
-		subjects[p], objects[p] = distinct(subjects[p]), distinct(objects[p])
-	}
-	kinds := []string{ // S and O are constants, P is a predicate
-		"SELECT ?p ?o { S ?p ?o }", "SELECT ?s ?p { ?s ?p S }", "SELECT ?o { S P ?o }", "SELECT ?s { ?s P O }", "SELECT (COUNT(*) AS ?n) { ?s P O }",
-		"SELECT ?s ?q ?v { ?s P O ; ?q ?v }", "SELECT ?x ?q ?v { S P ?x . ?x ?q ?v }", "SELECT DISTINCT ?t { ?s P O ; a ?t }", "ASK { S P ?o }",
-		"SELECT ?s ?l { ?s P O OPTIONAL { ?s <http://www.w3.org/2004/02/skos/core#prefLabel> ?l } }",
-	}
-	seen, texts := map[string]bool{}, []string{}
-	for tries := 0; len(texts) < count && tries < 20*count; tries++ {
-		p := predicates[r.IntN(len(predicates))]
-		s, o := subjects[p][r.IntN(len(subjects[p]))], objects[p][r.IntN(len(objects[p]))]
-		text := strings.NewReplacer(" S ", " "+s+" ", " P ", " "+p+" ", " O ", " "+o+" ").Replace(strings.ReplaceAll(kinds[r.IntN(len(kinds))], " ", "  "))
-		if text = strings.ReplaceAll(text, "  ", " "); !seen[text] {
-			seen[text] = true
-			texts = append(texts, text)
+		for _, k := range r.Perm(len(constants))[:min(each, len(constants), count-len(texts))] {
+			c := constants[k]
+			texts = append(texts, strings.NewReplacer("$LABEL", labelPredicate, "$S", c, "$P", p, "$O", c).Replace(t))
 		}
 	}
 	return texts, nil
