@@ -382,10 +382,11 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 			r.budget.AskAlone(m.x, true)
 			continue
 		case (m.differ || audited[m.x]) && !m.outdated(now):
-			// A digest that differs says only that the result must be read.
-			if k.again || !m.differ || k.kind != cohort.Probe {
-				r.l.audits.hold(m, k)
+			if m.differ && k.kind == cohort.Probe && !k.again { // its digest says only that the result must be read
+				r.budget.AskDoubted(m.x)
+				continue
 			}
+			r.l.audits.hold(m, k)
 			r.budget.AskAlone(m.x, false)
 			continue
 		}

@@ -39,6 +39,8 @@ type cohortState struct {
 	at      int // in of.members
 	args    []string
 	proofs  uint8 // probes that may still confirm the result
+	doubted bool  // a probe did not confirm the result
+	opaque  bool  // probes do not confirm the result although it is unchanged
 	check   check
 	again   cohort.Kind // of the request that checkAgain repeats
 	queued  bool        // in Planner.checks
@@ -186,7 +188,7 @@ func (c *item) mergeable() bool {
 
 // provable reports whether a probe may confirm the result of a query.
 func (c *item) provable() bool {
-	return c.plain && c.member.proofs > 0 && c.member.check == unchecked
+	return c.plain && c.member.proofs > 0 && !c.member.opaque && c.member.check == unchecked
 }
 
 // rows is the expected number of rows of a member.

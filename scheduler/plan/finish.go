@@ -91,7 +91,7 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	if c.planned {
 		p.count(c)
 	}
-	r.onRecorded(run.Outcome.Complete(), run.Elapsed)
+	r.onRecorded(run.Outcome, run.Elapsed)
 	if !run.Outcome.Complete() {
 		if r.marked && c.planned {
 			p.hints.marked[c] = struct{}{}

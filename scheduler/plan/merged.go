@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
@@ -133,6 +134,16 @@ func (s *SlotBudget) AskAlone(x *Execution, always bool) {
 	s.recheck(x.c, checkAlone)
 }
 
+// AskDoubted is AskAlone for a member that a probe did not confirm. If its result has not
+// changed, probes do not confirm it until it changes: an endpoint may write a number
+// in digests otherwise than in rows.
+func (s *SlotBudget) AskDoubted(x *Execution) {
+	if x.c.member != nil {
+		x.c.member.doubted = true
+	}
+	s.AskAlone(x, false)
+}
+
 // AskAgain makes a later slot repeat the merged request, of a kind, of a query whose audit
 // found a difference.
 func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
@@ -152,15 +163,17 @@ func (s *SlotBudget) Audited(x *Execution, now time.Time, kind cohort.Kind, same
 }
 
 // onRecorded updates the membership after a recorded execution.
-func (r *Execution) onRecorded(complete bool, took time.Duration) {
+func (r *Execution) onRecorded(outcome registry.Outcome, took time.Duration) {
 	m := r.c.member
 	if m == nil {
 		return
 	}
 	m.asked, m.failed, m.check = false, false, unchecked
-	if !complete {
+	if !outcome.Complete() {
 		return
 	}
+	m.opaque = outcome == registry.Unchanged && (m.opaque || m.doubted)
+	m.doubted = false
 	switch r.how {
 	case cohort.Probe:
 		m.proofs--

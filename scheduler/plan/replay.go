@@ -214,7 +214,7 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.clock = r.clock.Add(k.Elapsed)
 	r.learn(c, k, whole)
-	x.onRecorded(k.Outcome.Complete(), k.Elapsed)
+	x.onRecorded(k.Outcome, k.Elapsed)
 	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
 }
 
@@ -257,7 +257,7 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 		k.Elapsed = shares[i]
 		m.c.Stats.Rows = rows[i]
 		r.learn(m.c, k, false)
-		m.onRecorded(true, k.Elapsed)
+		m.onRecorded(k.Outcome, k.Elapsed)
 		each(Played{int(m.c.number), k.Outcome, k.Elapsed, over})
 		over = 0
 	}
