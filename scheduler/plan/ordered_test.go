@@ -126,9 +126,9 @@ func TestRefreshForIsEnough(t *testing.T) {
 						}
 						u.Entries = append(u.Entries, e)
 					}
-					p.Merge(now, u)
 					p.Begin(now, Terms{Width: 1, Timeout: time.Minute})
 					p.End(now, "")
+					p.Merge(now, u) // the last ones have not been ranked
 					p.Merge(now, Update{Removed: ids[len(ids)-4:]})
 				}
 				return p, ids
