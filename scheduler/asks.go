@@ -3,10 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -19,81 +17,7 @@ import (
 )
 
 // An endpoint may be asked for several queries with one request. This file finds which
-// queries can share one, writes the merged request, splits its answer, and observes each
-// member as if it had been asked alone.
-
-const (
-	classifyAtOnce = 256  // queries that are analysed while the plan is incomplete
-	classifyMost   = 4096 // and before one slot
-)
-
-// classify finds the cohorts of queries that have none yet. The caller holds the lock
-// with a complete plan.
-func (l *shared) classify() {
-	if l.set.endpoint.Merge == registry.MergeOff {
-		return
-	}
-	for done := 0; done < classifyMost; done += classifyAtOnce {
-		list := l.planner.Unclassified(classifyAtOnce)
-		if len(list) == 0 {
-			return
-		}
-		found := make([]plan.Membership, len(list))
-		l.mu.let(func() {
-			for i, q := range list {
-				found[i] = membership(q)
-			}
-		})
-		for i, q := range list {
-			l.planner.Classify(q.ID, found[i])
-		}
-	}
-}
-
-// merges says how the next slot asks for several queries at once. The expected rows of
-// a request stay below half of the endpoint's cap. While the endpoint's health restricts
-// requests, queries are asked alone: a failure of a merged request says nothing about the
-// endpoint.
-func (l *shared) merges() plan.Merging {
-	if restricted(l.executor.Health()) {
-		return plan.Merging{}
-	}
-	m := plan.Merging{Mode: l.set.endpoint.Merge}
-	for _, rows := range []int{l.set.endpoint.MaxRows, l.health.MaxRows} {
-		if rows > 0 && (m.Rows == 0 || rows/2 < m.Rows) {
-			m.Rows = max(1, rows/2)
-		}
-	}
-	return m
-}
-
-// digests holds the digests of results.
-type digests struct {
-	mu      sync.Mutex
-	byQuery map[string]digested
-}
-
-// digested is the digest of the result with a hash.
-type digested struct {
-	hash   string
-	digest merge.Digest
-	ok     bool
-}
-
-const maxDigests = 1 << 20
-
-// drop forgets the digests of queries that were removed, and those of queries that are
-// not in held if that is not nil.
-func (t *digests) drop(removed []string, held map[string]bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, query := range removed {
-		delete(t.byQuery, query)
-	}
-	if held != nil {
-		maps.DeleteFunc(t.byQuery, func(query string, _ digested) bool { return !held[query] })
-	}
-}
+// queries can share one, writes the merged request and splits its answer.
 
 // membership analyses a query. Its zero value says that the query must be asked alone.
 func membership(q *registry.Query) plan.Membership {
@@ -111,29 +35,6 @@ func membership(q *registry.Query) plan.Membership {
 		key += "\x00ordered"
 	}
 	return plan.Membership{Key: key, Template: x.ID, Probes: x.Probes(), Arguments: args, Form: x}
-}
-
-// of computes what a probe returns if a result is still the one with the hash.
-func (t *digests) of(x *merge.Template, query, hash string, result func() (*diff.Result, error)) (merge.Digest, bool, error) {
-	t.mu.Lock()
-	d, found := t.byQuery[query]
-	t.mu.Unlock()
-	if found && d.hash == hash {
-		return d.digest, d.ok, nil
-	}
-	r, err := result()
-	if err != nil || r == nil { // removed meanwhile
-		return merge.Digest{}, false, err
-	}
-	d = digested{hash: hash}
-	d.digest, d.ok = x.Digest(r)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byQuery == nil || len(t.byQuery) >= maxDigests {
-		t.byQuery = map[string]digested{}
-	}
-	t.byQuery[query] = d
-	return d.digest, d.ok, nil
 }
 
 // An ask is a request for several queries.
@@ -312,150 +213,4 @@ func (k *ask) confirm(l *comparer, a Answer, stop func() error) error {
 func (m *askMember) outdated(now time.Time) bool {
 	s := m.was
 	return s.Lag(now.Add(-s.BelievedAge(m.answer.Age)), now) > ageUnit
-}
-
-// takeAsk handles the finished request of an ask.
-func (r *runner) takeAsk(x answered) error {
-	k, now := x.r.ask, r.l.clock.Now()
-	r.hold()
-	defer r.release()
-	r.l.mu.Lock()
-	dropped, stopped := r.l.nextExec != nil, r.ctx.Err() != nil
-	a, _ := r.budget.Finish(x.r.Execution, x.a, stopped)
-	r.l.account.executed(now)
-	if dropped || !a.Outcome.Complete() {
-		r.budget.Void(x.r.Execution, !dropped && !stopped && a.Outcome != registry.Throttled)
-		r.l.mu.Unlock()
-		r.checkHealth(now)
-		r.l.log.Debug("merged request", "slot", r.slot.Number, "kind", k.kind, "members", len(k.members), "outcome", a.Outcome, "elapsed", a.Elapsed, "error", a.Error)
-		return nil
-	}
-	outs, err := r.conclude(x.r.Execution, k, a, now)
-	r.l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	r.checkHealth(now)
-	for i := range outs {
-		r.count(outs[i].m.q, outs[i].m.was, outs[i].out)
-		r.report(outs[i].m.q, outs[i].out.Stats.LastRun)
-		outs[i].out.Stats = outs[i].out.Stats.Frozen()
-		if len(r.pending) == 0 {
-			r.since = now
-		}
-		r.pending = append(r.pending, outs[i].out)
-		if outs[i].ended {
-			r.window.add(now)
-		}
-	}
-	return r.flushIfDue()
-}
-
-// concluded is what follows for one member.
-type concluded struct {
-	m     *askMember
-	out   Outcome
-	ended bool
-}
-
-// conclude records in the plan what a complete answer says. The caller holds the lock.
-func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (list []concluded, err error) {
-	rows, confirmed := make([]int, len(k.members)), 0
-	for i := range k.members {
-		m := &k.members[i]
-		if m.err != nil {
-			return nil, m.err
-		}
-		if rows[i] = m.rows; !m.differ && !m.solo {
-			confirmed++
-		}
-	}
-	audited := map[*plan.Execution]bool{}
-	for _, y := range r.budget.Audits(x, now) {
-		audited[y] = true
-	}
-	shares := r.budget.Answered(x, rows, confirmed, a.Elapsed)
-	for i := range k.members {
-		m := &k.members[i]
-		switch {
-		case m.solo:
-			r.budget.AskAlone(m.x, true)
-			continue
-		case (m.differ || audited[m.x]) && !m.outdated(now):
-			if m.differ && k.kind == cohort.Probe && !k.again { // its digest says only that the result must be read
-				r.budget.AskDoubted(m.x)
-				continue
-			}
-			r.l.audits.hold(m, k)
-			r.budget.AskAlone(m.x, false)
-			continue
-		}
-		m.answer.Elapsed = shares[i]
-		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served()}
-		if k.kind == cohort.Probe {
-			e.how = policy.HowProbe
-		}
-		out, err := observe(r.policy, m.was, e, func() (*diff.Result, error) { return r.l.ledger.Result(m.q.ID) })
-		if err != nil {
-			return nil, err
-		}
-		out.Query = m.q.ID
-		r.slot.Run++
-		r.l.audits.drop(m.q.ID)
-		r.l.streak.observe(m.q.ID, out.Stats.LastRun)
-		ended := r.budget.Record(m.x, plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
-		list = append(list, concluded{m, out, ended})
-	}
-	return list, nil
-}
-
-// Asked counts the requests of an endpoint since the start.
-type Asked struct {
-	Requests map[cohort.Kind]uint64
-	Members  map[cohort.Kind]uint64 // queries in these requests
-	// Same and Different count the audits by their result.
-	Same, Different uint64
-}
-
-// Asked returns the requests so far.
-func (l *Loop) Asked() Asked {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.asked
-	a.Requests, a.Members = maps.Clone(a.Requests), maps.Clone(a.Members)
-	return a
-}
-
-// countAsk counts a request. The caller holds the lock.
-func (l *shared) countAsk(x *plan.Execution) {
-	if l.asked.Requests == nil {
-		l.asked.Requests, l.asked.Members = map[cohort.Kind]uint64{}, map[cohort.Kind]uint64{}
-	}
-	l.asked.Requests[x.Kind()]++
-	l.asked.Members[x.Kind()] += 1 + uint64(len(x.Riders()))
-}
-
-// Templates describes the templates of the endpoint's queries, and how they are asked.
-func (l *Loop) Templates() []cohort.Snapshot {
-	now := l.clock.Now()
-	l.mu.LockPlan()
-	defer l.mu.Unlock()
-	return l.planner.Cohorts(now)
-}
-
-// A LastAsk describes the request that last answered a query, alone or with others.
-type LastAsk struct {
-	Kind         cohort.Kind `json:"kind"`
-	Members      int         `json:"members"`
-	Seconds      float64     `json:"seconds"`
-	ShareSeconds float64     `json:"share_seconds"` // this query's part of it
-	Rows         int         `json:"rows"`
-}
-
-func lastAsk(c *plan.Place) *LastAsk {
-	k := c.LastAsk
-	if k == nil {
-		return nil
-	}
-	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: c.LastRun.Elapsed.Seconds(), Rows: k.Rows}
 }

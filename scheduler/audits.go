@@ -1,11 +1,8 @@
 package scheduler
 
 import (
-	"time"
-
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/merge"
-	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
@@ -86,44 +83,4 @@ func (s audits) compare(query string, out *Outcome) (finding, *audit) {
 		return different, a
 	}
 	return nothing, a
-}
-
-// audit compares the answer of a query that was asked alone with the merged answer of
-// an audit. The caller holds the lock.
-func (r *runner) audit(x *request, out *Outcome, now time.Time) {
-	found, a := r.l.audits.compare(out.Query, out)
-	switch found {
-	case same:
-		r.l.asked.Same++
-		r.budget.Audited(x.Execution, now, a.kind, true)
-	case suspected:
-		r.budget.AskAgain(x.Execution, a.kind)
-	case different:
-		r.l.asked.Different++
-		r.budget.Audited(x.Execution, now, a.kind, false)
-		r.l.log.Error("a merged answer was wrong; queries of its template are not asked like that for a day", "query", out.Query,
-			"kind", a.kind, "merged", excerpt(a.document), "alone", r.excerptOf(x.Query(), out))
-	}
-}
-
-// excerptOf shows the answer of a query alone.
-func (r *runner) excerptOf(q *registry.Query, out *Outcome) string {
-	if out.Result != nil {
-		return excerpt(out.Result)
-	}
-	was, err := r.l.ledger.Result(q.ID)
-	if err != nil {
-		return err.Error()
-	}
-	return excerpt(was)
-}
-
-const maxExcerpt = 2000
-
-func excerpt(r *diff.Result) string {
-	if r == nil {
-		return "the result that was known"
-	}
-	b := r.Document()
-	return string(b[:min(len(b), maxExcerpt)])
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -148,4 +149,21 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 		}
 	}
 	return due, nil
+}
+
+// A LastAsk describes the request that last answered a query, alone or with others.
+type LastAsk struct {
+	Kind         cohort.Kind `json:"kind"`
+	Members      int         `json:"members"`
+	Seconds      float64     `json:"seconds"`
+	ShareSeconds float64     `json:"share_seconds"` // this query's part of it
+	Rows         int         `json:"rows"`
+}
+
+func lastAsk(c *plan.Place) *LastAsk {
+	k := c.LastAsk
+	if k == nil {
+		return nil
+	}
+	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: c.LastRun.Elapsed.Seconds(), Rows: k.Rows}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -277,4 +279,21 @@ func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 		l.pacer.followHint()
 	}
 	return done, nil
+}
+
+// Asked returns the requests so far.
+func (l *Loop) Asked() Asked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.asked
+	a.Requests, a.Members = maps.Clone(a.Requests), maps.Clone(a.Members)
+	return a
+}
+
+// Templates describes the templates of the endpoint's queries, and how they are asked.
+func (l *Loop) Templates() []cohort.Snapshot {
+	now := l.clock.Now()
+	l.mu.LockPlan()
+	defer l.mu.Unlock()
+	return l.planner.Cohorts(now)
 }

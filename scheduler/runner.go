@@ -94,7 +94,7 @@ func (r *runner) start() (blocked bool) {
 		r.l.mu.Lock()
 		x := r.budget.Next(now)
 		if x != nil {
-			r.l.countAsk(x)
+			r.l.asked.count(x)
 		}
 		r.l.mu.Unlock()
 		r.acquired = false

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // Errors of loops. Users see these texts.
@@ -39,4 +41,21 @@ type LoopState struct {
 	States  map[registry.State]int `json:"states"`          // queries by state
 	Results int                    `json:"results"`         // queries that have a result
 	Oldest  time.Time              `json:"oldest,omitzero"` // when the oldest result was last known to be true, to the second
+}
+
+// Asked counts the requests of an endpoint since the start.
+type Asked struct {
+	Requests map[cohort.Kind]uint64
+	Members  map[cohort.Kind]uint64 // queries in these requests
+	// Same and Different count the audits by their result.
+	Same, Different uint64
+}
+
+// count counts a request.
+func (a *Asked) count(x *plan.Execution) {
+	if a.Requests == nil {
+		a.Requests, a.Members = map[cohort.Kind]uint64{}, map[cohort.Kind]uint64{}
+	}
+	a.Requests[x.Kind()]++
+	a.Members[x.Kind()] += 1 + uint64(len(x.Riders()))
 }
