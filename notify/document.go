@@ -32,8 +32,8 @@ func NewDocuments() *Documents {
 // keepDocuments is the weight of the documents that are kept, in bytes.
 const keepDocuments = 16 << 20
 
-// A documentKey names a document: what a change or a result says, and how that is
-// written.
+// A documentKey identifies a document by the change or result that it holds and by its
+// encoding.
 type documentKey struct {
 	changeKey
 	as string

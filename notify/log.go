@@ -11,7 +11,7 @@ import (
 // A Log is the committed history of all queries.
 type Log = cursor.Log
 
-// A Registrar resolves and registers what subscribers name.
+// A Registrar finds the queries that subscribers name, and registers those that they send.
 type Registrar interface {
 	// Resolve finds a query by id, by the caller's own name for it, or by any
 	// holder's, and says registry.ErrNotFound otherwise.

@@ -11,7 +11,8 @@ type account struct {
 	over     bool          // no more executions
 }
 
-// left is what the next slot, with unowed of its budget free of debts, can still pay.
+// left returns what the next slot can still pay. unowed is the part of its budget that
+// repays no debt.
 func (a *account) left(unowed time.Duration) time.Duration { return unowed - a.charge - a.reserved }
 
 // settle replaces what was reserved for executions by what they used.

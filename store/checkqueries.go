@@ -2,6 +2,9 @@ package store
 
 import "github.com/freshet/freshet/diff"
 
+// The checks of queries: their registrations, indexes, logs of changes, subscriptions and
+// holders.
+
 func (c *checker) spaces() error {
 	total := uint64(0)
 	err := c.tx.Bucket(bSpaces).ForEach(func(name, _ []byte) error {

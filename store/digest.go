@@ -134,10 +134,10 @@ func (d *digests) digest(f *boltFile, was *registry.QueryDigest, source digestSo
 	return x, source, nil
 }
 
-// mostShared is the number of lists that queries share.
+// mostShared is how many lists are kept for sharing.
 const mostShared = 1000
 
-// share returns a list that others hold already, if it has one element.
+// share returns one list for all queries that have the same single element.
 func (d *digests) share(list []string) []string {
 	if len(list) != 1 {
 		return list

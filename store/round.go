@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// The rounds of profiles, and the models that predict them.
+
 func parseRound(v []byte) (r registry.Round, err error) {
 	if v == nil {
 		return r, fmt.Errorf("%w: a round is missing", ErrDamaged)

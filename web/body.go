@@ -17,6 +17,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// Request bodies: JSON, JSON Merge Patch and media types, and words for what is wrong with
+// them.
+
 const (
 	typeJSON   = "application/json"
 	typeMerge  = "application/merge-patch+json"

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// maxEntries is the number of entries printed of a list of objects.
+// maxEntries is how many entries of a list of objects are printed.
 const maxEntries = 8
 
 // printTable prints the members of a list below a header, a line for each, or with

@@ -9,7 +9,7 @@ import (
 // A Reason says why a query must be asked alone.
 type Reason string
 
-// The reasons.
+// The reasons why a query is asked alone.
 const (
 	Limit         Reason = "limit"          // LIMIT or OFFSET would apply to all members together
 	Describe      Reason = "describe"       // what DESCRIBE returns is up to the endpoint
