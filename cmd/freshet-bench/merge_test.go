@@ -10,6 +10,8 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/endpoint/merge"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // Merged requests find the same changes with fewer requests.
@@ -58,6 +60,11 @@ func TestConstantQueries(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, q := range texts {
+		if a, err := sparql.Analyse(q); err != nil {
+			t.Errorf("%s: %v", q, err)
+		} else if _, _, err := merge.Parse(a); err != nil {
+			t.Errorf("%s is not merged: %v", q, err)
+		}
 		if seen[q] || strings.Contains(q, " S ") || strings.Contains(q, " P ") || strings.Contains(q, " O ") || !strings.Contains(q, "<http://x/") {
 			t.Errorf("%q", q)
 		}
