@@ -393,7 +393,7 @@ const pageEntries = 500
 // Bounds on the changes that Origins examines.
 const (
 	originChanges = 2000
-	originBytes   = 16 << 20
+	originBytes   = 8 << 20
 )
 
 // Origins finds the changes that last added rows of a state. It looks back a bounded

@@ -24,9 +24,6 @@ const (
 
 	usualMementos = 1000
 	mostMementos  = 10_000
-
-	// A state never changes, but it may be removed, and a token may be revoked.
-	pastAge = 24 * time.Hour
 )
 
 const linkFormat = "application/link-format"
@@ -40,7 +37,7 @@ type pastCall struct {
 
 // past parses ?at=, ?seq= and Accept-Datetime. It returns nil if the request asks for the
 // current result.
-func (c *call) past() (*pastCall, error) {
+func (c resultAPI) past() (*pastCall, error) {
 	at, seq, when := c.params.Get("at"), c.params.Get("seq"), c.r.Header.Get("Accept-Datetime")
 	switch {
 	case at != "" && seq != "":
@@ -50,7 +47,7 @@ func (c *call) past() (*pastCall, error) {
 		if err != nil {
 			return nil, malformed("?at", "%v", err)
 		}
-		return &pastCall{moment: registry.Moment{Time: t}}, c.notInFuture("at", t)
+		return &pastCall{moment: registry.Moment{Time: t}}, notInFuture(c.Now(), "at", t)
 	case seq != "":
 		m, err := registry.ParseMoment(seq)
 		if err != nil || !m.Time.IsZero() {
@@ -71,8 +68,8 @@ func (c *call) past() (*pastCall, error) {
 // fractions, then leads back to its state.
 func endOfSecond(t time.Time) time.Time { return t.Add(time.Second - 1) }
 
-func (c *call) notInFuture(name string, t time.Time) error {
-	if now := c.Now(); t.After(now.Add(clockError)) {
+func notInFuture(now time.Time, name string, t time.Time) error {
+	if t.After(now.Add(clockError)) {
 		return malformed("?"+name, "%s is in the future: it is %s here", name, now.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -95,11 +92,11 @@ func (c resultAPI) state(q registry.Query, as, path string, p *pastCall) error {
 		h.Set("Memento-Datetime", place.Time.UTC().Format(http.TimeFormat))
 		h.Set("Freshet-Checked-At", place.CheckedAt.UTC().Format(time.RFC3339Nano))
 		h.Set("Content-Location", c.url(memento(path, place.Position)))
-		h.Set("Cache-Control", pastCaching(q.Public(), p.fixed && place.Next.Seq > 0))
+		h.Set("Cache-Control", pastCaching(q, p.fixed && place.Next.Seq > 0))
 		c.linkMementos(path, place)
 	}
 	return c.current(func() error {
-		return c.version(MediaType(as), "past", q.ID+" "+tag, tag, place.Time, describe, c.compute(func(ctx context.Context, w io.Writer) error {
+		return c.version(MediaType(as), "past", q.ID+" "+tag, tag, place.Time, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
 			r, err := c.History.StateAt(ctx, q.ID, place.Position)
 			if err != nil {
 				return err
@@ -115,7 +112,7 @@ func noResult(err error) bool {
 }
 
 // first finds the oldest state that is kept.
-func (c *call) first(query string) (registry.Place, error) {
+func (c resultAPI) first(query string) (registry.Place, error) {
 	list, err := c.History.Versions(query, 0, 1)
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("result of %s: %w", query, registry.ErrNotFound)
@@ -128,9 +125,9 @@ func (c *call) first(query string) (registry.Place, error) {
 
 // compute bounds the time of a document's making, and ends it when the client leaves. If
 // others wait for the same document, they make it again.
-func (c *call) compute(write func(context.Context, io.Writer) error) func(io.Writer) error {
+func compute(ctx context.Context, write func(context.Context, io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
-		ctx, cancel := context.WithTimeout(c.r.Context(), pastTime)
+		ctx, cancel := context.WithTimeout(ctx, pastTime)
 		defer cancel()
 		err := write(ctx, w)
 		if errors.Is(err, context.Canceled) {
@@ -138,21 +135,6 @@ func (c *call) compute(write func(context.Context, io.Writer) error) func(io.Wri
 		}
 		return err
 	}
-}
-
-func pastCaching(public, fixed bool) string {
-	var words []string
-	if !public {
-		words = append(words, "private")
-	} else if fixed {
-		words = append(words, "public")
-	}
-	if fixed {
-		words = append(words, fmt.Sprintf("max-age=%d", int(pastAge.Seconds())), "immutable")
-	} else {
-		words = append(words, "no-cache")
-	}
-	return strings.Join(words, ", ")
 }
 
 // memento returns the address of one state.
@@ -171,12 +153,12 @@ func timeMap(path string) string {
 
 // linkHistory links the TimeGate and the TimeMap of a result. A result is its own
 // TimeGate.
-func (c *call) linkHistory(path string) {
+func (c resultAPI) linkHistory(path string) {
 	c.w.Header().Add("Link", "<"+c.url(path)+`>; rel="original timegate", <`+c.url(timeMap(path))+`>; rel="timemap"; type="`+linkFormat+`"`)
 }
 
 // linkMementos links a state with its neighbours, each once.
-func (c *call) linkMementos(path string, p registry.Place) {
+func (c resultAPI) linkMementos(path string, p registry.Place) {
 	c.linkHistory(path)
 	var order []registry.Version
 	rels := map[uint64][]string{}
@@ -200,7 +182,7 @@ func (c *call) linkMementos(path string, p registry.Place) {
 	}
 }
 
-func (c *call) mementoLink(path string, v registry.Version, rels ...string) string {
+func (c resultAPI) mementoLink(path string, v registry.Version, rels ...string) string {
 	return fmt.Sprintf(`<%s>; rel="%s"; datetime="%s"`, c.url(memento(path, v.Position)), strings.Join(rels, " "), v.Time.UTC().Format(http.TimeFormat))
 }
 
@@ -300,10 +282,10 @@ func (c changeAPI) diff(q registry.Query) error {
 	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d-%d.diff", to.Epoch, from.Seq, to.Seq))
 	describe := func() {
 		c.w.Header().Set("ETag", tag)
-		c.w.Header().Set("Cache-Control", pastCaching(q.Public(), false))
+		c.w.Header().Set("Cache-Control", pastCaching(q, false))
 	}
 	return c.current(func() error {
-		return c.version(typeJSON, "past", q.ID+" "+tag, tag, to.Time, describe, c.compute(func(ctx context.Context, w io.Writer) error {
+		return c.version(typeJSON, "past", q.ID+" "+tag, tag, to.Time, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
 			return c.writeDiff(ctx, w, q.ID, from.Version, to.Version)
 		}))
 	})
@@ -321,7 +303,7 @@ func (c changeAPI) moment(query, name string) (registry.Place, error) {
 		if m, err = registry.ParseMoment(s); err != nil {
 			return registry.Place{}, malformed("?"+name, "%v", err)
 		}
-		if err := c.notInFuture(name, m.Time); err != nil {
+		if err := notInFuture(c.Now(), name, m.Time); err != nil {
 			return registry.Place{}, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -91,6 +92,24 @@ func (s *server) url(path string) string { return s.base + path }
 func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
 	c.linkHub()
 	c.linkSelf("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
+}
+
+// pastAge is how long caches may keep a past state. It never changes, but it may be
+// removed, and a token may be revoked.
+const pastAge = 24 * time.Hour
+
+// pastCaching is the Cache-Control of a past state of a query. fixed means that its
+// address names it for ever, and that it is not the newest.
+func pastCaching(q registry.Query, fixed bool) string {
+	switch {
+	case !fixed && q.Public():
+		return "no-cache"
+	case !fixed:
+		return "private, no-cache"
+	case q.Public():
+		return fmt.Sprintf("public, max-age=%d, immutable", int(pastAge.Seconds()))
+	}
+	return fmt.Sprintf("private, max-age=%d, immutable", int(pastAge.Seconds()))
 }
 
 func (c *call) linkHub() { c.w.Header().Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`) }

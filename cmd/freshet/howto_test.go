@@ -17,7 +17,7 @@ import (
 // The commands of the how-to pages run as they are written.
 func TestHowTo(t *testing.T) {
 	clitest.NeedEngine(t)
-	for _, page := range []string{"watch.md", "endpoints.md"} {
+	for _, page := range []string{"watch.md", "endpoints.md", "history.md"} {
 		t.Run(page, func(t *testing.T) { runPage(t, page) })
 	}
 }
@@ -25,7 +25,7 @@ func TestHowTo(t *testing.T) {
 var (
 	fence    = regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$|^<!-- test: (.*?) -->$")
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
-	varying  = regexp.MustCompile(`\d\d:\d\d:\d\d|q_[0-9a-z]+|[0-9.]+ (?:s|ms)\b`)
+	varying  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d\d:\d\d:\d\d|q_[0-9a-z]+|[0-9.]+ (?:s|ms)\b`)
 	backdrop = regexp.MustCompile(`127\.0\.0\.1:(?:3030|8080)`)
 )
 
