@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"html/template"
 	"regexp"
 	"strings"
 
@@ -19,8 +20,16 @@ type grid struct {
 func (g grid) Hidden() bool { return g.Columns > len(g.Heads) }
 
 type gridRow struct {
-	Sign  string
-	Cells []cell
+	Sign   string
+	Cells  []cell
+	Origin *rowOrigin // nil if it is unknown
+}
+
+// A rowOrigin says since when a row is there: since a change, or since before one.
+type rowOrigin struct {
+	Seq, Before uint64
+	When        template.HTML
+	Link        string // to the change
 }
 
 // A cell displays an RDF term. Terms are untrusted: a long one is shortened, and its

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ type resultView struct {
 	None      bool
 	Size      *resultSize // nil if it shows no version
 	Newest    string
+	Oldest    string          // the oldest version that is kept; "" if there is only one
+	Origins   bool            // rows say since when they are there
 	B, A      string          // the version, and the one it is compared with
 	Versions  []versionChoice // to choose from
 	Against   []versionChoice // to compare with
@@ -68,7 +71,9 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 	if r.At = clip(strings.TrimSpace(p.Get("at")), 40); r.At != "" {
 		var t time.Time
 		if t, err = readMoment(r.At); err == nil {
-			b, err = v.versionAt(q, st.Position, recent, t)
+			var p registry.Place
+			p, err = v.History.Place(q.ID, registry.Moment{Time: t})
+			b = p.Seq
 			r.At = t.Format("2006-01-02 15:04:05")
 		}
 		if err != nil {
@@ -88,7 +93,7 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 	row, _ := strconv.Atoi(p.Get("row"))
 	row = max(0, row-1)
 	if a > 0 {
-		err = r.compare(v, q, st, n, a, b, row)
+		err = r.compare(v, q, n, a, b, row)
 	} else {
 		err = r.show(v, q, n, b, row)
 	}
@@ -97,18 +102,24 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 
 // versions lists the versions to choose from and shows when the selected one began.
 func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.Status, recent []registry.Change, a, b uint64) error {
-	at, err := v.timeOf(q, st.Position.Epoch, b, recent)
+	place, err := v.placeOf(q.ID, b)
 	if err != nil {
 		return err
+	}
+	at := place.Time
+	if oldest := place.First.Seq; oldest > 0 && oldest < st.Position.Seq {
+		r.Oldest = itoa(oldest)
 	}
 	if !at.IsZero() {
 		r.Since, r.Permalink = v.Fixed(at), r.Path+"?"+url.Values{"at": {at.UTC().Format(time.RFC3339Nano)}}.Encode()+"#compare"
 	}
 	var other time.Time
 	if a > 0 {
-		if other, err = v.timeOf(q, st.Position.Epoch, a, recent); err != nil {
+		against, err := v.placeOf(q.ID, a)
+		if err != nil {
 			return err
 		}
+		other = against.Time
 	}
 	r.Versions = v.versionChoices(st.Position.Seq, recent, b, at)
 	r.Against = v.versionChoices(st.Position.Seq, recent, a, other)
@@ -136,7 +147,7 @@ func sequence(s string) uint64 {
 
 // show fills in one version.
 func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64, row int) error {
-	res, _, err := v.version(q.ID, b)
+	res, err := v.version(q.ID, b)
 	if err != nil {
 		return err
 	}
@@ -151,18 +162,40 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	r.Grid = n.grid(q.Form, res.Vars(), shown, func(i int) []diff.Term { return res.Terms(row + i) }, noSign,
 		func(i, col int) string { return fmt.Sprintf("%s/result?b=%d&row=%d&col=%d", r.Path, b, row+i, col) })
 	r.page(row, shown, res.Len())
-	return nil
+	return r.origins(v, q, res, b, row)
+}
+
+// origins adds to the rows since when they are there.
+func (r *resultView) origins(v resultHandler, q *registry.Query, res *diff.Result, b uint64, from int) error {
+	var rows diff.Rows
+	var at []int
+	for i := range r.Grid.Rows {
+		if slices.ContainsFunc(res.Terms(from+i), func(t diff.Term) bool { return t.Kind == diff.Blank }) {
+			continue // its label means nothing in another version
+		}
+		rows, at = append(rows, res.Row(from+i)), append(at, i)
+	}
+	origins, oldest, err := v.History.Origins(v.r.Context(), q.ID, registry.Position{Seq: b}, rows)
+	if isGap(err) {
+		return nil
+	}
+	r.Origins = err == nil && oldest.Seq > 0
+	for k, i := range at {
+		if o := origins[k]; o.Seq > 0 {
+			r.Grid.Rows[i].Origin = &rowOrigin{Seq: o.Seq, When: v.Fixed(o.Time), Link: fmt.Sprintf("%s/changes/%d", r.Path, o.Seq)}
+		} else if r.Origins {
+			r.Grid.Rows[i].Origin = &rowOrigin{Before: oldest.Seq, When: v.Fixed(oldest.Time)}
+		}
+	}
+	return err
 }
 
 // compare fills in the difference from version a to b, which may be in either order.
-func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Status, n namer, a, b uint64, row int) error {
+func (r *resultView) compare(v resultHandler, q *registry.Query, n namer, a, b uint64, row int) error {
 	r.Diff = true
-	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
+	d, err := v.between(q.ID, a, b)
 	if err != nil {
 		return err
-	}
-	if d != nil && a > b {
-		d = diff.Invert(d)
 	}
 	if r.Same = d == nil || d.Empty(); r.Same {
 		return nil
@@ -268,7 +301,7 @@ func (v resultHandler) resultCell() error {
 		return err
 	}
 	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
-		r, _, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
+		r, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
 		if err != nil {
 			return "", err
 		}
@@ -301,12 +334,9 @@ func (v resultHandler) differenceCell() error {
 	}
 	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
 		a, b := sequence(v.r.URL.Query().Get("a")), sequence(v.r.URL.Query().Get("b"))
-		d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
+		d, err := v.between(q.ID, a, b)
 		if err != nil {
 			return "", err
-		}
-		if d != nil && a > b {
-			d = diff.Invert(d)
 		}
 		return v.deltaCell(d)
 	})

@@ -50,7 +50,6 @@ type Server struct {
 	builds    chan struct{} // limits concurrent page builds
 	tries     chan struct{} // limits concurrent trial executions
 	trials    trials
-	joins     chan struct{} // limits concurrent comparisons of versions that are far apart
 	done      chan struct{}
 }
 

@@ -1,41 +1,35 @@
 package ui
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
 )
 
-// Readers who compare distant versions cannot use all of the server's capacity.
-func TestDearComparisonsAreBounded(t *testing.T) {
+// Versions that lie far apart are compared exactly, in either direction, and each row says
+// since when it is there.
+func TestDistantVersions(t *testing.T) {
 	r := newRig(t)
-	versions := make([]*diff.Result, fewChanges+5)
+	versions := make([]*diff.Result, 205)
 	for i := range versions {
 		versions[i] = r.numbers(i)
 	}
 	q := r.history("long", versions...)
 	at := queryPath(q.ID)
-	for range cap(r.pages.joins) {
-		r.pages.joins <- struct{}{}
-	}
-	for _, far := range []string{"?b=1", "?a=1&b=204"} {
-		r.get(at + far).status(200).has("Try again in a moment.")
-	}
-	r.get(at + "/difference?a=1&b=204&side=added&row=0&col=0").status(429)
-	r.get(at + "?b=203&a=204").lacks("Try again").has("row only in 203")
-	for range cap(r.pages.joins) {
-		<-r.pages.joins
-	}
-	r.get(at+"?a=1&b=204").lacks("Try again").has("1 row only in 1", "1 row only in 204")
-	if n := len(r.pages.joins); n != 0 {
-		t.Errorf("%d places are still taken", n)
-	}
+	r.get(at+"?a=1&b=204").status(200).has("1 row only in 1", "1 row only in 204")
+	r.get(at+"?a=204&b=1").status(200).has("1 row only in 1", "1 row only in 204")
+	r.get(at + "/difference?a=1&b=204&side=added&row=0&col=0").status(200)
+	r.get(at+"?b=3").status(200).has(`name="b" min="1" max="205" value="3" data-history`, "added by change 3")
+	r.get(at).status(200).has("added by change 205")
 }
 
-// The memory of a comparison is bounded too.
-func TestHeavyComparisonsAreRefused(t *testing.T) {
+// The size of changes does not matter, and a reader who has left costs nothing.
+func TestHeavyComparisons(t *testing.T) {
 	r := newRig(t)
 	const size, n = 2 << 20, 22
 	versions := make([]*diff.Result, n)
@@ -44,6 +38,11 @@ func TestHeavyComparisonsAreRefused(t *testing.T) {
 	}
 	q := r.history("heavy", versions...)
 	at := queryPath(q.ID)
-	r.get(fmt.Sprintf("%s?a=1&b=%d", at, n)).status(200).has("hold more than 64").lacks("not kept")
-	r.get(fmt.Sprintf("%s?a=%d&b=%d", at, n-2, n)).has("1 row only in 22")
+	r.get(fmt.Sprintf("%s?a=1&b=%d", at, n)).status(200).has("1 row only in 1", "1 row only in 22")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	v := resultHandler{&visit{Server: r.pages, r: httptest.NewRequestWithContext(ctx, "GET", at, nil)}}
+	if _, err := v.version(q.ID, 3); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader has left: %v", err)
+	}
 }
