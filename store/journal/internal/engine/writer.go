@@ -1,0 +1,287 @@
+// Package engine has what the engines of journals share: the writer that gathers commands and
+// commits them together, and the reader that verifies entries.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"golang.org/x/sync/semaphore"
+)
+
+// An Item is a command to append.
+type Item struct {
+	ID      string
+	Command []byte
+}
+
+// A Commit appends items in one step and returns their numbers, in the order of items. Items
+// whose ids the journal contains already keep their numbers. After an error that is not final,
+// any of the items may have become an entry.
+type Commit func(ctx context.Context, items []Item) ([]uint64, error)
+
+// Limits of a writer.
+const (
+	InFlight     = 128 << 20        // bytes of commands whose Append has not returned, by default
+	groupBytes   = 4 << 20          // of a group, unless one command is larger
+	groupItems   = 256              // of a group
+	attempt      = 10 * time.Second // of one commit of small commands
+	perItem      = 512              // bytes counted in addition to a command
+	shortestWait = 2 * time.Millisecond
+	longestWait  = 250 * time.Millisecond
+)
+
+// A Writer commits the commands of concurrent calls in groups, one group at a time. It retries
+// a group until it is committed, the error is final, or no caller waits for it.
+type Writer struct {
+	commit Commit
+	room   *semaphore.Weighted
+	size   int64
+	ctx    context.Context
+	stop   context.CancelFunc
+	done   chan struct{}
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	queue []*call
+	calls map[string]*call // by id: queued or in a group
+}
+
+// A call is a command with the callers that wait for it.
+type call struct {
+	Item
+	weight  int64
+	done    chan struct{}
+	seq     uint64 // valid once done is closed
+	err     error  // valid once done is closed
+	waiting int    // callers
+	tried   bool   // a commit of it has begun
+	last    error  // of the last attempt
+}
+
+// NewWriter starts a writer that accepts commands of up to inFlight bytes at a time.
+func NewWriter(commit Commit, inFlight int64) *Writer {
+	if inFlight <= 0 {
+		inFlight = InFlight
+	}
+	w := &Writer{
+		commit: commit, room: semaphore.NewWeighted(inFlight), size: inFlight,
+		done: make(chan struct{}), wake: make(chan struct{}, 1), calls: map[string]*call{},
+	}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	go w.run()
+	return w
+}
+
+// Close ends all calls with ErrClosed and waits for the current commit to end.
+func (w *Writer) Close() {
+	w.stop()
+	<-w.done
+}
+
+// Append implements journal.Journal. It waits while there is no room.
+func (w *Writer) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	if err := journal.CheckCommand(id, cmd); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	c, err := w.enter(ctx, id, cmd)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-c.done:
+		return c.seq, c.err
+	case <-ctx.Done():
+		return w.leave(ctx, c)
+	case <-w.ctx.Done():
+		<-w.done // by now a commit that was running has ended
+		select {
+		case <-c.done:
+			return c.seq, c.err
+		default:
+			return 0, w.outcome(c, journal.ErrClosed)
+		}
+	}
+}
+
+// enter queues a command, or joins the call with the same id.
+func (w *Writer) enter(ctx context.Context, id string, cmd []byte) (*call, error) {
+	if c := w.join(id, nil); c != nil {
+		return c, nil
+	}
+	weight := min(int64(len(cmd))+perItem, w.size)
+	if err := w.acquire(ctx, weight); err != nil {
+		return nil, err
+	}
+	mine := &call{Item: Item{id, cmd}, weight: weight, done: make(chan struct{})}
+	c := w.join(id, mine)
+	if c != mine {
+		w.room.Release(weight)
+	}
+	return c, nil
+}
+
+// acquire waits for room until ctx ends or the writer is closed.
+func (w *Writer) acquire(ctx context.Context, weight int64) error {
+	if w.ctx.Err() == nil && w.room.TryAcquire(weight) {
+		return nil
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	if err := w.room.Acquire(both, weight); err == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return journal.ErrClosed
+}
+
+// join adds a caller to the call with an id. If there is none, it queues mine, if any.
+func (w *Writer) join(id string, mine *call) *call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.calls[id]
+	if c == nil && mine != nil {
+		c = mine
+		w.calls[id] = c
+		w.queue = append(w.queue, c)
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	if c != nil {
+		c.waiting++
+	}
+	return c
+}
+
+// leave ends the wait of a caller whose context has ended.
+func (w *Writer) leave(ctx context.Context, c *call) (uint64, error) {
+	w.mu.Lock()
+	c.waiting--
+	w.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.seq, c.err
+	default:
+		return 0, w.outcome(c, ctx.Err())
+	}
+}
+
+// outcome returns the error of a call that is given up because of cause.
+func (w *Writer) outcome(c *call, cause error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !c.tried:
+		return cause
+	case c.last == nil:
+		return fmt.Errorf("%w: %w", journal.ErrUnknown, cause)
+	}
+	return fmt.Errorf("%w: %w (the last attempt: %v)", journal.ErrUnknown, cause, c.last)
+}
+
+func (w *Writer) run() {
+	defer close(w.done)
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.wake:
+		}
+		for group := w.take(); len(group) > 0; group = w.take() {
+			w.flush(group)
+		}
+	}
+}
+
+// take removes the next group from the queue. Calls without callers are dropped.
+func (w *Writer) take() (group []*call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := 0
+	for len(w.queue) > 0 && w.ctx.Err() == nil {
+		c := w.queue[0]
+		if len(group) > 0 && (len(group) == groupItems || size+len(c.Command) > groupBytes) {
+			break
+		}
+		w.queue[0] = nil
+		w.queue = w.queue[1:]
+		if c.waiting == 0 {
+			w.release(c)
+			continue
+		}
+		c.tried = true
+		size += len(c.Command)
+		group = append(group, c)
+	}
+	return group
+}
+
+// release frees the room of a call. The caller holds mu.
+func (w *Writer) release(c *call) {
+	delete(w.calls, c.ID)
+	w.room.Release(c.weight)
+}
+
+// flush commits a group, in as many attempts as that takes.
+func (w *Writer) flush(group []*call) {
+	for wait := shortestWait; ; wait = min(2*wait, longestWait) {
+		items, size := make([]Item, 0, len(group)), 0
+		for _, c := range group {
+			items = append(items, c.Item)
+			size += len(c.Command)
+		}
+		// A large command gets a second more for each MiB.
+		ctx, cancel := context.WithTimeout(w.ctx, attempt+time.Duration(size>>20)*time.Second)
+		seqs, err := w.commit(ctx, items)
+		cancel()
+		if err == nil && len(seqs) != len(items) {
+			err = fmt.Errorf("%d items were committed, the engine numbered %d", len(items), len(seqs))
+		}
+		if group = w.settle(group, seqs, err); len(group) == 0 {
+			return
+		}
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// settle ends the calls of a group after an attempt and returns those that are to be tried again.
+func (w *Writer) settle(group []*call, seqs []uint64, err error) (again []*call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, c := range group {
+		switch {
+		case err == nil:
+			c.seq = seqs[i]
+		case final(err):
+			c.err = err
+		case c.waiting > 0:
+			c.last = err
+			again = append(again, c)
+			continue
+		}
+		w.release(c)
+		close(c.done)
+	}
+	return again
+}
+
+// final reports whether no further attempt can succeed.
+func final(err error) bool {
+	return errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrTooLarge)
+}
