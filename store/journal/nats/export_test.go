@@ -1,0 +1,71 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/internal/engine"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Rewrite stores what f returns for the current entries in a new stream.
+func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal.Entry) error {
+	s := source{Journal: j}
+	defer s.close()
+	list, err := s.Page(ctx, 0)
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(j.nc)
+	if err == nil {
+		err = js.DeleteStream(ctx, j.stream)
+	}
+	if err == nil {
+		err = j.create(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range f(list) {
+		for _, m := range j.messages(&e, 0, largestChunk) {
+			m.Header.Del(nats.ExpectedLastSubjSeqHdr)
+			if err := publishPatiently(ctx, js, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publishPatiently waits until the stream has a leader.
+func publishPatiently(ctx context.Context, js jetstream.JetStream, m *nats.Msg) error {
+	for {
+		_, err := js.PublishMsg(ctx, m)
+		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// BeginLarge sends all messages of a large command except the last.
+func (j *Journal) BeginLarge(ctx context.Context, id string, size int) error {
+	at, err := j.known(ctx)
+	if err != nil {
+		return err
+	}
+	batch, _, err := j.encode(at, []engine.Item{{ID: id, Command: make([]byte, size)}}, make([]uint64, 1))
+	if err != nil {
+		return err
+	}
+	j.setTip(nil)
+	batch[len(batch)-1] = &nats.Msg{Subject: "nowhere", Header: nats.Header{}}
+	if err = j.publish(ctx, batch); !errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("a message that went nowhere: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package nats
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+)
+
+// The headers of messages. A small command is one message. A large one is a message for each
+// chunk, and a message without data that ends the entry and has its id.
+const (
+	hdrSeq    = "Freshet-Seq"    // number of the entry
+	hdrTotal  = "Freshet-Total"  // bytes of all commands up to this one
+	hdrPrev   = "Freshet-Prev"   // hash of the entry before; only at the end of an entry
+	hdrHash   = "Freshet-Hash"   // only at the end of an entry
+	hdrChunks = "Freshet-Chunks" // number of chunks before the end of an entry
+
+	hdrBatch       = "Nats-Batch-Id"
+	hdrBatchSeq    = "Nats-Batch-Sequence"
+	hdrBatchCommit = "Nats-Batch-Commit"
+)
+
+// A message is a stored message.
+type message struct {
+	seq     uint64
+	subject string
+	header  nats.Header
+	data    []byte
+	at      time.Time
+}
+
+// A part is what the headers of each message say.
+type part struct {
+	journal.Entry // without the command
+	total         int64
+	chunks        int
+}
+
+// messages returns the messages of an entry.
+func (j *Journal) messages(e *journal.Entry, total int64, chunk int) (list []*nats.Msg) {
+	data := e.Command
+	chunks := 0
+	if len(data) > chunk {
+		for ; len(data) > 0; chunks++ {
+			n := min(chunk, len(data))
+			list = append(list, &nats.Msg{Subject: j.chunkSubject(), Data: data[:n], Header: partHeader(e.Seq, total)})
+			data = data[n:]
+		}
+	}
+	end := &nats.Msg{Subject: j.entrySubject(e.ID), Data: data, Header: partHeader(e.Seq, total)}
+	end.Header.Set(hdrPrev, encodeHash(e.Prev))
+	end.Header.Set(hdrHash, encodeHash(e.Hash))
+	end.Header.Set(hdrChunks, strconv.Itoa(chunks))
+	end.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // no other entry with this id
+	return append(list, end)
+}
+
+func partHeader(seq uint64, total int64) nats.Header {
+	return nats.Header{hdrSeq: {strconv.FormatUint(seq, 10)}, hdrTotal: {strconv.FormatInt(total, 10)}}
+}
+
+func encodeHash(h journal.Hash) string { return base64.RawStdEncoding.EncodeToString(h[:]) }
+
+func decodeHash(s string) (h journal.Hash, err error) {
+	b, err := base64.RawStdEncoding.DecodeString(s)
+	if err != nil || len(b) != len(h) {
+		return h, fmt.Errorf("%q is not a hash", s)
+	}
+	return journal.Hash(b), nil
+}
+
+// part returns what every message says.
+func (m *message) part() (p part, err error) {
+	p.Seq, err = strconv.ParseUint(m.header.Get(hdrSeq), 10, 64)
+	if err == nil {
+		p.total, err = strconv.ParseInt(m.header.Get(hdrTotal), 10, 64)
+	}
+	if err != nil {
+		err = journal.Altered("message %d was not written by Freshet", m.seq)
+	}
+	return p, err
+}
+
+// isEnd reports whether a message ends an entry.
+func (m *message) isEnd() bool { return m.header.Get(hdrHash) != "" }
+
+// entry returns what the last message of an entry says.
+func (m *message) entry() (p part, err error) {
+	if p, err = m.part(); err != nil {
+		return p, err
+	}
+	var errs [3]error
+	p.Prev, errs[0] = decodeHash(m.header.Get(hdrPrev))
+	p.Hash, errs[1] = decodeHash(m.header.Get(hdrHash))
+	p.chunks, errs[2] = strconv.Atoi(m.header.Get(hdrChunks))
+	if err := errors.Join(errs[:]...); err != nil {
+		return p, journal.Altered("message %d does not end an entry (%v)", m.seq, err)
+	}
+	p.ID = m.subject[strings.LastIndexByte(m.subject, '.')+1:]
+	return p, nil
+}
+
+// An apiError is an error that JetStream returns.
+type apiError struct {
+	Code        int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.Code)
+}
+
+// The codes of JetStream's errors that matter here.
+const (
+	codeNoMessage         = 10037
+	codeNoStream          = 10059
+	codeWrongLast         = 10071
+	codeWrongLastConstant = 10164
+)
+
+// isConflict reports whether a batch was refused because it does not continue the last message,
+// or because the stream has an entry with one of the ids.
+func isConflict(err error) bool {
+	var api *apiError
+	return errors.As(err, &api) && (api.Code == codeWrongLast || api.Code == codeWrongLastConstant)
+}
+
+type apiAnswer struct {
+	Error *apiError `json:"error"`
+}
+
+var errNoMessage = errors.New("no such message")
+
+// apiError returns the error of an answer.
+func (j *Journal) apiError(e *apiError) error {
+	switch {
+	case e == nil:
+		return nil
+	case e.Code == codeNoMessage:
+		return errNoMessage
+	case e.Code == codeNoStream:
+		return fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.mark.Position().Seq), j.stream, e)
+	}
+	return e
+}
+
+// request calls JetStream's API for the stream.
+func (j *Journal) request(ctx context.Context, call string, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
+	if err != nil {
+		return fmt.Errorf("NATS: %w", err)
+	}
+	return json.Unmarshal(m.Data, answer)
+}
+
+// A getRequest asks for a message by its number, or for the last one of a subject.
+type getRequest struct {
+	Seq  uint64 `json:"seq,omitempty"`
+	Last string `json:"last_by_subj,omitempty"`
+}
+
+// get asks the stream's leader for a message.
+func (j *Journal) get(ctx context.Context, r getRequest) (*message, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+		apiAnswer
+	}
+	if err := j.request(ctx, "STREAM.MSG.GET", body, &answer); err != nil {
+		return nil, err
+	}
+	if err := j.apiError(answer.Error); err != nil {
+		return nil, err
+	}
+	m := &message{seq: answer.Message.Seq, subject: answer.Message.Subject, data: answer.Message.Data, at: answer.Message.Time}
+	if len(answer.Message.Header) > 0 {
+		if m.header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return nil, journal.Altered("message %d has no valid headers (%v)", m.seq, err)
+		}
+	}
+	return m, nil
+}
+
+// ackEvery is how many messages of a batch are sent before an answer is awaited.
+const ackEvery = 16
+
+// publish sends messages that JetStream stores all or none.
+func (j *Journal) publish(ctx context.Context, batch []*nats.Msg) error {
+	id := nuid.Next()
+	for i, m := range batch {
+		last := i == len(batch)-1
+		if len(batch) > 1 {
+			m.Header.Set(hdrBatch, id)
+			m.Header.Set(hdrBatchSeq, strconv.Itoa(i+1))
+			if last {
+				m.Header.Set(hdrBatchCommit, "1")
+			}
+		}
+		var err error
+		if last || i%ackEvery == 0 && len(batch) > ackEvery {
+			err = j.publishAndWait(ctx, m, last)
+		} else {
+			err = j.nc.PublishMsg(m)
+		}
+		if err != nil {
+			return fmt.Errorf("NATS: %w", err)
+		}
+	}
+	return nil
+}
+
+// publishAndWait sends a message and returns the error of the answer. The answer to a message
+// before the last of a batch is empty.
+func (j *Journal) publishAndWait(ctx context.Context, m *nats.Msg, last bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout+time.Duration(len(m.Data)>>17)*time.Second)
+	defer cancel()
+	r, err := j.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return err
+	}
+	if len(r.Data) == 0 && !last {
+		return nil
+	}
+	var answer apiAnswer
+	if err := json.Unmarshal(r.Data, &answer); err != nil {
+		return err
+	}
+	return j.apiError(answer.Error)
+}

@@ -1,0 +1,180 @@
+package nats
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// A ServerConfig describes an embedded server, one of the members of a cluster.
+type ServerConfig struct {
+	Cluster string            // name; servers of other clusters are refused
+	Node    string            // a key of Peers
+	Listen  string            // address for the other members
+	Peers   map[string]string // node → address at which the others reach it; the same on all members
+	Clients string            // address for clients on other machines; "" for a free port of the loopback interface
+	Dir     string            // for the journal's files
+	Token   string            // shared by members and clients
+	TLS     *tls.Config       `json:"-"` // for members and clients: its certificate serves both sides; nil for none
+	MaxSize int64             // of the journal's files in bytes, 32 GiB by default
+	Log     *slog.Logger      `json:"-"` // for warnings and errors of the server; nil for none
+}
+
+const (
+	defaultMaxSize = 32 << 30
+	startTimeout   = 10 * time.Second
+	user           = "freshet" // of routes
+)
+
+// A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
+// is acknowledged.
+type Server struct {
+	config ServerConfig
+	server *server.Server
+}
+
+// Start starts a server. It returns before the other members are reached; Open waits for a
+// majority of them.
+func Start(c ServerConfig) (*Server, error) {
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	if c.Log != nil {
+		s.SetLogger(logger{c.Log}, false, false)
+	}
+	s.Start()
+	if !s.ReadyForConnections(startTimeout) {
+		s.Shutdown()
+		return nil, fmt.Errorf("cluster.listen: the journal's server does not start on %s: is the address in use?", c.Listen)
+	}
+	if !s.JetStreamEnabled() {
+		s.Shutdown()
+		return nil, fmt.Errorf("cluster: the journal's server cannot use the directory %s: see its warnings", c.Dir)
+	}
+	return &Server{c, s}, nil
+}
+
+// options checks the configuration and returns the server's.
+func (c ServerConfig) options() (*server.Options, error) {
+	switch {
+	case c.Cluster == "" || c.Node == "" || c.Dir == "":
+		return nil, errors.New("cluster.name, cluster.node and data must be set")
+	case c.Peers[c.Node] == "":
+		return nil, fmt.Errorf("cluster.peers: %s is not in it; it has %v", c.Node, slices.Sorted(maps.Keys(c.Peers)))
+	case len(c.Peers) != 1 && len(c.Peers) != 3 && len(c.Peers) != 5:
+		return nil, fmt.Errorf("cluster.peers: it has %d members: use 1, 3 or 5", len(c.Peers))
+	case c.Token == "":
+		return nil, errors.New("cluster.token_file: the members need a shared token")
+	}
+	o := &server.Options{
+		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token,
+		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
+	}
+	if o.JetStreamMaxStore == 0 {
+		o.JetStreamMaxStore = defaultMaxSize
+	}
+	if c.TLS != nil {
+		o.TLSConfig, o.TLS, o.TLSTimeout = c.TLS.Clone(), true, startTimeout.Seconds()
+	}
+	switch {
+	case c.Clients != "":
+		var err error
+		if o.Host, o.Port, err = split("cluster.clients", c.Clients); err != nil {
+			return nil, err
+		}
+	case len(c.Peers) == 1:
+		o.DontListen = true
+	default: // the server reaches no other member before it listens for clients
+		o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT
+	}
+	if len(c.Peers) == 1 {
+		return o, nil
+	}
+	return o, c.routes(o)
+}
+
+// routes sets how the members reach each other.
+func (c ServerConfig) routes(o *server.Options) (err error) {
+	o.Cluster = server.ClusterOpts{
+		Name: c.Cluster, Username: user, Password: c.Token, Advertise: c.Peers[c.Node], AuthTimeout: startTimeout.Seconds(),
+		NoAdvertise:  true,                            // clients are not told the members' addresses, which may be loopback ones
+		PingInterval: 5 * time.Second, MaxPingsOut: 2, // a silent member is noticed
+	}
+	if o.Cluster.Host, o.Cluster.Port, err = split("cluster.listen", c.Listen); err != nil {
+		return err
+	}
+	if c.TLS != nil {
+		t := c.TLS.Clone()
+		t.ClientAuth = tls.RequireAndVerifyClientCert
+		if t.ClientCAs == nil {
+			t.ClientCAs = t.RootCAs
+		}
+		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = t, startTimeout.Seconds()
+	}
+	for _, node := range slices.Sorted(maps.Keys(c.Peers)) {
+		if _, _, err := split("cluster.peers", c.Peers[node]); err != nil {
+			return err
+		}
+		if node != c.Node {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", User: url.UserPassword(user, c.Token), Host: c.Peers[node]})
+		}
+	}
+	return nil
+}
+
+// split returns the parts of a host:port address in a setting.
+func split(setting, address string) (string, int, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w", setting, err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return "", 0, fmt.Errorf("%s: %s: the port must be a number from 1 to 65535", setting, address)
+	}
+	return host, int(port), nil
+}
+
+// Connect returns a connection to the server within the process, for Open.
+func (s *Server) Connect() (*nats.Conn, error) {
+	return nats.Connect("", nats.InProcessServer(s.server), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
+		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
+}
+
+// Replicas returns how many members keep each entry, for Config.
+func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
+
+// Members returns how many other members the server is connected to.
+func (s *Server) Members() int { return s.server.NumRoutes() }
+
+// Close shuts the server down and waits for that.
+func (s *Server) Close() error {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	return nil
+}
+
+// A logger passes the server's warnings and errors on.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Noticef(string, ...any)         {}
+func (l logger) Debugf(string, ...any)          {}
+func (l logger) Tracef(string, ...any)          {}
+func (l logger) Warnf(format string, v ...any)  { l.to.Warn("journal: " + fmt.Sprintf(format, v...)) }
+func (l logger) Errorf(format string, v ...any) { l.to.Error("journal: " + fmt.Sprintf(format, v...)) }
+func (l logger) Fatalf(format string, v ...any) { l.to.Error("journal: " + fmt.Sprintf(format, v...)) }

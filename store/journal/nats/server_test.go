@@ -1,0 +1,177 @@
+package nats_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"maps"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/journaltest"
+	"github.com/freshet/freshet/store/journal/nats"
+	"github.com/freshet/freshet/store/journal/nats/natstest"
+	client "github.com/nats-io/nats.go"
+)
+
+// certificate returns the TLS configuration of members with an authority of their own.
+func certificate(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "freshet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool}
+}
+
+// TestTLS runs members with TLS, with and without a port for clients, and keeps strangers out.
+func TestTLS(t *testing.T) {
+	configs := natstest.Configs(t, "tls", 3)
+	ours := certificate(t)
+	var servers []*nats.Server
+	for i := range configs {
+		configs[i].TLS = ours
+		if i > 0 {
+			configs[i].Clients = ""
+		}
+	}
+	for _, c := range configs {
+		servers = append(servers, natstest.Start(t, c))
+	}
+	c := nats.Config{Name: "tls"}
+	for _, s := range servers[:2] {
+		j := open(t, s, c)
+		defer j.Close()
+		if _, err := j.Append(t.Context(), "id", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := "nats://" + configs[0].Clients
+	if _, err := client.Connect(outside, client.Token(natstest.Token)); err == nil {
+		t.Error("a client without TLS is let in")
+	}
+	gateway, err := nats.Dial(t.Context(), outside, nats.Config{Name: "tls"}, client.Token(natstest.Token), client.Secure(ours))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gateway.Close()
+	journaltest.Take(t, gateway, journal.Position{}, 1)
+
+	for name, alter := range map[string]func(c *nats.ServerConfig){
+		"another token":       func(c *nats.ServerConfig) { c.Token = "other" },
+		"another cluster":     func(c *nats.ServerConfig) { c.Cluster = "other" },
+		"another certificate": func(c *nats.ServerConfig) { c.TLS = certificate(t) },
+		"no TLS":              func(c *nats.ServerConfig) { c.TLS = nil },
+	} {
+		stranger := natstest.Configs(t, "tls", 1)[0]
+		stranger.Node, stranger.TLS = "stranger", ours
+		stranger.Peers = map[string]string{"stranger": stranger.Listen, "n0": configs[0].Listen, "n1": configs[1].Listen}
+		alter(&stranger)
+		s, err := nats.Start(stranger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := s.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if _, err := nats.Open(ctx, nc, c); err == nil {
+			t.Errorf("%s: a stranger has the journal", name)
+		}
+		cancel()
+		nc.Close()
+		if n := s.Members(); n > 0 {
+			t.Errorf("%s: a stranger is connected %d times", name, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRestart stops a single server and starts it again: ids and positions remain.
+func TestRestart(t *testing.T) {
+	config := natstest.Configs(t, "one", 1)[0]
+	config.Clients = ""
+	var last journal.Entry
+	for run := range 3 {
+		s, err := nats.Start(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := open(t, s, nats.Config{Name: "one"})
+		if seq, err := j.Append(t.Context(), "same", []byte{byte(run)}); err != nil || seq != 1 {
+			t.Errorf("run %d: the same id is entry %d, %v", run, seq, err)
+		}
+		if seq, err := j.Append(t.Context(), string(rune('a'+run)), nil); err != nil || seq != uint64(run+2) {
+			t.Errorf("run %d: entry %d, %v", run, seq, err)
+		}
+		list := journaltest.Take(t, j, last.Position, 1)
+		last = list[0]
+		if run > 0 {
+			journaltest.CheckChain(t, journal.Position{Seq: last.Seq - 1, Hash: last.Prev}, list)
+		} else {
+			last = journaltest.Take(t, j, last.Position, 1)[0]
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestServerConfig checks that errors name the setting.
+func TestServerConfig(t *testing.T) {
+	good := natstest.Configs(t, "config", 3)[0]
+	for want, alter := range map[string]func(c *nats.ServerConfig){
+		"cluster.name":               func(c *nats.ServerConfig) { c.Cluster = "" },
+		"cluster.peers: n7 is not":   func(c *nats.ServerConfig) { c.Node = "n7" },
+		"use 1, 3 or 5":              func(c *nats.ServerConfig) { c.Peers = maps.Clone(c.Peers); delete(c.Peers, "n1") },
+		"cluster.token_file":         func(c *nats.ServerConfig) { c.Token = "" },
+		"cluster.listen: address":    func(c *nats.ServerConfig) { c.Listen = "127.0.0.1" },
+		"the port must be a number":  func(c *nats.ServerConfig) { c.Listen = "127.0.0.1:http" },
+		"cluster.peers: address bad": func(c *nats.ServerConfig) { c.Peers = maps.Clone(c.Peers); c.Peers["n1"] = "bad" },
+		"cluster.clients":            func(c *nats.ServerConfig) { c.Clients = "7" },
+	} {
+		c := good
+		alter(&c)
+		s, err := nats.Start(c)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, name := range []string{"", "a.b"} {
+		if _, err := nats.Open(t.Context(), nil, nats.Config{Name: name}); err == nil || !strings.Contains(err.Error(), "cluster.name") {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+}

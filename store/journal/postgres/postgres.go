@@ -1,0 +1,300 @@
+// Package postgres keeps journals in PostgreSQL 13 or later. A journal is a schema with a table
+// of entries. The row of table head has the last position; every append locks it within one
+// function call, so a client that stops cannot hold the lock. Ids are unique by an index.
+//
+// An entry is durable when the primary has flushed it, and on a quorum if the server names its
+// synchronous standbys (synchronous_standby_names). Sessions set synchronous_commit. A primary
+// that lost entries in a failover has a shorter journal, which is refused.
+//
+// Other nodes' entries are found by reading the row of head every Config.Poll. NOTIFY is not
+// used, since it takes a lock of the whole database at each commit.
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/internal/engine"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// A Config describes a journal. Only URL and Name are required.
+type Config struct {
+	URL      string        // postgres://user@host/database, with the parameters of pgxpool
+	Name     string        // of the cluster
+	Poll     time.Duration // 20 ms by default
+	InFlight int64         // bytes of commands whose Append has not returned
+}
+
+const (
+	defaultPoll = 20 * time.Millisecond
+	pageBytes   = 8 << 20
+	pageEntries = 256
+	dropAtOnce  = 5000
+)
+
+//go:embed schema.sql
+var schemaText string
+
+// A Journal is one node's access to a journal. It implements journal.Journal.
+type Journal struct {
+	config Config
+	schema string
+	pool   *pgxpool.Pool
+	writer *engine.Writer
+	mark   engine.Watermark
+	ctx    context.Context
+	stop   context.CancelFunc
+
+	mu    sync.Mutex
+	wrote chan struct{} // closed and replaced by commits of this node
+}
+
+var _ journal.Journal = (*Journal)(nil)
+
+// Open connects to a journal and creates it if necessary.
+func Open(ctx context.Context, c Config) (*Journal, error) {
+	if err := journal.CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	pool, err := connect(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Poll <= 0 {
+		c.Poll = defaultPoll
+	}
+	j := &Journal{config: c, schema: pgx.Identifier{"freshet_" + c.Name}.Sanitize(), pool: pool, wrote: make(chan struct{})}
+	if err := j.create(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("cluster.journal: %w", err)
+	}
+	j.ctx, j.stop = context.WithCancel(context.Background())
+	j.writer = engine.NewWriter(j.commit, c.InFlight)
+	return j, nil
+}
+
+func connect(ctx context.Context, c Config) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.journal: %w", err)
+	}
+	set := config.ConnConfig.RuntimeParams
+	if set["synchronous_commit"] != "remote_apply" {
+		set["synchronous_commit"] = "on"
+	}
+	set["default_transaction_isolation"] = "read committed" // append reads after it has the lock
+	set["idle_in_transaction_session_timeout"] = "10s"
+	set["search_path"] = "pg_catalog"
+	if set["application_name"] == "" {
+		set["application_name"] = "freshet"
+	}
+	if config.ConnConfig.ValidateConnect == nil {
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// create makes the schema. Nodes that start at the same time take turns.
+func (j *Journal) create(ctx context.Context) error {
+	var fsync string
+	if err := j.pool.QueryRow(ctx, "SHOW fsync").Scan(&fsync); err != nil {
+		return err
+	}
+	if fsync != "on" {
+		return errors.New("the server has fsync = off and would lose acknowledged commands: set fsync = on")
+	}
+	return pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('freshet journal'), hashtext($1))", j.config.Name); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, j.sql(schemaText)); err != nil {
+			return err
+		}
+		genesis := journal.Genesis(j.config.Name)
+		_, err := tx.Exec(ctx, j.sql("INSERT INTO {schema}.head (first, seq, hash, total) VALUES (1, 0, $1, 0) ON CONFLICT DO NOTHING"), genesis.Hash[:])
+		return err
+	})
+}
+
+// sql puts the name of the schema into a statement.
+func (j *Journal) sql(text string) string { return strings.ReplaceAll(text, "{schema}", j.schema) }
+
+// Append implements journal.Journal.
+func (j *Journal) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	return j.writer.Append(ctx, id, cmd)
+}
+
+func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, error) {
+	ids, cmds := make([]string, len(items)), make([][]byte, len(items))
+	for i, it := range items {
+		ids[i], cmds[i] = it.ID, it.Command
+		if it.Command == nil {
+			cmds[i] = []byte{}
+		}
+	}
+	mark := j.mark.Position()
+	var (
+		seqs []uint64
+		head journal.Position
+	)
+	row := j.pool.QueryRow(ctx, j.sql("SELECT seqs, head, head_hash FROM {schema}.append($1, $2, $3, $4)"), ids, cmds, mark.Seq, mark.Hash[:])
+	if err := row.Scan(&seqs, &head.Seq, hash{&head.Hash}); err != nil {
+		return nil, j.explain(err)
+	}
+	j.mark.Raise(head)
+	j.mu.Lock()
+	close(j.wrote)
+	j.wrote = make(chan struct{})
+	j.mu.Unlock()
+	return seqs, nil
+}
+
+// explain returns the damage that an error of the server means, if any.
+func (j *Journal) explain(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	at := j.mark.Position().Seq
+	switch pg.Code {
+	case "FJ001":
+		head, _ := strconv.ParseUint(pg.Message, 10, 64)
+		return journal.Shortened(head, at)
+	case "FJ002":
+		return journal.Foreign(at)
+	case "42P01", "3F000", "42883", "P0002": // no table, schema, function or row
+		return fmt.Errorf("%w (%w)", journal.Shortened(0, at), err)
+	}
+	return err
+}
+
+// Head implements journal.Journal.
+func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
+	_, head, _, err := j.ends(ctx)
+	return head, err
+}
+
+// ends returns the number of the first entry, the position of the last, and the bytes up to it.
+func (j *Journal) ends(ctx context.Context) (first uint64, head journal.Position, total int64, err error) {
+	if j.ctx.Err() != nil {
+		return 0, head, 0, journal.ErrClosed
+	}
+	row := j.pool.QueryRow(ctx, j.sql("SELECT first, seq, hash, total FROM {schema}.head"))
+	err = row.Scan(&first, &head.Seq, hash{&head.Hash}, &total)
+	return first, head, total, j.explain(err)
+}
+
+// Read implements journal.Journal.
+func (j *Journal) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
+	return engine.Reader{Name: j.config.Name, Mark: &j.mark, Closed: j.ctx}.Read(ctx, source{j}, after, f)
+}
+
+// Old implements journal.Journal.
+func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint64, error) {
+	first, head, total, err := j.ends(ctx)
+	if err != nil {
+		return 0, err
+	}
+	young, err := engine.Search(first, head.Seq+1, func(seq uint64) (bool, error) {
+		var seconds float64
+		var upTo int64
+		err := j.pool.QueryRow(ctx, j.sql("SELECT extract(epoch FROM clock_timestamp() - at)::float8, total FROM {schema}.entry WHERE seq = $1"), seq).Scan(&seconds, &upTo)
+		if errors.Is(err, pgx.ErrNoRows) { // dropped since
+			return false, nil
+		}
+		return !(age > 0 && seconds > age.Seconds() || limit > 0 && total-upTo > limit), err
+	})
+	if young <= first {
+		return 0, err
+	}
+	return young - 1, err
+}
+
+// Drop implements journal.Journal. It deletes in small transactions after it has moved the
+// beginning, so that appends do not wait for it.
+func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
+	upTo = min(upTo, math.MaxInt64-1)
+	var first uint64
+	row := j.pool.QueryRow(ctx, j.sql("UPDATE {schema}.head SET first = greatest(first, least($1::bigint + 1, seq)) RETURNING first"), upTo)
+	if err := row.Scan(&first); err != nil {
+		return err
+	}
+	for {
+		done, err := j.pool.Exec(ctx, j.sql("DELETE FROM {schema}.entry WHERE seq IN (SELECT seq FROM {schema}.entry WHERE seq < $1 ORDER BY seq LIMIT $2)"), first, dropAtOnce)
+		if err != nil || done.RowsAffected() < dropAtOnce {
+			return err
+		}
+	}
+}
+
+// Close implements journal.Journal.
+func (j *Journal) Close() error {
+	j.stop()
+	j.writer.Close()
+	j.pool.Close()
+	return nil
+}
+
+// A source reads the journal for Read.
+type source struct{ *Journal }
+
+func (s source) Span(ctx context.Context, _ uint64) (uint64, journal.Position, error) {
+	first, head, _, err := s.ends(ctx)
+	return first, head, err
+}
+
+func (s source) Page(ctx context.Context, after uint64) ([]journal.Entry, error) {
+	rows, err := s.pool.Query(ctx, s.sql(`SELECT seq, id, prev, hash, cmd FROM {schema}.entry
+		WHERE seq > $1 AND total <= $2 + (SELECT total FROM {schema}.entry WHERE seq > $1 ORDER BY seq LIMIT 1)
+		ORDER BY seq LIMIT $3`), after, pageBytes, pageEntries)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e journal.Entry, err error) {
+		err = row.Scan(&e.Seq, &e.ID, hash{&e.Prev}, hash{&e.Hash}, &e.Command)
+		return e, err
+	})
+	return page, s.explain(err)
+}
+
+// Wait polls the last position until it is after a number, for a second at most.
+func (s source) Wait(ctx context.Context, after uint64) (journal.Position, error) {
+	for end := time.Now().Add(time.Second); ; {
+		s.mu.Lock()
+		wrote := s.wrote
+		s.mu.Unlock()
+		_, head, _, err := s.ends(ctx)
+		if err != nil || head.Seq != after || time.Now().After(end) {
+			return head, err
+		}
+		select {
+		case <-ctx.Done():
+			return head, ctx.Err()
+		case <-wrote:
+		case <-time.After(s.config.Poll):
+		}
+	}
+}
+
+// hash scans a bytea into a journal.Hash.
+type hash struct{ to *journal.Hash }
+
+// ScanBytes implements pgtype.BytesScanner.
+func (h hash) ScanBytes(b []byte) error {
+	if len(b) != len(h.to) {
+		return journal.Altered("a hash has %d bytes", len(b))
+	}
+	copy(h.to[:], b)
+	return nil
+}

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/journaltest"
+	"github.com/freshet/freshet/store/journal/postgres/postgrestest"
+)
+
+func openAt(t testing.TB, c Config) *Journal {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, err := Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// replace stores other entries.
+func (j *Journal) replace(ctx context.Context, list []journal.Entry) error {
+	tx, err := j.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	head := journal.Genesis(j.config.Name)
+	_, err = tx.Exec(ctx, j.sql("DELETE FROM {schema}.entry"))
+	for _, e := range list {
+		if err == nil {
+			_, err = tx.Exec(ctx, j.sql("INSERT INTO {schema}.entry (seq, id, prev, hash, cmd, total) VALUES ($1, $2, $3, $4, $5, 0)"), e.Seq, e.ID, e.Prev[:], e.Hash[:], append([]byte{}, e.Command...))
+		}
+		head = e.Position
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, j.sql("UPDATE {schema}.head SET seq = $1, hash = $2"), head.Seq, head.Hash[:])
+	}
+	return errors.Join(err, tx.Commit(ctx))
+}
+
+func TestPostgres(t *testing.T) {
+	server := postgrestest.Start(t)
+	journals := 0
+	rig := func(t *testing.T) journaltest.Rig {
+		journals++
+		name := fmt.Sprint("test-", journals)
+		return journaltest.Rig{
+			Name: name,
+			Open: func(t testing.TB, _ int) journal.Journal {
+				return openAt(t, Config{URL: server.URL, Name: name, Poll: 5 * time.Millisecond, InFlight: 1 << 20})
+			},
+			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
+				j := openAt(t, Config{URL: server.URL, Name: name})
+				defer j.Close()
+				list, err := source{j}.Page(t.Context(), 0)
+				if err == nil {
+					err = j.replace(t.Context(), f(list))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	}
+	t.Run("Contract", func(t *testing.T) { journaltest.Run(t, rig) })
+	t.Run("LostAnswers", func(t *testing.T) {
+		u, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := journaltest.NewProxy(t, u.Host)
+		direct := openAt(t, Config{URL: server.URL, Name: "lost"})
+		defer direct.Close()
+		u.Host = p.Addr
+		proxied := openAt(t, Config{URL: u.String(), Name: "lost"})
+		defer proxied.Close()
+		journaltest.LostAnswers(t, "lost", proxied, direct, p)
+	})
+	t.Run("Crash", func(t *testing.T) { crash(t, server) })
+	t.Run("Fsync", func(t *testing.T) {
+		j := openAt(t, Config{URL: server.URL, Name: "fsync"})
+		defer j.Close()
+		for _, sql := range []string{"ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"} {
+			if _, err := j.pool.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for {
+			again, err := Open(t.Context(), Config{URL: server.URL, Name: "fsync"})
+			if err != nil {
+				if !strings.Contains(err.Error(), "set fsync = on") {
+					t.Error(err)
+				}
+				return
+			}
+			again.Close() // the server has not read its settings yet
+		}
+	})
+}
+
+// crash kills the server while commands are appended and one is read.
+func crash(t *testing.T, server *postgrestest.Server) {
+	j := openAt(t, Config{URL: server.URL, Name: "crash"})
+	defer j.Close()
+	const commands = 40
+	read := make(chan []journal.Entry)
+	go func() { read <- journaltest.Take(t, j, journal.Position{}, commands) }()
+	half := make(chan bool)
+	seqs := make(chan uint64, commands)
+	go func() {
+		for i := range commands {
+			seq, err := j.Append(t.Context(), fmt.Sprint("crash-", i), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			seqs <- seq
+			if i == commands/2 {
+				close(half)
+			}
+		}
+	}()
+	<-half
+	server.Restart(t)
+	list := <-read
+	journaltest.CheckChain(t, journal.Genesis("crash"), list)
+	for i, e := range list {
+		if seq := <-seqs; seq != e.Seq || e.ID != fmt.Sprint("crash-", i) {
+			t.Errorf("command %d is entry %d, append returned %d", i, e.Seq, seq)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Package postgrestest starts PostgreSQL servers for tests.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Server is a PostgreSQL server with a data directory of its own.
+type Server struct {
+	URL string
+
+	bin, dir, port string
+	run            *exec.Cmd
+	log            bytes.Buffer
+}
+
+// Start starts a server for the test, on a free port of the loopback interface. Where PostgreSQL
+// is missing the test is skipped, or fails when FRESHET_REQUIRE names postgresql.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	bin, ok := programs()
+	if !ok {
+		const missing = "SKIP-PART postgresql: PostgreSQL is missing, so the journal in PostgreSQL is not tested: make parts installs it"
+		if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "postgresql") {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	dir, err := os.MkdirTemp("", "freshet-postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{bin: bin, dir: dir, port: port, URL: "postgres://freshet:freshet@127.0.0.1:" + port + "/postgres?sslmode=disable"}
+	s.create(t)
+	s.Restart(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// programs returns the directory of the newest installed server.
+func programs() (string, bool) {
+	if p, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(p), true
+	}
+	// Debian installs each major version in a directory of its own.
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", false
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(newest), true
+}
+
+func version(program string) int {
+	n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(program))))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// command runs a program of PostgreSQL, which refuses to run as root, as another user then.
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	program = filepath.Join(s.bin, program)
+	if os.Getuid() == 0 {
+		args = append([]string{"--reuid=" + other, "--regid=" + other, "--clear-groups", "--", program}, args...)
+		program = "setpriv"
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir = s.dir
+	return cmd
+}
+
+// other is the user of Debian's package.
+const other = "postgres"
+
+func (s *Server) create(t testing.TB) {
+	t.Helper()
+	password := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(password, []byte("freshet\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		u, err := user.Lookup(other)
+		if err != nil {
+			t.Skip("SKIP-PART postgresql: PostgreSQL does not run as root, and the user postgres is missing: ", err)
+		}
+		uid, errUID := strconv.Atoi(u.Uid)
+		gid, errGID := strconv.Atoi(u.Gid)
+		if errUID != nil || errGID != nil {
+			t.Fatal(errUID, errGID)
+		}
+		if err := os.Chown(s.dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := s.command("initdb", "-D", s.data(), "-U", "freshet", "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	if err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Restart starts the server again, after a crash if it is running.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	s.log.Reset()
+	s.run = s.command("postgres", "-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "shared_buffers=16MB", "-c", "max_connections=40")
+	s.run.Stdout, s.run.Stderr = &s.log, &s.log
+	if err := s.run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := s.ping()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			s.Kill()
+			t.Fatalf("PostgreSQL does not start: %v\n%s", err, s.log.String())
+		}
+	}
+}
+
+func (s *Server) ping() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return c.Close(ctx)
+}
+
+// Kill ends the server and its helper processes at once. Its next start recovers as after a crash.
+func (s *Server) Kill() {
+	if s.run == nil {
+		return
+	}
+	_ = s.run.Process.Signal(syscall.SIGQUIT) // fails only if it has ended
+	_ = s.run.Wait()                          // returns the status of that
+	s.run = nil
+}
