@@ -59,9 +59,10 @@
 //     them, a condition uses variables of its own group, and the result uses variables of
 //     the pattern. Joins and conditions with unbound variables are where engines differ.
 //   - Disconnected: all triple patterns are connected by variables, or by constants that may
-//     be parameters. Others form a cross product, of which Virtuoso loses rows and numbers.
-//   - Repeated: no triple pattern has a variable or parameter twice. Virtuoso ignores the equality if
-//     the predicate is a path.
+//     be parameters. Others form a cross product, which people hardly ever mean, and which
+//     takes an endpoint long for many members.
+//   - Repeated: no triple pattern has a variable or parameter twice. Virtuoso ignores the
+//     equality if the predicate is a path.
 //   - Limit, Order, Aggregate, Modifiers, Columns: what applies to all rows of a query
 //     cannot apply to the rows of one member, or has no certain result for it.
 //   - Trivial: each condition depends on the solution. Where none has a solution, Oxigraph

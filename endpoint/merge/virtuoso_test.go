@@ -31,7 +31,8 @@ func askVirtuoso(s *virtuosotest.Server) asker {
 		if err != nil {
 			return nil, err
 		}
-		if r.StatusCode != http.StatusOK || r.Header.Get("X-SQL-State") != "" { // a part of the answer
+		partial := r.Header.Get("X-SQL-State") + r.Trailer.Get("X-SQL-State")
+		if r.StatusCode != http.StatusOK || partial != "" {
 			return nil, fmt.Errorf("%w with %s: %s", errRefused, r.Status, body)
 		}
 		if form.Graph() {
