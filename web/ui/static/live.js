@@ -50,7 +50,7 @@
     text: d => { for (const el of $(`[data-live="${CSS.escape(d.key)}"]`)) el.textContent = d.text; },
     swap: d => {
       const el = document.getElementById(d.id);
-      if (!el || "past" in el.dataset) return;                   // the reader looks at an older version
+      if (!el) return;
       if (busy(el)) { waiting.set(d.id, d); return; }            // the newest of each part waits
       waiting.delete(d.id);
       const now = make(d.html);
@@ -130,28 +130,13 @@
   });
   document.addEventListener("click", e => { if (shown?.href && e.target.closest?.("svg[data-plot]")) location.href = shown.href; });
 
-  // The slider over the history shows versions as it moves. Without script its form does.
-  let travel = 0;
-  document.addEventListener("input", e => {
-    const s = e.target;
-    if (!s.matches?.("input[data-history]")) return;
-    s.nextElementSibling.textContent = s.value;
-    const sheet = s.closest("section");
-    if (s.value === s.max) delete sheet.dataset.past; else sheet.dataset.past = "";
-    clearTimeout(travel);
-    travel = setTimeout(async () => {
-      const url = new URL(s.form.action), value = s.value;
-      url.search = new URLSearchParams(new FormData(s.form));
-      const answer = await fetch(url).catch(() => null);
-      if (!answer?.ok || s.value !== value || !s.isConnected) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (s.value !== value) return;
-      for (const id of ["state", "since", "vb"]) {
-        const now = page.getElementById(id), was = document.getElementById(id);
-        if (now && was) was.replaceWith(document.adoptNode(now));
-      }
-      history.replaceState(null, "", url);
-    }, 120);
+  // The slider over the history says its version while it moves, and shows it when it rests. Without script its form has a button.
+  let rest = 0;
+  for (const type of ["input", "change"]) document.addEventListener(type, e => {
+    if (!e.target.matches?.("input[data-history]")) return;
+    e.target.nextElementSibling.textContent = e.target.value;
+    clearTimeout(rest);
+    if (type === "change") rest = setTimeout(() => e.target.form.requestSubmit(), 500);
   });
 
   function conn(state, text) {
