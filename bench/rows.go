@@ -1,17 +1,21 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
+
+	"github.com/freshet/freshet/bench/figure"
 )
 
 // RunAll runs several setups, as many at a time as there are processors, and returns
@@ -91,6 +95,8 @@ var rowColumns = []struct {
 	{"used", func(r *Row) string { return number(r.Used) }},
 	{"max_overrun", func(r *Row) string { return number(r.MaxOverrun) }},
 	{"max_debt", func(r *Row) string { return number(r.MaxDebt) }},
+	{"merge", func(r *Row) string { return r.Merge }},
+	{"requests", func(r *Row) string { return strconv.Itoa(cmp.Or(r.Requests, r.Total)) }},
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
@@ -128,16 +134,24 @@ func WriteCSV(w io.Writer, rows []Row) error {
 	return c.Error()
 }
 
-// WriteTable writes rows as a text table with the columns of a study.
+// WriteTable writes rows as a text table with the columns of a study. Rows that say how
+// requests are merged have two more columns.
 func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	merges := slices.ContainsFunc(rows, func(r Row) bool { return r.Merge != "" })
 	fmt.Fprint(t, "policy\tbudget\t")
+	if merges {
+		fmt.Fprint(t, "merge\trequests\t")
+	}
 	for _, k := range tableColumns {
 		fmt.Fprint(t, k.name, "\t")
 	}
 	fmt.Fprintln(t)
 	for i := range rows {
 		fmt.Fprintf(t, "%s\t%g s\t", rows[i].Policy, float64(rows[i].BudgetMS)/1000)
+		if merges {
+			fmt.Fprintf(t, "%s\t%s\t", rows[i].Merge, figure.Thousands(cmp.Or(rows[i].Requests, rows[i].Total)))
+		}
 		for _, k := range tableColumns {
 			fmt.Fprint(t, decimal(k.of(&rows[i]), k.digits), "\t")
 		}

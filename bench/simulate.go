@@ -2,12 +2,14 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
@@ -21,6 +23,7 @@ type Setup struct {
 	Timeout  time.Duration // of one execution, 0 = none
 	Schedule bool          // keep the executions of each slot
 	Ring     bool          // estimate from the last 63 executions, as the live loop does
+	Merge    string        // registry.Endpoint.Merge; empty is off
 }
 
 // A Row is the result of a simulation.
@@ -29,6 +32,7 @@ type Row struct {
 	Params   map[string]any `json:"params"`
 	BudgetMS int64          `json:"budget_ms"`
 	Rule     string         `json:"rule"`
+	Merge    string         `json:"merge,omitempty"`
 	Metrics
 	// Slots lists the complete executions of each slot in order. Cuts lists slot and
 	// query of each execution that was cut. Both need Setup.Schedule.
@@ -50,9 +54,15 @@ func (s Setup) Check() error {
 		return fmt.Errorf("timeout %s leaves nothing to do", s.Timeout)
 	case !slices.Contains(plan.Rules(), s.Rule):
 		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(plan.Rules(), " or "))
+	case s.Merge != "" && !slices.Contains(registry.MergeModes(), s.Merge):
+		return fmt.Errorf("merge %q is not known, use %s", s.Merge, strings.Join(registry.MergeModes(), " or "))
+	case s.merges() && s.Rule == plan.RuleOverrun:
+		return fmt.Errorf("the rule %s has no merged requests, use %s or %s", s.Rule, plan.RuleStrict, plan.RuleDebt)
 	}
 	return nil
 }
+
+func (s Setup) merges() bool { return s.Merge != "" && s.Merge != registry.MergeOff }
 
 // Run runs one setup over the whole trace. It stops early with the error of ctx.
 func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
@@ -63,10 +73,17 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule}
+	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule, Merge: s.Merge}
 	y := newTally(w, s.Budget)
+	y.merges = s.merges()
 	c := plan.ReplayConfig{
 		Policy: p, Rule: s.Rule, Budget: s.Budget, Timeout: s.Timeout, Queries: w.queries, World: w, Ring: s.Ring, Ranked: s.Schedule,
+	}
+	if s.merges() {
+		if w.t.Templates == nil {
+			return Row{}, errors.New("the trace has no templates, so that no requests can be merged")
+		}
+		c.Merged = w.merged(s.Merge)
 	}
 	if p.String() == clairvoyant {
 		c.Policy, c.Only = policy.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }

@@ -3,10 +3,12 @@ package bench
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -123,6 +125,36 @@ func (w *Simulator) Total(slot uint64) (cost, longest time.Duration, ok bool) {
 }
 
 var _ plan.World = (*Simulator)(nil)
+
+// merged says what merged requests cost. A trace does not have all results, so the rows
+// that the planner expects are in proportion to the time at t0.
+func (w *Simulator) merged(mode string) *plan.MergedWorld {
+	const rowMS = 10
+	cost := w.t.MergeCost
+	if cost == (trace.MergeCost{}) {
+		cost = trace.DefaultMergeCost()
+	}
+	return &plan.MergedWorld{
+		Mode: mode,
+		Template: func(q int) string {
+			if w.t.Templates[q] == 0 {
+				return ""
+			}
+			return strconv.Itoa(w.t.Templates[q])
+		},
+		Rows: func(q int) int { return 1 + int(w.t.Times[0][q])/rowMS },
+		Cost: func(slot uint64, kind cohort.Kind, queries []int) time.Duration {
+			part, ms := cost.Values, cost.Request
+			if kind == cohort.Probe {
+				part = cost.Probe
+			}
+			for _, q := range queries {
+				ms += part * float64(w.t.Times[slot][q])
+			}
+			return time.Duration(ms * float64(time.Millisecond))
+		},
+	}
+}
 
 // jaccard returns the distance between two bags of rows: one minus the size of their
 // intersection over that of their union, 0 if both are empty.

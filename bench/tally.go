@@ -24,6 +24,7 @@ type Metrics struct {
 	MaxMiss          int     `json:"max_miss"`           // most changes of one query between two executions
 	Distinct         int     `json:"distinct"`           // queries with a complete execution
 	Cut              int     `json:"cut"`                // executions ended by the budget, in no other count
+	Requests         int     `json:"requests,omitempty"` // if some were merged: all requests; else each execution is one
 	Failed           int     `json:"failed,omitempty"`   // executions without a complete answer, in no other count
 	Used             float64 `json:"used"`               // seconds of all executions after t0
 	MaxOverrun       float64 `json:"max_overrun"`        // seconds beyond the budget in one slot
@@ -52,6 +53,7 @@ type tally struct {
 	slot    int
 	inSlot  time.Duration
 	budget  time.Duration
+	merges  bool
 }
 
 func newTally(w *Simulator, budget time.Duration) *tally {
@@ -79,7 +81,11 @@ func (y *tally) end(debt time.Duration) {
 func (y *tally) play(x plan.Played) {
 	y.inSlot += x.Elapsed
 	y.d.Spent[y.w.groups[x.Query]] += x.Elapsed
+	if y.merges && !x.Rider {
+		y.m.Requests++
+	}
 	switch {
+	case x.Outcome == "": // asked again
 	case x.Outcome.Complete():
 		y.complete(x.Query)
 	case x.Outcome == registry.Cut:

@@ -33,6 +33,9 @@ type Header struct {
 	Queries  int     `json:"queries"`
 	Ordered  bool    `json:"ordered,omitempty"`
 	Features [][]int `json:"features,omitempty"`
+	// As in Trace.
+	Templates []int     `json:"templates,omitempty"`
+	MergeCost MergeCost `json:"merge_cost,omitzero"`
 	// About holds notes of the writer, such as the recorded endpoint. Readers of the
 	// trace ignore it.
 	About map[string]string `json:"about,omitempty"`
@@ -313,7 +316,7 @@ type builder struct {
 }
 
 func newBuilder(h Header) *builder {
-	return &builder{t: &Trace{Queries: h.Queries, Revisions: -1, Ordered: h.Ordered, Features: h.Features}, series: map[int]int{}}
+	return &builder{t: &Trace{Queries: h.Queries, Revisions: -1, Ordered: h.Ordered, Features: h.Features, Templates: h.Templates, MergeCost: h.MergeCost}, series: map[int]int{}}
 }
 
 func (b *builder) add(f Frame) {
@@ -346,7 +349,7 @@ func (b *builder) trace() (*Trace, error) {
 // WriteCompact writes the compact format.
 func (t *Trace) WriteCompact(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<20)
-	c, err := NewWriter(b, Header{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features})
+	c, err := NewWriter(b, Header{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features, Templates: t.Templates, MergeCost: t.MergeCost})
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,10 @@ import (
 //
 //	{"queries":N,"revisions":R,"exec_ms":[[…N ints…],… R+1 rows, row 0 = t0],
 //	 "changes":[{"id":q,"initial":[row ids],"versions":[{"rev":r,"rows":[row ids]},…]},…],
-//	 "ordered":bool,"features":[[ints] per query],"gaps":[{"rev":r,"id":q,"outcome":"…"},…]}
+//	 "ordered":bool,"features":[[ints] per query],"gaps":[{"rev":r,"id":q,"outcome":"…"},…],
+//	 "templates":[one number per query],"merge_cost":{"request_ms":a,"values":b,"probe":c}}
 //
-// The last three are optional. Readers ignore unknown members.
+// The last five are optional. Readers ignore unknown members.
 type exchanged struct {
 	Queries   int               `json:"queries"`
 	Revisions int               `json:"revisions"`
@@ -27,6 +28,8 @@ type exchanged struct {
 	Ordered   bool              `json:"ordered"`
 	Features  [][]int           `json:"features"`
 	Gaps      []Gap             `json:"gaps"`
+	Templates []int             `json:"templates"`
+	MergeCost MergeCost         `json:"merge_cost"`
 }
 
 type exchangedSeries struct {
@@ -53,7 +56,10 @@ func ReadJSON(r io.Reader) (*Trace, error) {
 	case x.Revisions < 0:
 		return nil, wrong("revisions", "it is missing")
 	}
-	t := &Trace{Queries: x.Queries, Revisions: x.Revisions, Times: x.Times, Ordered: x.Ordered, Features: x.Features, Gaps: x.Gaps}
+	t := &Trace{
+		Queries: x.Queries, Revisions: x.Revisions, Times: x.Times, Ordered: x.Ordered,
+		Features: x.Features, Gaps: x.Gaps, Templates: x.Templates, MergeCost: x.MergeCost,
+	}
 	for _, c := range x.Changes {
 		s := Series{Query: -1, Versions: []Version{{Rows: c.Initial}}}
 		if c.ID != nil {
@@ -125,7 +131,17 @@ func (t *Trace) writeRest(b *bufio.Writer) error {
 		}
 	}
 	if t.Gaps != nil {
-		return writeMember(b, "gaps", t.Gaps)
+		if err := writeMember(b, "gaps", t.Gaps); err != nil {
+			return err
+		}
+	}
+	if t.Templates != nil {
+		if err := writeMember(b, "templates", t.Templates); err != nil {
+			return err
+		}
+	}
+	if t.MergeCost != (MergeCost{}) {
+		return writeMember(b, "merge_cost", t.MergeCost)
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func Generate(ctx context.Context, l Target, seed uint64) (*Trace, error) {
 	g.results(t)
 	g.times(t)
 	g.features(t)
+	t.Templates = l.templates(seed)
 	return t, t.Seal()
 }
 
@@ -334,4 +335,30 @@ func (g *generator) results(t *Trace) {
 		}
 		t.Series = append(t.Series, s)
 	}
+}
+
+// Of the distinct queries of a DBpedia log of 2016, 89 % belong to 60 simple templates.
+const (
+	templateCount = 60
+	templateShare = 0.89
+)
+
+// templates draws the templates of the queries. The first template is the largest: the
+// k-th has a size in proportion to 1/k. A template says nothing about times and changes.
+func (l Target) templates(seed uint64) []int {
+	r := rand.New(rand.NewPCG(seed, 0x94d049bb133111eb))
+	list, sum := make([]int, l.Queries), 0.0
+	for k := 1; k <= templateCount; k++ {
+		sum += 1 / float64(k)
+	}
+	next := 0
+	for k := 1; k <= templateCount; k++ {
+		n := int(templateShare * float64(l.Queries) / (float64(k) * sum))
+		for range n {
+			list[next] = k
+			next++
+		}
+	}
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
 }

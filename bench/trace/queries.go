@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	analysis "github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // ReadQueries reads queries to record. A file whose name ends in .rq is a bank of
@@ -116,6 +117,23 @@ func sharedConstants(queries []registry.Query) [][]int {
 			}
 			out[i] = append(out[i], number[c])
 		}
+	}
+	return out
+}
+
+// templates numbers the templates of the queries that can be asked together with others.
+func templates(queries []registry.Query) []int {
+	number := map[string]int{}
+	out := make([]int, len(queries))
+	for i := range queries {
+		id, _ := scheduler.Mergeable(&queries[i])
+		if id == "" {
+			continue
+		}
+		if _, known := number[id]; !known {
+			number[id] = len(number) + 1
+		}
+		out[i] = number[id]
 	}
 	return out
 }

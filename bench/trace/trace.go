@@ -19,7 +19,23 @@ type Trace struct {
 	Series    []Series  // of the queries that may change, by ascending id
 	Features  [][]int   // by query: what it shares with others; nil if unknown
 	Gaps      []Gap     // executions without a complete answer, by revision and query
+	// Templates is the template of each query, from 1. Queries of one template can be
+	// asked together, those with 0 alone. nil if unknown.
+	Templates []int
+	MergeCost MergeCost // the zero value is DefaultMergeCost
 }
+
+// A MergeCost says what a merged request takes: a time for itself and, for each member,
+// a part of the time that the member takes alone in the same revision.
+type MergeCost struct {
+	Request float64 `json:"request_ms"` // milliseconds
+	Values  float64 `json:"values"`     // part for a complete result, by VALUES or UNION
+	Probe   float64 `json:"probe"`      // part for a digest
+}
+
+// DefaultMergeCost has the parts that were measured on Virtuoso with five templates. Its
+// time for the request is about that of a median query.
+func DefaultMergeCost() MergeCost { return MergeCost{Request: 10, Values: 0.44, Probe: 0.1} }
 
 // A Series is the history of one query's result.
 type Series struct {
@@ -58,6 +74,15 @@ func (t *Trace) Seal() error {
 	}
 	if t.Features != nil && len(t.Features) != t.Queries {
 		return wrong("features", "%d lists for %d queries", len(t.Features), t.Queries)
+	}
+	if t.Templates != nil && len(t.Templates) != t.Queries {
+		return wrong("templates", "%d for %d queries", len(t.Templates), t.Queries)
+	}
+	if n := slices.IndexFunc(t.Templates, func(n int) bool { return n < 0 }); n >= 0 {
+		return wrong(fmt.Sprintf("templates[%d]", n), "%d: templates are numbered from 1, and 0 is none", t.Templates[n])
+	}
+	if c := t.MergeCost; !(min(c.Request, c.Values, c.Probe) >= 0) {
+		return wrong("merge_cost", "it must not be negative")
 	}
 	slices.SortStableFunc(t.Series, func(a, b Series) int { return cmp.Compare(a.Query, b.Query) })
 	for i := range t.Series {

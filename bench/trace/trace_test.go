@@ -41,6 +41,8 @@ func TestFormatsRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "more") {
 			tr.Features = make([][]int, tr.Queries)
 			tr.Features[0] = []int{3, 4}
+			tr.Templates = rapid.SliceOfN(rapid.IntRange(0, 3), tr.Queries, tr.Queries).Draw(t, "templates")
+			tr.MergeCost = trace.DefaultMergeCost()
 			tr.Gaps = []trace.Gap{{Rev: tr.Revisions, Query: 0, Outcome: "partial", Error: "cut off"}}
 		}
 		for name, write := range map[string]func(*bytes.Buffer) error{
@@ -100,6 +102,9 @@ func TestReadJSONErrors(t *testing.T) {
 		`{"queries":1,"revisions":2,"exec_ms":[[1],[1],[1]],"changes":[{"id":0,"initial":[],"versions":[{"rev":2,"rows":[1]},{"rev":1,"rows":[2]}]}]}`: "versions[1]: rev 1 does not come after",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,"initial":["a"]}]}`:                                                             "/changes/0",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]],"features":[]}`:                                                                                    "features: 0 lists for 1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[1,2]}`:                                                                                "templates: 2 for 1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[-1]}`:                                                                                 "templates[0]: -1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"merge_cost":{"values":-1}}`:                                                                       "merge_cost",
 		`{"queries":1,"revisions":0,"exec_ms":[[1]]} x`:                                                                                                "follows",
 	} {
 		_, err := trace.ReadJSON(strings.NewReader(text))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 )
@@ -16,7 +17,7 @@ import (
 // simulateCommand runs policies over a trace.
 func simulateCommand(w *cli.Env) *cobra.Command {
 	var trace, policies, rule string
-	var budgets []string
+	var budgets, merges []string
 	var timeout time.Duration
 	var schedule, asJSON, asCSV, ring bool
 	c := &cobra.Command{
@@ -25,11 +26,16 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 prints one row per policy and budget. Under the rule strict no slot takes more
 than its budget. Under debt an execution that has started may finish within
 --timeout, and later slots repay what it took beyond the budget, at most half of
-one each. Under overrun the last execution of a slot may take any time. The
-policies:
+one each. Under overrun the last execution of a slot may take any time.
+
+With --merge, queries of a template are asked together, as the server does it, in
+traces that have templates; generated and recorded ones do. Each mode has its rows.
+
+The policies:
 
 ` + policyHelp(),
 		Example: `  freshet bench simulate --trace t.trace --policy rr,ttl:max=32:reset,cv --budget 10s,50s,1000s --rule overrun
+  freshet bench simulate --trace t.trace --policy hybrid,rr --budget 10s --merge off,auto
   freshet bench simulate --trace t.json --policy dj --budget 10s --schedule --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectGarbageLess()()
@@ -39,7 +45,7 @@ policies:
 			if schedule && !asJSON {
 				return cli.UsageErrorf("--schedule needs --json")
 			}
-			setups, err := simulations(policies, budgets, rule)
+			setups, err := simulations(policies, budgets, merges, rule)
 			if err != nil {
 				return err
 			}
@@ -71,6 +77,7 @@ policies:
 	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
 	f.StringVar(&rule, "rule", plan.RuleStrict, "budget rule: "+strings.Join(plan.Rules(), " or "))
 	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
+	f.StringSliceVar(&merges, "merge", nil, "how to merge requests, several separated by commas: "+strings.Join(registry.MergeModes(), ", ")+" (default off)")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
@@ -87,10 +94,13 @@ func policyHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// simulations lists all policies under all budgets, by budget.
-func simulations(policies string, budgets []string, rule string) ([]bench.Setup, error) {
+// simulations lists all policies under all budgets, by budget, in each mode of merging.
+func simulations(policies string, budgets, merges []string, rule string) ([]bench.Setup, error) {
 	if policies == "" {
 		return nil, cli.UsageErrorf("--policy is missing: which policies to run")
+	}
+	if len(merges) == 0 {
+		merges = []string{""}
 	}
 	var out []bench.Setup
 	for _, text := range budgets {
@@ -99,11 +109,13 @@ func simulations(policies string, budgets []string, rule string) ([]bench.Setup,
 			return nil, cli.UsageErrorf("--budget: %q is not a duration such as 10s", text)
 		}
 		for _, p := range bench.SplitPolicies(policies) {
-			s := bench.Setup{Policy: p, Budget: budget, Rule: rule}
-			if err := s.Check(); err != nil {
-				return nil, cli.UsageErrorf("%v", err)
+			for _, mode := range merges {
+				s := bench.Setup{Policy: p, Budget: budget, Rule: rule, Merge: mode}
+				if err := s.Check(); err != nil {
+					return nil, cli.UsageErrorf("%v", err)
+				}
+				out = append(out, s)
 			}
-			out = append(out, s)
 		}
 	}
 	return out, nil

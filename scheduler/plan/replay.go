@@ -64,16 +64,17 @@ type MergedWorld struct {
 	Mode     string                 // registry.Endpoint.Merge
 	Template func(query int) string // empty: the query is asked alone
 	Rows     func(query int) int    // of its result
-	// Cost is the time of a complete request for members with rows in total.
-	Cost func(template string, kind cohort.Kind, members, rows int) time.Duration
+	// Cost is the time of a complete request for these queries in a slot.
+	Cost func(slot uint64, kind cohort.Kind, queries []int) time.Duration
 }
 
 // A Played is one execution of a replay.
 type Played struct {
 	Query   int
-	Outcome registry.Outcome
-	Elapsed time.Duration // charged to the budget
-	Over    time.Duration // part of Elapsed beyond the budget
+	Outcome registry.Outcome // empty if a merged request did not confirm the result
+	Rider   bool             // another member of the same request was played before
+	Elapsed time.Duration    // charged to the budget
+	Over    time.Duration    // part of Elapsed beyond the budget
 }
 
 // A Replay plays the slots of one endpoint in a World, one execution at a time. It
@@ -215,50 +216,49 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	r.clock = r.clock.Add(k.Elapsed)
 	r.learn(c, k, whole)
 	x.onRecorded(k.Outcome, k.Elapsed)
-	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
+	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
 }
 
-// executeMerged plays one merged request. If one member would fail, all fail.
+// executeMerged plays one merged request. If one member would fail, all fail. Members that
+// have changed are asked alone.
 func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	members, before := x.Members(), s.excess()
-	known, rows, sum := make([]Known, len(members)), make([]int, len(members)), 0
-	a := registry.Answer{Outcome: registry.Unchanged}
+	queries, known, rows := make([]int, len(members)), make([]Known, len(members)), make([]int, len(members))
+	a, confirmed := registry.Answer{Outcome: registry.Unchanged}, 0
 	for i, m := range members {
-		known[i] = r.c.World.Execute(int(m.c.number), r.slot, m.c.Stats.Last)
+		queries[i], rows[i] = int(m.c.number), r.c.Merged.Rows(int(m.c.number))
+		known[i] = r.c.World.Execute(queries[i], r.slot, m.c.Stats.Last)
 		if !known[i].Outcome.Complete() {
 			a.Outcome = known[i].Outcome
 		}
-		rows[i] = r.c.Merged.Rows(int(m.c.number))
-		sum += rows[i]
+		if known[i].Outcome == registry.Unchanged {
+			confirmed++
+		}
 	}
-	if a.Elapsed = r.c.Merged.Cost(x.c.member.of.Template, x.kind, len(members), sum); a.Elapsed > s.timeout {
+	if a.Elapsed = r.c.Merged.Cost(r.slot, x.kind, queries); a.Elapsed > s.timeout {
 		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
 	}
 	a, _ = s.Finish(x, a, false)
 	r.clock = r.clock.Add(a.Elapsed)
+	over := s.excess() - before
 	if !a.Outcome.Complete() {
 		s.Void(x, true)
+		each(Played{Query: queries[0], Outcome: a.Outcome, Elapsed: a.Elapsed, Over: over})
 		return
 	}
-	confirmed := 0
-	for _, k := range known {
-		if k.Outcome == registry.Unchanged {
-			confirmed++
-		}
-	}
 	shares := s.Answered(x, rows, confirmed, a.Elapsed)
-	over := s.excess() - before
 	for i, m := range members {
 		k := known[i]
+		k.Elapsed = shares[i]
 		if k.Outcome == registry.Changed {
 			s.AskAlone(m, false)
-			continue
+			k.Outcome = ""
+		} else {
+			m.c.Stats.Rows = rows[i]
+			r.learn(m.c, k, false)
+			m.onRecorded(k.Outcome, k.Elapsed)
 		}
-		k.Elapsed = shares[i]
-		m.c.Stats.Rows = rows[i]
-		r.learn(m.c, k, false)
-		m.onRecorded(k.Outcome, k.Elapsed)
-		each(Played{int(m.c.number), k.Outcome, k.Elapsed, over})
+		each(Played{Query: queries[i], Outcome: k.Outcome, Rider: i > 0, Elapsed: k.Elapsed, Over: over})
 		over = 0
 	}
 }
