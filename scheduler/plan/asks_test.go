@@ -153,7 +153,7 @@ func TestRidersRankNext(t *testing.T) {
 					}
 					of := map[*cohortOf][]*item{}
 					for c := range place {
-						if k := c.member.of; c.mergeable() {
+						if k := c.cohort; c.mergeable() {
 							of[k] = append(of[k], c)
 						}
 					}
@@ -161,7 +161,7 @@ func TestRidersRankNext(t *testing.T) {
 					if x == nil || len(x.Riders()) == 0 || x.Tier() != TierRanked {
 						break
 					}
-					members := of[x.c.member.of]
+					members := of[x.c.cohort]
 					slices.SortFunc(members, func(a, b *item) int { return place[a] - place[b] })
 					for i, m := range x.Members() {
 						if m.c != members[i] {
@@ -182,7 +182,14 @@ func TestRidersRankNext(t *testing.T) {
 }
 
 // BenchmarkAsks measures the planning of a slot with a thousand executions, one by one
-// and merged, in processor time. The members of a cohort are everywhere in the order.
+// and merged, in processor time: the median of the slots, and the tenth part that other
+// work on the machine disturbed least. The members of a cohort are everywhere in the
+// order.
+//
+// With 100,000 queries, merging adds 30 to 40 % under rr (1.4 to 1.6 ms without) and 2 to
+// 10 % under hybrid (26 to 28 ms), measured on a busy machine. Under rr the window reads
+// queries that do not ride, and riders leave the middle of the order instead of its
+// front. For the same number of executions there are 53 requests instead of 1,000.
 func BenchmarkAsks(b *testing.B) {
 	const executed = 1000
 	for _, n := range []int{10_000, 100_000} {
@@ -196,7 +203,7 @@ func BenchmarkAsks(b *testing.B) {
 					}
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
-					now, asks, total := began.Add(time.Hour), 0, time.Duration(0)
+					now, asks, slots := began.Add(time.Hour), 0, []time.Duration{}
 					for b.Loop() {
 						start := processor(b)
 						s := p.Begin(now, Terms{Lead: time.Minute, Width: 1, Timeout: time.Hour, Merging: Merging{Mode: mode}})
@@ -204,10 +211,12 @@ func BenchmarkAsks(b *testing.B) {
 							ran += settleAsk(s, s.Next(now), time.Millisecond)
 						}
 						p.End(now, "")
-						total += processor(b) - start
+						slots = append(slots, processor(b)-start)
 						now = now.Add(time.Minute)
 					}
-					b.ReportMetric(float64(total.Microseconds())/float64(b.N), "cpu-µs/slot")
+					slices.Sort(slots)
+					b.ReportMetric(float64(slots[len(slots)/2].Microseconds()), "cpu-µs/slot")
+					b.ReportMetric(float64(slots[len(slots)/10].Microseconds()), "quiet-µs/slot")
 					b.ReportMetric(float64(asks)/float64(b.N), "asks/slot")
 				})
 			}

@@ -35,8 +35,7 @@ type cohortOf struct {
 
 // cohortState is what the planner knows of a query's cohort.
 type cohortState struct {
-	of      *cohortOf
-	at      int // in of.members
+	at      int // in the cohort's members
 	args    []string
 	proofs  uint8 // probes that may still confirm the result
 	doubted bool  // a probe did not confirm the result
@@ -94,7 +93,7 @@ func (p *Planner) Classify(query string, m Membership) {
 		}
 		p.cohorts[m.Key] = k
 	}
-	c.member = &cohortState{of: k, args: m.Arguments, at: len(k.members)}
+	c.member, c.cohort = &cohortState{args: m.Arguments, at: len(k.members)}, k
 	k.members = append(k.members, c)
 }
 
@@ -153,7 +152,7 @@ func (p *Planner) leaveCohort(c *item) {
 	if m == nil {
 		return
 	}
-	k := m.of
+	k := c.cohort
 	last := len(k.members) - 1
 	k.members[m.at], k.members[last].member.at = k.members[last], m.at
 	k.members[last] = nil
@@ -161,7 +160,7 @@ func (p *Planner) leaveCohort(c *item) {
 		delete(p.cohorts, k.key)
 		p.Recall([]cohort.State{k.State(k.key, p.now)})
 	}
-	c.member = nil
+	c.member, c.cohort = nil, nil
 }
 
 // Cohorts describes the cohorts, the largest first.
@@ -182,7 +181,7 @@ func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
 // results but yields none.
 func (c *item) mergeable() bool {
 	m := c.member
-	return m != nil && !m.solo && m.check != checkAlone && !c.Query.Alone() && c.Stats.Executions > 0 &&
+	return m != nil && !m.solo && m.check != checkAlone && !c.single && c.Stats.Executions > 0 &&
 		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
 }
 
@@ -196,5 +195,5 @@ func (c *item) rows() int {
 	if c.Stats.Executions > 0 {
 		return c.Stats.Rows
 	}
-	return c.member.of.MeanRows()
+	return c.cohort.MeanRows()
 }

@@ -27,13 +27,15 @@ const (
 // An item is a query in the planner. The fields up to the first ones of Stats are those
 // that an execution reads or writes. They fill five cache lines.
 type item struct {
-	in      *waitList // nil = not eligible, or started in this slot
+	in      *waitList    // nil = not eligible, or started in this slot
+	cohort  *cohortOf    // nil if it is unknown or the query must be asked alone
+	member  *cohortState // nil likewise
 	key     policy.Key
 	since   uint64  // slot in which it entered the list
 	number  int32   // its number in a replay
 	counted tallied // what the tally holds of it
-	known   bool    // the membership was looked for
 	halted  bool    // paused
+	single  bool    // its holders want it to be asked alone
 	why     reason
 	planned bool // in the planner
 	plain   bool // only its statistics decide when it may run
@@ -43,19 +45,19 @@ type item struct {
 	short   bool // cut in the current slot with a limit below the whole budget
 	timed   bool // waits for a time
 
-	tier     string       // "" = not eligible
-	asked    uint64       // Query.Refreshes
-	slot     uint64       // slot for which it waits, 0 = none
-	time     int64        // time for which it waits, in nanoseconds since the epoch
-	member   *cohortState // nil if it is unknown or the query must be asked alone
-	past     *timeline    // its durations in a replay, or nil
-	returned uint32       // plan in which the table returned it
-	seat     int32        // position on the page of its slot
+	tier     string    // "" = not eligible
+	asked    uint64    // Query.Refreshes
+	slot     uint64    // slot for which it waits, 0 = none
+	past     *timeline // its durations in a replay, or nil
+	returned uint32    // plan in which the table returned it
+	seat     int32     // position on the page of its slot
 
 	policy.Candidate
 
 	start   time.Time
 	checked int64 // the second that oldest counts, 0 = none
+	time    int64 // time for which it waits, in nanoseconds since the epoch
+	known   bool  // the membership was looked for
 }
 
 // A reason is why a query is not eligible.
@@ -79,7 +81,7 @@ type tallied struct {
 
 // ask sets the query and its holders.
 func (c *item) ask(q registry.Query) {
-	c.Query, c.asked, c.halted = q, q.Refreshes, q.Paused() != nil
+	c.Query, c.asked, c.halted, c.single = q, q.Refreshes, q.Paused() != nil, q.Alone()
 	c.MaxStaleness = q.MaxStaleness()
 	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.MaxStaleness == 0 &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })

@@ -32,7 +32,7 @@ func (r *Execution) Riders() []*Execution { return r.riders }
 func (r *Execution) Members() []*Execution { return append([]*Execution{r}, r.riders...) }
 
 // Form is the Membership.Form of the query's cohort, and Arguments are the query's own.
-func (r *Execution) Form() any           { return r.c.member.of.form }
+func (r *Execution) Form() any           { return r.c.cohort.form }
 func (r *Execution) Arguments() []string { return r.c.member.args }
 
 // FollowsFailure reports that the query is asked alone because a merged request failed.
@@ -51,8 +51,8 @@ func (s *SlotBudget) Void(r *Execution, blame bool) {
 		s.giveBack(x)
 	}
 	if m := r.c.member; blame && m != nil {
-		m.of.Failed(r.kind, len(r.riders)+1)
-		s.p.learnt(m.of, false)
+		r.c.cohort.Failed(r.kind, len(r.riders)+1)
+		s.p.learnt(r.c.cohort, false)
 		m.failed = true
 		s.recheck(r.c, checkAlone)
 	}
@@ -82,8 +82,8 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 	for _, n := range rows {
 		sum += n
 	}
-	m.of.Asked(r.kind, len(rows), sum, confirmed, took)
-	s.p.learnt(m.of, false)
+	r.c.cohort.Asked(r.kind, len(rows), sum, confirmed, took)
+	s.p.learnt(r.c.cohort, false)
 	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
 	for _, x := range r.Members() {
 		x.how = r.kind
@@ -91,7 +91,7 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 			x.c.member.lastAsk = last
 		}
 	}
-	return m.of.Shares(r.kind, rows, took)
+	return r.c.cohort.Shares(r.kind, rows, took)
 }
 
 // Audits chooses members of a complete merged request that are to be asked alone, too.
@@ -113,7 +113,7 @@ func (s *SlotBudget) Audits(r *Execution, now time.Time) []*Execution {
 	if len(may) == 0 {
 		return nil
 	}
-	n := min(len(may), r.c.member.of.Audits(now, len(r.riders)+1))
+	n := min(len(may), r.c.cohort.Audits(now, len(r.riders)+1))
 	if n == 0 {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (s *SlotBudget) AskAgain(x *Execution, kind cohort.Kind) {
 // Audited reports the result of an audit of a kind of requests to the query's cohort.
 func (s *SlotBudget) Audited(x *Execution, now time.Time, kind cohort.Kind, same bool) {
 	if x.c.member != nil {
-		k := x.c.member.of
+		k := x.c.cohort
 		k.Audited(now, kind, same)
 		s.p.learnt(k, !same)
 	}
@@ -178,7 +178,7 @@ func (r *Execution) onRecorded(outcome registry.Outcome, took time.Duration) {
 	case cohort.Probe:
 		m.proofs--
 	case "":
-		m.of.Asked(cohort.Single, 1, r.c.Stats.Rows, 1, took)
+		r.c.cohort.Asked(cohort.Single, 1, r.c.Stats.Rows, 1, took)
 		m.lastAsk = &LastAsk{Kind: cohort.Single, Members: 1, Elapsed: took, Rows: r.c.Stats.Rows}
 		fallthrough
 	default:

@@ -40,7 +40,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	m := c.member
 	kind, most := m.again, lookPast
 	if !r.again {
-		kind, most = m.of.Next(now, s.merging.Mode, c.provable() && !hinted)
+		kind, most = r.c.cohort.Next(now, s.merging.Mode, c.provable() && !hinted)
 	}
 	if kind == cohort.Single || most < 2 {
 		return
@@ -82,14 +82,14 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 			return out
 		}
 	}
-	s.ahead().each(r.c.member.of, join)
+	s.ahead().each(r.c.cohort, join)
 	return out
 }
 
 // companions are members of the execution's cohort that join it although the policy may
 // have them start later. The second look of an audit shows nothing without others.
 func (s *SlotBudget) companions(r *Execution) iter.Seq[*item] {
-	k := r.c.member.of
+	k := r.c.cohort
 	return func(yield func(*item) bool) {
 		var lists [2][]*item
 		if r.tier == TierHinted || r.tier == TierOffGrid {
@@ -100,7 +100,7 @@ func (s *SlotBudget) companions(r *Execution) iter.Seq[*item] {
 		}
 		for _, list := range lists {
 			for _, o := range list {
-				if o.member != nil && o.member.of == k && !yield(o) {
+				if o.cohort == k && !yield(o) {
 					return
 				}
 			}
@@ -144,7 +144,7 @@ func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting 
 	if n := s.merging.Rows; n > 0 {
 		f.maxRows = n
 	}
-	f.a, f.b, f.c = r.c.member.of.Costs(kind)
+	f.a, f.b, f.c = r.c.cohort.Costs(kind)
 	return f
 }
 

@@ -94,11 +94,11 @@ func (w *window) extend(q *queue) {
 // add adds an item to the queue of its cohort and returns the time that it is expected to
 // take.
 func (w *window) add(e *listEntry) time.Duration {
-	m := e.c.member
-	if m == nil {
+	k := e.c.cohort
+	if k == nil {
 		return e.estimate
 	}
-	q := w.queue(m.of)
+	q := w.queue(k)
 	q.list = append(q.list, e.c)
 	if e.estimate == 0 {
 		return q.each
