@@ -400,3 +400,23 @@ func TestOrigins(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// expectPast reads all states of a query, and compares each with the hash that its change
+// recorded.
+func expectPast(t *testing.T, d *DB, id string) {
+	t.Helper()
+	list, err := d.History.Versions(id, 0, 1<<20)
+	if err != nil {
+		return // it has no result yet
+	}
+	for _, v := range list {
+		r, err := d.History.StateAt(t.Context(), id, v.Position)
+		if err != nil {
+			t.Fatalf("%s: state %d: %v", id, v.Seq, err)
+		}
+		log, err := d.History.After(id, registry.Position{Epoch: v.Epoch, Seq: v.Seq - 1}, 1)
+		if err != nil || log[0].Delta.NewHash != r.Hash() {
+			t.Errorf("%s: state %d is not the recorded one: %v", id, v.Seq, err)
+		}
+	}
+}

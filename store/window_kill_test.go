@@ -115,6 +115,7 @@ func TestKillInTheWindow(t *testing.T) {
 		check(t, d)
 		found := 0
 		for _, id := range childQueries {
+			expectPast(t, d, id)
 			c, err := d.History.Latest(id)
 			kept, err2 := d.Ledger.Result(id)
 			if err != nil || err2 != nil || c.Delta.NewHash != kept.Hash() {
