@@ -43,29 +43,29 @@ func (o *Opening) grants(rest time.Duration) bool { return rest > o.least }
 // estimate has to fit.
 func leads(owes, estimate, room time.Duration) bool { return owes == 0 || estimate <= room }
 
-// Refusal explains why Next did not start an eligible query that is in this place; "" if
-// Next could have started it.
-func (o *Opening) Refusal(x *Place) string {
-	front := x.Tier == TierNew || x.Tier == TierRefresh
+// Refusal explains why Next did not start an eligible query of this tier and estimate; ""
+// if Next could have started it.
+func (o *Opening) Refusal(tier string, estimate time.Duration) string {
+	front := tier == TierNew || tier == TierRefresh
 	room := o.ranked
 	if front {
 		room = o.front
 	}
 	own := o.budget - o.repaid
 	switch {
-	case o.repaid > 0 && x.Estimate > own:
+	case o.repaid > 0 && estimate > own:
 		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
-			x.Estimate, own, o.budget)
+			estimate, own, o.budget)
 	case o.used > own:
 		return "an execution that took longer than expected used up the slot, and more"
-	case x.Estimate > o.budget:
-		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", x.Estimate)
+	case estimate > o.budget:
+		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", estimate)
 	case o.alone:
 		return "a query that needs more than was left ran alone"
-	case x.Estimate > 0 && (x.Estimate > room || !o.grants(room)):
-		return fmt.Sprintf("it needs about %s, more than was left when its turn came", x.Estimate)
+	case estimate > 0 && (estimate > room || !o.grants(room)):
+		return fmt.Sprintf("it needs about %s, more than was left when its turn came", estimate)
 	case front && !o.grants(o.front) && o.grants(o.ranked):
-		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn", map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[x.Tier])
+		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn", map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[tier])
 	case !o.grants(room):
 		return "the budget was used up before its turn"
 	}
