@@ -260,12 +260,11 @@ func (h *kept) later(seq uint64) (at uint64, packed []byte) {
 // empty result 0.
 func (h *kept) earlier(seq uint64) (at uint64, packed []byte, found bool) {
 	c := h.tx.Bucket(bSnapshots).Cursor()
-	k, v := c.Seek(key16(h.record.serial, seq))
-	if k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
+	step := c.Prev
+	if k, _ := c.Seek(key16(h.record.serial, seq)); k == nil {
+		step = c.Last
 	}
+	k, v := step()
 	if hasPrefix(k, key8(h.record.serial)) {
 		return number(skipNumber(k)), v, true
 	}
