@@ -181,6 +181,42 @@ func TestRidersRankNext(t *testing.T) {
 	}
 }
 
+// A query that nearly always changes is asked alone, and is no rider. The others are
+// asked together.
+func TestLikelyChangesAreAskedAlone(t *testing.T) {
+	list := registered(20)
+	for i := range list {
+		list[i].Stats.Last, list[i].Stats.Executions = 1, 40
+		if i < 5 {
+			list[i].Stats.Changes = 39
+		}
+	}
+	p := planned(t, "rr", list)
+	cohorts(p, 20)
+	k := p.all[list[0].Query.ID].cohort
+	k.Asked(cohort.Single, 1, 1, 0, 10*time.Millisecond)
+	k.Asked(cohort.Values, 10, 10, 10, 40*time.Millisecond)
+	k.Asked(cohort.Values, 5, 5, 5, 20*time.Millisecond)
+	now, together, alone := began.Add(time.Hour), 0, 0
+	s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: registry.MergeAuto}})
+	for x := s.Next(now); x != nil; x = s.Next(now) {
+		for _, m := range x.Members() {
+			switch changes := m.c.Stats.Changes > 0; {
+			case changes && len(x.Riders()) > 0:
+				t.Errorf("%s is asked with %d others", m.c.Query.ID, len(x.Riders()))
+			case changes:
+				alone++
+			case len(x.Riders()) > 0:
+				together++
+			}
+		}
+		settleAsk(s, x, 10*time.Millisecond)
+	}
+	if alone != 5 || together < 10 {
+		t.Errorf("%d asked alone, %d together", alone, together)
+	}
+}
+
 // BenchmarkAsks measures the planning of a slot with a thousand executions, one by one
 // and merged, in processor time: the median of the slots, and the tenth part that other
 // work on the machine disturbed least. The members of a cohort are everywhere in the

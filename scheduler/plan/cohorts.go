@@ -185,6 +185,11 @@ func (c *item) mergeable() bool {
 		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
 }
 
+// chance is how likely the next execution finds a change.
+func (c *item) chance() float64 {
+	return float64(c.Stats.Changes) / float64(c.Stats.Executions+2)
+}
+
 // provable reports whether a probe may confirm the result of a query.
 func (c *item) provable() bool {
 	return c.plain && c.member.proofs > 0 && !c.member.opaque && c.member.check == unchecked

@@ -40,6 +40,9 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	m := c.member
 	kind, most := m.again, lookPast
 	if !r.again {
+		if !s.pays(c) {
+			return
+		}
 		kind, most = r.c.cohort.Next(now, s.merging.Mode, c.provable() && !hinted)
 	}
 	if kind == cohort.Single || most < 2 {
@@ -62,6 +65,12 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		s.p.pick(o)
 		r.riders[i] = &list[i]
 	}
+}
+
+// pays reports whether the result of a query is likely enough to be the same for a merged
+// request. Only auto chooses.
+func (s *SlotBudget) pays(c *item) bool {
+	return s.merging.Mode != registry.MergeAuto || c.cohort.Pays(c.chance())
 }
 
 // riders returns the members that join the execution: those that hints have marked, and those that start next in the policy's order.
@@ -113,6 +122,8 @@ func (s *SlotBudget) joins(o *item, r *Execution) bool {
 	m := o.member
 	switch {
 	case m.asked || !o.mergeable():
+		return false
+	case !r.again && !s.pays(o):
 		return false
 	case m.check == checkAgain && r.again && m.again == r.c.member.again: // its second look, too
 	case m.check != unchecked:

@@ -95,7 +95,7 @@ func (w *window) extend(q *queue) {
 // take.
 func (w *window) add(e *listEntry) time.Duration {
 	k := e.c.cohort
-	if k == nil {
+	if k == nil || !w.s.pays(e.c) {
 		return e.estimate
 	}
 	q := w.queue(k)
@@ -103,5 +103,5 @@ func (w *window) add(e *listEntry) time.Duration {
 	if e.estimate == 0 {
 		return q.each
 	}
-	return min(e.estimate, q.each)
+	return min(e.estimate, q.each+time.Duration(e.c.chance()*float64(e.estimate)))
 }
