@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 )
 
 // past publishes five states of a query, a minute apart, and returns them.
@@ -70,6 +71,36 @@ func TestPastResults(t *testing.T) {
 	a := w.get(at+"/results?at=2026-11-20T09:00:30Z").problem(410, "gap")
 	if !strings.Contains(string(a.body), "retention.changes") {
 		t.Errorf("%s", a.body)
+	}
+}
+
+// A state that is not kept any more is refused as gone in every format, and the oldest one
+// that is kept is served.
+func TestPastGone(t *testing.T) {
+	w := newWorld(t)
+	rows, triples := w.register(selectText), w.register(constructText)
+	w.past(rows)
+	for i := range 5 {
+		w.m.now = morning.Add(time.Duration(i) * time.Minute)
+		w.m.publish(triples, graph(t, [3]diff.Term{iri("a"), iri("p"), lit(fmt.Sprint(i))}))
+	}
+	w.m.now = morning.Add(time.Hour)
+	for id, suffixes := range map[string][]string{rows: {"srj", "srx", "csv", "tsv"}, triples: {"nt", "ttl"}} {
+		for _, suffix := range suffixes {
+			at := "/v1/queries/" + id + "/results." + suffix
+			w.m.trimmed[id] = 0
+			w.get(at + "?seq=2").status(200)
+			w.m.trimmed[id] = 2
+			for _, address := range []string{"?seq=2", "?seq=Zq81:1", "?at=2026-11-20T09:01:30Z"} {
+				a := w.get(at+address).problem(410, "gap")
+				if a.string("reason") != registry.TooOld || a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Memento-Datetime") != "" {
+					t.Errorf("%s%s: %s %v", suffix, address, a.body, a.Header)
+				}
+			}
+			if a := w.get(at + "?seq=3").status(200); a.Header.Get("Content-Type") != MediaType(suffix) {
+				t.Errorf("%s: %v", suffix, a.Header)
+			}
+		}
 	}
 }
 
@@ -216,6 +247,10 @@ func TestNetChange(t *testing.T) {
 		t.Errorf("%v", a.Header)
 	}
 	w.get(at+"?from=2", `If-None-Match: "Zq81.2-5.diff"`).status(304)
+	w.get(at+"?from=2", `If-Match: "Zq81.2-5.diff"`).status(200)
+	w.get(at+"?from=2", `If-Match: "Zq81.2-4.diff"`).problem(412, "precondition-failed")
+	w.get(at+"?from=2", "If-Unmodified-Since: Fri, 20 Nov 2026 09:04:00 GMT").status(200)
+	w.get(at+"?from=2", "If-Unmodified-Since: Fri, 20 Nov 2026 09:03:59 GMT").problem(412, "precondition-failed")
 	w.get(at+"?from=3&to=2").problem(400, "malformed")
 	w.get(at).problem(400, "malformed")
 	w.get(at+"?from=1&to=2027-01-01").problem(400, "malformed")
