@@ -30,7 +30,7 @@ type DB struct {
 func newDB(f *boltFile) *DB {
 	return &DB{
 		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
-		History: &History{f}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Tokens: &TokenStore{f},
+		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Tokens: &TokenStore{f},
 	}
 }
 

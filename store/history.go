@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +13,23 @@ import (
 )
 
 // History reads results, changes and slots. It implements web.History and notify.Log.
-type History struct{ *boltFile }
+type History struct {
+	*boltFile
+	walks chan struct{} // walks over the log that are in progress
+}
+
+// mostWalks bounds the walks over logs at a time, because each unpacks whole changes.
+const mostWalks = 2
+
+// walk waits until another walk over a log may begin. The caller calls done at its end.
+func (d *History) walk(ctx context.Context) (done func(), err error) {
+	select {
+	case d.walks <- struct{}{}:
+		return func() { <-d.walks }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // A changePage collects changes up to a size limit; it always accepts the first one.
 type changePage struct {

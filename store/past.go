@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -331,6 +332,11 @@ func (d *History) StateAt(ctx context.Context, query string, at registry.Positio
 // travel returns the state at the end of a route. Apply compares its hash with the one
 // that was recorded.
 func (d *History) travel(ctx context.Context, r route) (base *diff.Result, err error) {
+	done, err := d.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	limit := heaviestPast
 	if r.base != nil {
 		if base, err = d.pack.unpackResult(r.base); err != nil {
@@ -392,12 +398,12 @@ const pageEntries = 500
 // Bounds on the changes that Origins examines.
 const (
 	originChanges = 2000
-	originBytes   = 8 << 20
+	originBytes   = 2 << 20
 )
 
 // Origins finds the changes that last added rows of a state. It looks back a bounded
-// number of changes, and returns the oldest version that it has examined. The zero Version
-// is for a row that was there before. A row with a blank node has no origin, since its
+// number of changes, and returns the oldest version that it has examined, the zero Version
+// if it has examined none. The zero Version is for a row that was there before, too. A row with a blank node has no origin, since its
 // label means nothing outside one result: do not ask for it.
 func (d *History) Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error) {
 	origins = make([]registry.Version, len(rows))
@@ -414,14 +420,18 @@ func (d *History) Origins(ctx context.Context, query string, at registry.Positio
 		if err != nil || !h.logged {
 			return route{}, err
 		}
-		oldest, err = h.version(seq)
-		return route{serial: h.record.serial, next: seq, left: min(originChanges, seq-h.oldest+1), back: true}, err
+		return route{serial: h.record.serial, next: seq, left: min(originChanges, seq-h.oldest+1), back: true}, nil
 	})
 	if err != nil {
 		return nil, oldest, err
 	}
+	done, err := d.walk(ctx)
+	if err != nil {
+		return nil, oldest, err
+	}
+	defer done()
 	bytes := 0
-	for more := r.left > 0; more && len(missing) > 0 && bytes < originBytes; {
+	for more := r.left > 0; more && len(missing) > 0; {
 		page := newPage(pageEntries)
 		err := d.view(func(tx *bbolt.Tx) (err error) {
 			more, err = r.read(tx, &page)
@@ -437,38 +447,40 @@ func (d *History) Origins(ctx context.Context, query string, at registry.Positio
 			if err := ctx.Err(); err != nil {
 				return nil, oldest, err
 			}
-			bytes += unpackedSize(page.list[i].delta)
+			if bytes += unpackedSize(page.list[i].delta); bytes > originBytes {
+				return origins, oldest, nil
+			}
 			c, err := page.list[i].unpack(d.pack, d.epoch)
 			if err != nil {
 				return nil, oldest, err
 			}
 			oldest = registry.Version{Position: c.Position(), Time: c.Time, CheckedAt: c.CheckedAt}
-			for _, row := range brought(c.Delta) {
-				for _, i := range missing[row] {
+			for row := range brought(c.Delta) {
+				for _, i := range missing[string(row)] {
 					origins[i] = oldest
 				}
-				delete(missing, row)
+				delete(missing, string(row))
 			}
 		}
 	}
 	return origins, oldest, nil
 }
 
-// brought returns the rows that a change added, without those that it only moved.
-func brought(d *diff.Delta) []string {
+// brought yields the rows that a change added, without those that it only moved.
+func brought(d *diff.Delta) iter.Seq[[]byte] {
 	gone := map[string]int{}
 	if d.Ordered {
 		for _, row := range d.Removed {
 			gone[string(row)]++
 		}
 	}
-	var added []string
-	for _, row := range d.Added {
-		if gone[string(row)] > 0 {
-			gone[string(row)]--
-			continue
+	return func(yield func([]byte) bool) {
+		for _, row := range d.Added {
+			if gone[string(row)] > 0 {
+				gone[string(row)]--
+			} else if !yield(row) {
+				return
+			}
 		}
-		added = append(added, string(row))
 	}
-	return added
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -398,6 +399,22 @@ func TestOrigins(t *testing.T) {
 	}
 	if got := find(3); got != "a:0 b:3 old:0 until 3 <nil>" {
 		t.Error(got)
+	}
+}
+
+// A change that is too large to be examined leaves the origins open.
+func TestOriginsAreBounded(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	step(t, d, "city", "q_a", 1, "old")
+	step(t, d, "city", "q_a", 2, "old", strings.Repeat("x", originBytes))
+	r, err := d.History.StateAt(t.Context(), "q_a", registry.Position{Seq: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origins, oldest, err := d.History.Origins(t.Context(), "q_a", registry.Position{Seq: 2}, diff.Rows{r.Row(0)})
+	if err != nil || oldest.Seq != 0 || origins[0].Seq != 0 {
+		t.Errorf("origins %v until %v, %v", origins, oldest, err)
 	}
 }
 
