@@ -173,20 +173,6 @@ func (c *Cohort) perMember(k Kind) float64 {
 	return a/size + b + perRow*c.rows.value + (1-m.confirmed.value)*c.single.value
 }
 
-// Pays reports whether merged requests save time for members that change with a
-// probability from one execution to the next. Those that have changed are asked alone,
-// too. It is true as long as the costs are not known.
-func (c *Cohort) Pays(changes float64) bool {
-	least := math.Inf(1)
-	for _, k := range []Kind{Values, Union, Probe} {
-		m := c.merged[k]
-		if m.costs.n > 0 {
-			least = min(least, c.perMember(k)-(1-m.confirmed.value)*c.single.value)
-		}
-	}
-	return c.single.n == 0 || math.IsInf(least, 1) || least < (1-changes)*c.single.value
-}
-
 // MeanRows is the expected number of rows of a member that has no result yet.
 func (c *Cohort) MeanRows() int { return max(1, int(math.Ceil(c.rows.value))) }
 

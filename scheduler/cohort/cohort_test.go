@@ -53,31 +53,6 @@ func TestCheapestKindIsChosen(t *testing.T) {
 	}
 }
 
-// A merged request pays for members that are more likely to be the same than their part
-// of the request's time.
-func TestPays(t *testing.T) {
-	c := New("t_1", true)
-	if !c.Pays(1) {
-		t.Error("not tried without experience")
-	}
-	c.Asked(Single, 1, 1, 0, 10*time.Millisecond)
-	if !c.Pays(1) {
-		t.Error("not tried without experience of merged requests")
-	}
-	for n := range 8 {
-		c.Asked(Values, 1+n, 0, 0, time.Duration(4*(1+n))*time.Millisecond)
-	}
-	if !c.Pays(0.5) || c.Pays(0.7) {
-		t.Errorf("values cost %v of 10 ms: pays %t at 0.5, %t at 0.7", c.perMember(Values), c.Pays(0.5), c.Pays(0.7))
-	}
-	for n := range 8 {
-		c.Asked(Probe, 1+n, 0, 0, time.Duration(1+n)*time.Millisecond)
-	}
-	if !c.Pays(0.8) || c.Pays(0.95) {
-		t.Errorf("probes cost %v of 10 ms: pays %t at 0.8, %t at 0.95", c.perMember(Probe), c.Pays(0.8), c.Pays(0.95))
-	}
-}
-
 // If a probe can confirm no query of a template, asking alone is tried all the same.
 func TestSingleIsTriedWithoutProbes(t *testing.T) {
 	c, used := New("t_1", true), map[Kind]int{}

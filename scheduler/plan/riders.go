@@ -67,10 +67,11 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	}
 }
 
-// pays reports whether the result of a query is likely enough to be the same for a merged
-// request. Only auto chooses.
+// pays reports whether a query is worth a merged request: its result has probably not
+// changed. Else it would be asked twice, or once and in the next slot again, where another
+// change may be missed meanwhile. Only auto chooses.
 func (s *SlotBudget) pays(c *item) bool {
-	return s.merging.Mode != registry.MergeAuto || c.cohort.Pays(c.chance())
+	return s.merging.Mode != registry.MergeAuto || c.chance() < 0.5
 }
 
 // riders returns the members that join the execution: those that hints have marked, and those that start next in the policy's order.
@@ -142,7 +143,8 @@ type fitting struct {
 	text       int
 	maxSeconds float64
 	maxRows    int
-	full       bool // the last member does not fit
+	alone      float64 // seconds of asking alone for those that have changed
+	full       bool    // the last member does not fit
 }
 
 func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting {
@@ -169,9 +171,10 @@ func (f *fitting) add(c *item) {
 	if f.kind == cohort.Probe {
 		answer = n
 	}
-	seconds := f.a + f.b*float64(n) + f.c*float64(rows)
+	alone := f.alone + c.chance()*c.Estimate.Seconds()
+	seconds := f.a + f.b*float64(n) + f.c*float64(rows) + alone
 	if f.full = n > 1 && seconds > f.maxSeconds || answer > f.maxRows || text > maxText; !f.full {
-		f.n, f.rows, f.text = n, rows, text
+		f.n, f.rows, f.text, f.alone = n, rows, text, alone
 	}
 }
 
