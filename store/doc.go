@@ -89,9 +89,10 @@
 // baseline, or a snapshot. A change stores a snapshot once the changes since the last one
 // have four times the size of the result, so snapshots add at most a quarter to the log.
 // They count toward retention.bytes and are dropped with their change. A state up to 1,000
-// changes back of 10,000 takes 2 to 7 times the processor time of the current result, for
-// results of 1 to 10,000 rows with 1 row or 1 % changed (BenchmarkPast). A read copies what
-// it needs in short transactions, so it does not delay commits. The state's hash is
+// changes back takes 2 to 5 times the processor time of the current result on average, and
+// 9 times at most, for results of 1 to 10,000 rows with 1 row or 1 to 10 % changed
+// (BenchmarkPast). A read copies what it needs in short transactions, so it does not delay
+// commits. The state's hash is
 // compared with the recorded one.
 //
 // # Lists
