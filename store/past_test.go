@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -415,6 +416,33 @@ func TestOriginsAreBounded(t *testing.T) {
 	origins, oldest, err := d.History.Origins(t.Context(), "q_a", registry.Position{Seq: 2}, diff.Rows{r.Row(0)})
 	if err != nil || oldest.Seq != 0 || origins[0].Seq != 0 {
 		t.Errorf("origins %v until %v, %v", origins, oldest, err)
+	}
+}
+
+// Reads of past states wait for each other, and give up with their clients.
+func TestWalksAreBounded(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	step(t, d, "city", "q_a", 1, "a")
+	step(t, d, "city", "q_a", 2, "b")
+	for range mostWalks {
+		if _, err := d.History.walk(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := d.History.StateAt(ctx, "q_a", registry.Position{Seq: 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a state beside %d walks: %v", mostWalks, err)
+	}
+	if _, _, err := d.History.Origins(ctx, "q_a", registry.Position{Seq: 2}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("origins beside %d walks: %v", mostWalks, err)
+	}
+	<-d.History.walks
+	for range mostWalks + 1 { // each ends its walk
+		if _, err := d.History.StateAt(t.Context(), "q_a", registry.Position{Seq: 1}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
