@@ -158,7 +158,7 @@ const (
 	DefaultSlot   = "@every 1m"
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
-	DefaultMerge  = MergeOff
+	DefaultMerge  = MergeAuto
 	// DefaultMaxColumns exceeds the width of any table made for reading and keeps
 	// the cost of a row's head small.
 	DefaultMaxColumns = 10_000
