@@ -98,44 +98,6 @@ func (s *SlotBudget) startAny(now time.Time) *Execution {
 	return s.begin(c, now, left, false)
 }
 
-// nextHinted returns the next hinted query that fits the rest of the hinted queries'
-// share. A query that does not fit keeps its place in the policy's order, and its mark
-// for the next slot.
-func (s *SlotBudget) nextHinted(now time.Time, room time.Duration) *item {
-	t := s.p.hints
-	if t == nil || len(t.order) == 0 {
-		return nil
-	}
-	left := s.budget/hintShare - s.onHints
-	for _, r := range s.runs {
-		if r.tier == TierHinted {
-			left -= r.reserve(now)
-		}
-	}
-	if left = min(left, room); left <= 0 {
-		return nil
-	}
-	for len(t.order) > 0 {
-		c := t.order[0]
-		t.order[0], t.order = nil, t.order[1:]
-		if s.p.follows(c) && c.Estimate <= left {
-			return c
-		}
-	}
-	return nil
-}
-
-// startHinted starts a hinted query with the limit of a ranked one.
-func (s *SlotBudget) startHinted(c *item, now time.Time, room time.Duration) *Execution {
-	left, _ := s.left(now)
-	if c.open() {
-		left = room
-	}
-	r := s.begin(c, now, left, false)
-	r.tier = TierHinted
-	return r
-}
-
 // startClaimed starts the next claimed query. While rivals wait, it has to fit the
 // rest of the share of claims. Otherwise, or if last says that no rival fits, it has
 // to fit room.

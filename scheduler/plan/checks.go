@@ -5,14 +5,7 @@ import (
 	"time"
 )
 
-// A check is why a query is asked again.
-type check uint8
-
-const (
-	unchecked  check = iota
-	checkAlone       // a merged answer did not confirm it, or is audited
-	checkAgain       // an audit found a difference: ask it merged, in a later slot
-)
+// This file asks queries again for which a merged answer has left something open.
 
 func (s *SlotBudget) recheck(c *item, why check) {
 	m := c.member
@@ -78,3 +71,7 @@ func (p *Planner) endChecks() {
 		return gone
 	})
 }
+
+// checkShare is the part of the budget for asking again what a merged answer left open,
+// as a divisor.
+const checkShare = 2

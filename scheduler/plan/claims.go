@@ -8,30 +8,32 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// SetClaims sets how intervals are ranked, nil for not at all, and their share of the
-// budget.
-func (p *Planner) SetClaims(ranking *interval.Ranking, share float64) {
-	p.claims.ranking, p.claims.share = ranking, share
+// claims are the open intervals of profiles that ask for executions in a slot. The
+// endpoint's policy ranks them at the beginning of the slot, and again when a change
+// begins an interval in it. Claims go before ranked queries, in at most their share of
+// the budget while others wait.
+//
+// A claim has no effect on a query that is paused, backs off, waits for its
+// min_interval or has never completed: other tiers decide about those. It does bring
+// in a query that the second policy does not have due.
+type claims struct {
+	*ranker
+	rounds  *rounds.Tracker
+	ranking *interval.Ranking // nil: the policy does not look at intervals
+	share   float64           // of the budget
+	order   []claim
+}
+
+// A claim is an interval and the query that it asks for.
+type claim struct {
+	rounds.Claim
+	c *item
 }
 
 // openRounds opens and ends rounds for the slot that begins, and ranks their claims.
 func (p *claims) openRounds(now time.Time) {
 	p.rounds.BeginSlot(p.slot, now, p.lead)
 	p.rankClaims()
-}
-
-// onExecution reports to the profiles a complete execution that began at start. was is
-// the previous time at which the query was checked. ended reports that the execution
-// ended a round.
-func (p *claims) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
-	run := &x.Stats.LastRun
-	if x.Checked.Before(start) { // the answer comes from a cache
-		start = x.Checked
-	}
-	return p.rounds.Observe(rounds.Observation{
-		Execution: rounds.Execution{Start: start, End: x.At, Slot: run.Slot, Tier: run.Why},
-		Query:     c.Query.ID, Delta: x.Delta, Before: was, Checked: x.Checked,
-	})
 }
 
 // rankClaims ranks the current claims of the open intervals.

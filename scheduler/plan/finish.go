@@ -7,6 +7,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // Finish books an answer and applies the budget to it. An execution that exceeded its
@@ -102,4 +103,18 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		p.observe(c, run.Outcome == registry.Changed)
 	}
 	return p.claims.onExecution(c, was, r.start, x)
+}
+
+// onExecution reports to the profiles a complete execution that began at start. was is
+// the previous time at which the query was checked. ended reports that the execution
+// ended a round.
+func (p *claims) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
+	run := &x.Stats.LastRun
+	if x.Checked.Before(start) { // the answer comes from a cache
+		start = x.Checked
+	}
+	return p.rounds.Observe(rounds.Observation{
+		Execution: rounds.Execution{Start: start, End: x.At, Slot: run.Slot, Tier: run.Why},
+		Query:     c.Query.ID, Delta: x.Delta, Before: was, Checked: x.Checked,
+	})
 }

@@ -61,6 +61,13 @@ func (p *queues) follows(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
 }
 
+// repeatable reports whether a query may run outside the grid: it has not failed since
+// the last slot began.
+func (p *queues) repeatable(c *item) bool {
+	r := &c.Stats.LastRun
+	return r.Outcome.Complete() || r.Slot+1 < p.slot
+}
+
 // applyHints sorts the marked queries for the slot that begins.
 func (p *Planner) applyHints() {
 	t := p.hints

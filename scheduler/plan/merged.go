@@ -9,14 +9,6 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
-// A LastAsk describes the request that last answered a query.
-type LastAsk struct {
-	Kind    cohort.Kind
-	Members int
-	Elapsed time.Duration
-	Rows    int
-}
-
 // Kind is how the query is asked.
 func (r *Execution) Kind() cohort.Kind {
 	if r.kind == "" {

@@ -40,13 +40,6 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 	return cost, p.offGridAll, ok || p.offGridAll && p.ranked.len() > 0
 }
 
-// repeatable reports whether a query may run outside the grid: it has not failed since
-// the last slot began.
-func (p *queues) repeatable(c *item) bool {
-	r := &c.Stats.LastRun
-	return r.Outcome.Complete() || r.Slot+1 < p.slot
-}
-
 // Reaches reports whether an execution may still start at a later time.
 func (s *account) Reaches(t time.Time) bool { return !s.offGrid() || t.Before(s.until) }
 

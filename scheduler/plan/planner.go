@@ -6,6 +6,7 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
 // A Planner holds an endpoint's queries. Eligible queries are in order; the others
@@ -57,6 +58,21 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 	return x
 }
 
+// pick removes a query that starts from the order.
+func (p *Planner) pick(c *item) {
+	p.servedNew = p.servedNew || c.in == &p.fresh
+	p.servedOld = p.servedOld || c.in == &p.asked
+	if !c.ran { // else a merged answer has said nothing about it in this slot
+		p.ran = append(p.ran, c)
+	}
+	c.ran, c.short = true, false
+	p.lift(c)
+	p.hints.drop(c)
+	if c.member != nil {
+		c.member.asked = true
+	}
+}
+
 // opener returns the query with which the slot begins before all tiers: one that was
 // first in its order in an earlier slot but did not fit what refresh requests and new
 // queries left. At most every other slot begins like that, so neither side can starve
@@ -79,3 +95,9 @@ func (p *Planner) opener() *item {
 
 // Rounds tracks the rounds of profiles.
 func (p *Planner) Rounds() *rounds.Tracker { return p.rounds }
+
+// SetClaims sets how intervals are ranked, nil for not at all, and their share of the
+// budget.
+func (p *Planner) SetClaims(ranking *interval.Ranking, share float64) {
+	p.claims.ranking, p.claims.share = ranking, share
+}

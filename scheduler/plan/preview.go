@@ -54,22 +54,3 @@ func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 	})
 	return n, cost
 }
-
-// earlyHinted lists the hinted queries that fit the share of hinted queries and that
-// their policy does not have due yet.
-func (p *Planner) earlyHinted() (list []*item) {
-	if p.hints == nil {
-		return nil
-	}
-	left := p.budget / hintShare
-	for _, c := range p.hints.order {
-		if c.Estimate > left {
-			continue
-		}
-		left -= c.Estimate
-		if c.in == nil {
-			list = append(list, c)
-		}
-	}
-	return list
-}

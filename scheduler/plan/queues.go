@@ -67,21 +67,6 @@ func (p *queues) lift(c *item) {
 	p.times.drop(c)
 }
 
-// pick removes a query that starts from the order.
-func (p *Planner) pick(c *item) {
-	p.servedNew = p.servedNew || c.in == &p.fresh
-	p.servedOld = p.servedOld || c.in == &p.asked
-	if !c.ran { // else a merged answer has said nothing about it in this slot
-		p.ran = append(p.ran, c)
-	}
-	c.ran, c.short = true, false
-	p.lift(c)
-	p.hints.drop(c)
-	if c.member != nil {
-		c.member.asked = true
-	}
-}
-
 // learn replaces the statistics of a query that is in no list.
 func (p *queues) learn(c *item, s policy.Stats) {
 	if s.Policy != p.name {

@@ -9,20 +9,11 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
-// A Merging says how merged requests are made in a slot.
-type Merging struct {
-	Mode string // registry.Endpoint.Merge
-	Rows int    // expected rows of a request at most, 0 = defaultRows
-}
-
 const (
 	defaultRows = 5000
 	maxText     = 48 << 10 // bytes of the arguments of a request
 	// lookPast bounds how many unsuitable members are passed over for each rider.
 	lookPast = 4
-	// checkShare is the part of the budget for asking again what a merged answer left
-	// open, as a divisor.
-	checkShare = 2
 )
 
 // ride adds other members of its cohort to an execution that has begun. They take at
@@ -65,13 +56,6 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		s.p.pick(o)
 		r.riders[i] = &list[i]
 	}
-}
-
-// pays reports whether a query is worth a merged request: its result has probably not
-// changed. Else it would be asked twice, or once and in the next slot again, where another
-// change may be missed meanwhile. Only auto chooses.
-func (s *SlotBudget) pays(c *item) bool {
-	return s.merging.Mode != registry.MergeAuto || c.chance() < 0.5
 }
 
 // riders returns the members that join the execution: those that hints have marked, and those that start next in the policy's order.

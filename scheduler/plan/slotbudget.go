@@ -32,6 +32,12 @@ type SlotBudget struct {
 	everything bool // outside the grid: a hint is about all queries
 }
 
+// A Merging says how merged requests are made in a slot.
+type Merging struct {
+	Mode string // registry.Endpoint.Merge
+	Rows int    // expected rows of a request at most, 0 = defaultRows
+}
+
 // An account holds the time that a slot has and has used, and its executions in
 // progress. It knows what is left for another execution, and which have to be cut.
 type account struct {

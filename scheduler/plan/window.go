@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
 
 // A window looks ahead in an order and finds, for each cohort, the members that start
 // soon: within a budget beyond what the slot has used, if each takes the time that it
@@ -21,13 +25,6 @@ const (
 	lookFirst = 512
 	lookMore  = 2
 )
-
-// A queue holds members of a cohort that a window has found, in order.
-type queue struct {
-	window uint64        // its number
-	each   time.Duration // that a member with the usual number of rows adds to a request
-	list   []*item
-}
 
 // ahead returns the window of the ranked queries.
 func (s *SlotBudget) ahead() *window {
@@ -104,4 +101,11 @@ func (w *window) add(e *listEntry) time.Duration {
 		return q.each
 	}
 	return min(e.estimate, q.each+time.Duration(e.c.chance()*float64(e.estimate)))
+}
+
+// pays reports whether a query is worth a merged request: its result has probably not
+// changed. Else it would be asked twice, or once and in the next slot again, where another
+// change may be missed meanwhile. Only auto chooses.
+func (s *SlotBudget) pays(c *item) bool {
+	return s.merging.Mode != registry.MergeAuto || c.chance() < 0.5
 }

@@ -1,10 +1,5 @@
 package plan
 
-import (
-	"github.com/freshet/freshet/scheduler/rounds"
-	"github.com/freshet/freshet/scheduler/rounds/interval"
-)
-
 // The limits on the effect of hints.
 const (
 	hintShare = 4      // hinted queries get at most 1/hintShare of the budget before their turn
@@ -45,26 +40,4 @@ func (t *hints) has(c *item) bool {
 	}
 	_, marked := t.marked[c]
 	return marked
-}
-
-// claims are the open intervals of profiles that ask for executions in a slot. The
-// endpoint's policy ranks them at the beginning of the slot, and again when a change
-// begins an interval in it. Claims go before ranked queries, in at most their share of
-// the budget while others wait.
-//
-// A claim has no effect on a query that is paused, backs off, waits for its
-// min_interval or has never completed: other tiers decide about those. It does bring
-// in a query that the second policy does not have due.
-type claims struct {
-	*ranker
-	rounds  *rounds.Tracker
-	ranking *interval.Ranking // nil: the policy does not look at intervals
-	share   float64           // of the budget
-	order   []claim
-}
-
-// A claim is an interval and the query that it asks for.
-type claim struct {
-	rounds.Claim
-	c *item
 }
