@@ -139,7 +139,7 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 			if w.name == "the state" {
 				l.mu.Lock()
 				l.planner.Advance(l.clock.Now().Add(9 * time.Hour)) // the clock is set back
-				l.planner.Merge(l.clock.Now(), plan.Update{Entries: rarely(l.clock.Now(), n)})
+				l.planner.Update(l.clock.Now(), plan.Update{Entries: rarely(l.clock.Now(), n)})
 				l.mu.Unlock()
 			}
 			breaks := 0
@@ -179,7 +179,7 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.mu.Lock()
-			l.planner.Merge(l.clock.Now(), plan.Update{Entries: registered(n)}) // all may run
+			l.planner.Update(l.clock.Now(), plan.Update{Entries: registered(n)}) // all may run
 			l.mu.Unlock()
 			whole := 0
 			for _, e := range registered(n) {

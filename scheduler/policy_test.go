@@ -267,7 +267,7 @@ func TestPolicies(t *testing.T) {
 			now := time.Unix(0, 0)
 			planner := plan.New(p, time.Hour)
 			planner.Resume(c.slot, 0, "", nil)
-			planner.Merge(now, plan.Update{Entries: entries})
+			planner.Update(now, plan.Update{Entries: entries})
 			slot := planner.Begin(now, plan.Terms{Width: 1, Timeout: time.Hour})
 			var got []string
 			for x := slot.Next(now); x != nil; x = slot.Next(now) {

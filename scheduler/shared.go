@@ -112,7 +112,7 @@ func (l *shared) merge(now time.Time) error {
 	if !l.loaded {
 		l.resume(news, now)
 	}
-	l.planner.Merge(now, plan.Update{
+	l.planner.Update(now, plan.Update{
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})

@@ -2,7 +2,7 @@
 // which fit the budget, in which order they run, and why a query was passed over. It
 // is pure: the caller passes times, slots and results.
 //
-// A Planner holds the queries. [Planner.Merge] brings it up to date with the
+// A Planner holds the queries. [Planner.Update] brings it up to date with the
 // registrations, [Planner.Begin] begins a slot, and [SlotBudget.Next] returns one
 // execution after the other. [SlotBudget.Finish] books what an execution took,
 // [SlotBudget.Record] updates the plan with what follows from its answer, and

@@ -16,7 +16,7 @@ func TestEditKeepsWhatThePolicyLearnt(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	recorded := policy.Entry{Query: registry.Query{ID: "q_a", Endpoint: "city", Limit: -1}}
 	recorded.Stats.Position.Epoch = "first"
-	p.Merge(now, Update{Entries: []policy.Entry{recorded}})
+	p.Update(now, Update{Entries: []policy.Entry{recorded}})
 	c := p.all["q_a"]
 	old := slices.Clone(c.Stats.State)
 	recorded.Stats.Policy, recorded.Stats.State = c.Stats.Policy, old
@@ -24,13 +24,13 @@ func TestEditKeepsWhatThePolicyLearnt(t *testing.T) {
 	c.SetState(slices.Clone(learnt))
 	edited := recorded
 	edited.Query.Text = "SELECT * { ?s ?p ?o } # edited"
-	p.Merge(now, Update{Entries: []policy.Entry{edited}})
+	p.Update(now, Update{Entries: []policy.Entry{edited}})
 	if c := p.all["q_a"]; !slices.Equal(c.Stats.State, learnt) || c.Query.Text != edited.Query.Text {
 		t.Errorf("after an edit the state is %v, want %v", c.Stats.State, learnt)
 	}
 	again := recorded
 	again.Stats.Position.Epoch = "second"
-	p.Merge(now, Update{Entries: []policy.Entry{again}})
+	p.Update(now, Update{Entries: []policy.Entry{again}})
 	if c := p.all["q_a"]; slices.Equal(c.Stats.State, learnt) {
 		t.Errorf("a query that was registered again has the state of the removed one: %v", c.Stats.State)
 	}

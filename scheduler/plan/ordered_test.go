@@ -41,18 +41,18 @@ func TestOnlyRankedQueriesChangeTheOrder(t *testing.T) {
 	for i := range 20 {
 		all = append(all, entry(fmt.Sprintf("old%02d", i), 1))
 	}
-	p.Merge(now, Update{Entries: all})
+	p.Update(now, Update{Entries: all})
 	refresh("after the first registrations", 1)
-	p.Merge(now, Update{Entries: []policy.Entry{entry("new", 0)}})
+	p.Update(now, Update{Entries: []policy.Entry{entry("new", 0)}})
 	refresh("after the registration of another query", 1)
 	if f, ok := p.Forecast("new"); !ok || !f.Eligible {
 		t.Errorf("the forecast of the new query is %+v, %t", f, ok)
 	}
-	p.Merge(now, Update{Removed: []string{"new"}})
+	p.Update(now, Update{Removed: []string{"new"}})
 	refresh("after its removal", 1)
 	asked := entry("old03", 1)
 	asked.Query.Refreshes = 1
-	p.Merge(now, Update{Entries: []policy.Entry{asked}})
+	p.Update(now, Update{Entries: []policy.Entry{asked}})
 	p.RefreshFor(now, []string{"old03", "unknown"})
 	if f, ok := p.Forecast("old03"); !ok || f.Slots != 1 || count.ranked != 1 {
 		t.Errorf("the forecast of the refresh request is %+v, %t, after %d rankings", f, ok, count.ranked)
@@ -62,9 +62,9 @@ func TestOnlyRankedQueriesChangeTheOrder(t *testing.T) {
 		t.Errorf("the forecast of a ranked query is %+v, %t, after %d rankings", f, ok, count.ranked)
 	}
 	refresh("after a refresh request for a ranked query", 2)
-	p.Merge(now, Update{Removed: []string{"old03"}})
+	p.Update(now, Update{Removed: []string{"old03"}})
 	refresh("after the removal of a query with a refresh request", 2)
-	p.Merge(now, Update{Removed: []string{"old04"}})
+	p.Update(now, Update{Removed: []string{"old04"}})
 	refresh("after the removal of a ranked query", 3)
 	p.Begin(now, Terms{Width: 1, Timeout: time.Minute})
 	p.End(now, "")
@@ -86,12 +86,12 @@ func BenchmarkForecastOfNew(b *testing.B) {
 			for b.Loop() {
 				id := fmt.Sprintf("r%07d", i)
 				i++
-				p.Merge(now, Update{Entries: []policy.Entry{{Query: query(id)}}})
+				p.Update(now, Update{Entries: []policy.Entry{{Query: query(id)}}})
 				p.Refresh(now)
 				if _, ok := p.Forecast(id); !ok {
 					b.Fatal("no forecast")
 				}
-				p.Merge(now, Update{Removed: []string{id}})
+				p.Update(now, Update{Removed: []string{id}})
 			}
 			b.ReportMetric(float64((processor(b)-begin).Microseconds())/float64(i), "cpu-us/registration")
 		})
@@ -128,8 +128,8 @@ func TestRefreshForIsEnough(t *testing.T) {
 					}
 					p.Begin(now, Terms{Width: 1, Timeout: time.Minute})
 					p.End(now, "")
-					p.Merge(now, u) // the last ones have not been ranked
-					p.Merge(now, Update{Removed: ids[len(ids)-4:]})
+					p.Update(now, u) // the last ones have not been ranked
+					p.Update(now, Update{Removed: ids[len(ids)-4:]})
 				}
 				return p, ids
 			}

@@ -25,8 +25,8 @@ type Update struct {
 	Models     []rounds.Model
 }
 
-// Merge brings the plan up to date with the registrations. No slot may be running.
-func (p *Planner) Merge(now time.Time, u Update) {
+// Update brings the plan up to date with the registrations. No slot may be running.
+func (p *Planner) Update(now time.Time, u Update) {
 	p.now = now.Round(0)
 	if u.Keep != nil {
 		p.keep(u.Keep)
