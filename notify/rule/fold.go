@@ -1,0 +1,362 @@
+// This file computes the alerts of a rule from changes and from confirmations of results.
+
+package rule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+const (
+	mostEvents    = 50   // of a rule's history
+	mostLabelText = 1024 // bytes of a label's value
+	mostSummary   = 4000 // bytes of a summary with its values
+)
+
+// Change takes a change of the log and returns what happened. It must follow the state's
+// position, or be a baseline.
+func (p *Program) Change(s *registry.RuleState, c *registry.Change) []registry.RuleEvent {
+	d := c.Delta
+	s.At, s.Hash, s.Rows = c.Position(), d.NewHash, d.NewLen
+	f := fold{Program: p, state: s, time: c.CheckedAt, changed: !c.Baseline, added: len(d.Added), removed: len(d.Removed)}
+	if p.kind == byRow {
+		if c.Baseline {
+			f.forgetRows()
+		} else {
+			f.take(d)
+		}
+		f.put(d)
+	}
+	return f.settle()
+}
+
+// Reset takes a whole result, where the log does not lead to it from the state's position.
+// It is a change for rules on changes if there was another result before.
+func (p *Program) Reset(s *registry.RuleState, r *diff.Result, at registry.Position, checked time.Time) []registry.RuleEvent {
+	f := fold{Program: p, state: s, time: checked, changed: s.Hash != "" && s.Hash != r.Hash()}
+	s.At, s.Hash, s.Rows, s.Problem = at, r.Hash(), r.Len(), ""
+	if p.kind == byRow {
+		f.forgetRows()
+		d := &diff.Delta{Form: r.Form(), Vars: r.Vars(), Boolean: r.Boolean()}
+		if r.Form() != diff.Ask {
+			for i := range r.Len() {
+				d.Added = append(d.Added, r.Row(i))
+			}
+		}
+		f.put(d)
+	}
+	return f.settle()
+}
+
+// Confirm takes a complete answer that did not change the result.
+func (p *Program) Confirm(s *registry.RuleState, checked time.Time) []registry.RuleEvent {
+	if !checked.After(s.CheckedAt) || s.At.Seq == 0 {
+		return nil
+	}
+	f := fold{Program: p, state: s, time: checked}
+	return f.settle()
+}
+
+// End resolves the alerts of a query that is gone.
+func (p *Program) End(s *registry.RuleState, now time.Time) []registry.RuleEvent {
+	f := fold{Program: p, state: s, time: now}
+	f.forgetRows()
+	f.ending = true
+	s.Ended, s.Problem = true, "the query was removed: remove the rule, or add it again for another query"
+	return f.settle()
+}
+
+// Next returns the earliest time at which a complete answer without a change would lead to
+// something, and the zero time if there is none.
+func (p *Program) Next(s *registry.RuleState) (next time.Time) {
+	for _, a := range s.Alerts {
+		var at time.Time
+		switch {
+		case a.State == registry.AlertPending:
+			at = a.Since.Add(p.wait)
+		case !a.Unmet.IsZero():
+			at = a.Unmet.Add(p.keep)
+		default:
+			continue
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Advance supposes that the result was confirmed all the time until a moment, without it.
+func (p *Program) Advance(s *registry.RuleState, until time.Time) (events []registry.RuleEvent) {
+	for s.Problem == "" {
+		next := p.Next(s)
+		if next.IsZero() || !next.Before(until) || !next.After(s.CheckedAt) {
+			break
+		}
+		events = append(events, p.Confirm(s, next)...)
+	}
+	return events
+}
+
+// NeedsResult reports whether the next step must be a Reset, because the state does not
+// have all rows that meet the condition.
+func NeedsResult(s *registry.RuleState) bool { return s.Problem != "" && !s.Ended }
+
+// A fold is one step of a rule's state.
+type fold struct {
+	*Program
+	state          *registry.RuleState
+	time           time.Time
+	changed        bool
+	ending         bool
+	added, removed int
+}
+
+func (f *fold) forgetRows() {
+	for _, a := range f.state.Alerts {
+		a.Rows = nil
+	}
+}
+
+// take removes the rows that a change removes.
+func (f *fold) take(d *diff.Delta) {
+	if d.Form == diff.Ask {
+		f.forgetRows()
+		return
+	}
+	for _, row := range d.Removed {
+		key, _, met := f.match(d.Form, d.OldVars, row)
+		if a := f.state.Alerts[key]; met && a != nil {
+			if a.Rows[string(row)]--; a.Rows[string(row)] <= 0 {
+				delete(a.Rows, string(row))
+			}
+		}
+	}
+}
+
+// put adds the rows that a change adds.
+func (f *fold) put(d *diff.Delta) {
+	rows := d.Added
+	if d.Form == diff.Ask {
+		rows = diff.Rows{[]byte(strconv.FormatBool(d.Boolean))}
+	}
+	meeting := 0
+	for _, a := range f.state.Alerts {
+		meeting += len(a.Rows)
+	}
+	touched := map[string]bool{}
+	for _, row := range rows {
+		key, labels, met := f.match(d.Form, d.Vars, row)
+		if !met {
+			continue
+		}
+		a := f.state.Alerts[key]
+		if a == nil {
+			a = f.enter(key, labels)
+		}
+		if a.Rows == nil {
+			a.Rows = map[string]int{}
+		}
+		if a.Rows[string(row)] == 0 {
+			if meeting++; meeting > MaxRows {
+				f.state.Problem = fmt.Sprintf("more than %d rows meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", MaxRows)
+				return
+			}
+		}
+		a.Rows[string(row)]++
+		touched[key] = true
+	}
+	for key := range touched { // the values of the first row
+		a := f.state.Alerts[key]
+		first := slices.Min(slices.Collect(maps.Keys(a.Rows)))
+		a.Summary = cut(f.summary.fill(values(d.Form, d.Vars, []byte(first))), mostSummary)
+	}
+}
+
+// match returns the labels of a row and their fingerprint if it meets the condition.
+func (f *fold) match(form diff.Form, vars []string, row []byte) (key string, labels map[string]string, met bool) {
+	names, terms := terms(form, vars, row)
+	if !registry.MeetAll(f.where, names, terms) {
+		return "", nil, false
+	}
+	labels = f.labelled(valueOf(names, terms))
+	return fingerprint(labels), labels, true
+}
+
+func (f *fold) labelled(value func(string) string) map[string]string {
+	labels := make(map[string]string, len(f.labels))
+	for _, l := range f.labels {
+		if v := cut(l.value.fill(value), mostLabelText); v != "" {
+			labels[l.name] = v
+		}
+	}
+	return labels
+}
+
+// terms returns the variables of a row and their terms. The row of an ASK query is its
+// answer.
+func terms(form diff.Form, vars []string, row []byte) ([]string, []diff.Term) {
+	switch {
+	case form == diff.Ask:
+		return []string{registry.AskVar}, []diff.Term{{Kind: diff.Literal, Value: string(row)}}
+	case form.Graph():
+		return registry.TripleVars, diff.RowTerms(form, vars, row)
+	}
+	return vars, diff.RowTerms(form, vars, row)
+}
+
+func values(form diff.Form, vars []string, row []byte) func(string) string {
+	return valueOf(terms(form, vars, row))
+}
+
+func valueOf(names []string, terms []diff.Term) func(string) string {
+	return func(name string) string {
+		at := slices.Index(names, name)
+		if at < 0 || at >= len(terms) {
+			return ""
+		}
+		if terms[at].Kind == diff.Blank {
+			return "_:" + terms[at].Value
+		}
+		return terms[at].Value
+	}
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
+}
+
+// fingerprint names a set of labels.
+func fingerprint(labels map[string]string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(h, "%q=%q\n", name, labels[name])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// enter adds an alert without a state, which settle decides.
+func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
+	if f.state.Alerts == nil {
+		f.state.Alerts = map[string]*registry.Alert{}
+	}
+	a := &registry.Alert{Labels: labels}
+	f.state.Alerts[key] = a
+	return a
+}
+
+// settle decides the states of all alerts after a complete answer.
+func (f *fold) settle() (events []registry.RuleEvent) {
+	s := f.state
+	if f.time.Before(s.CheckedAt) { // a clock was set back
+		f.time = s.CheckedAt
+	}
+	s.CheckedAt = f.time
+	if s.Problem != "" && !f.ending { // as if it were stale
+		maps.DeleteFunc(s.Alerts, func(_ string, a *registry.Alert) bool { return a.State == "" })
+		return nil
+	}
+	single := fingerprint(f.labelled(func(string) string { return "" }))
+	if f.kind != byRow && f.met(nil) && !f.ending {
+		a := s.Alerts[single]
+		if a == nil {
+			a = f.enter(single, f.labelled(func(string) string { return "" }))
+		}
+		a.Summary = cut(f.summary.fill(f.number), mostSummary)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
+		if state := f.step(s.Alerts[key]); state != "" {
+			events = append(events, f.event(key, state))
+		}
+		if a := s.Alerts[key]; a.State != registry.AlertPending && a.State != registry.AlertFiring {
+			delete(s.Alerts, key)
+		}
+	}
+	s.Events = append(s.Events, events...)
+	if over := len(s.Events) - mostEvents; over > 0 {
+		s.Events = slices.Delete(s.Events, 0, over)
+	}
+	return events
+}
+
+// number returns the values that the summary of a rule on rows or changes may name.
+func (f *fold) number(name string) string {
+	switch name {
+	case "added":
+		return strconv.Itoa(f.added)
+	case "removed":
+		return strconv.Itoa(f.removed)
+	}
+	return strconv.Itoa(f.state.Rows)
+}
+
+// met reports whether an alert's condition is met now.
+func (f *fold) met(a *registry.Alert) bool {
+	switch {
+	case f.ending:
+		return false
+	case f.kind == byChange:
+		return f.changed
+	case f.kind == byCount:
+		return f.count.Meets(diff.Term{Kind: diff.Literal, Value: strconv.Itoa(f.state.Rows)})
+	}
+	return len(a.Rows) > 0
+}
+
+// step moves an alert and returns its new state, "" if that is unchanged.
+func (f *fold) step(a *registry.Alert) registry.AlertState {
+	met, before := f.met(a), a.State
+	keep := f.keep
+	if f.ending {
+		keep = 0
+	}
+	if met && before == "" {
+		a.Since, a.State = f.time, registry.AlertPending
+	}
+	switch {
+	case met && a.State == registry.AlertPending && f.time.Sub(a.Since) >= f.wait:
+		a.State, a.FiredAt = registry.AlertFiring, f.time
+		f.state.Fired++
+	case !met && a.State == registry.AlertPending:
+		a.State = registry.AlertCleared
+	}
+	switch {
+	case a.State != registry.AlertFiring:
+	case f.kind == byChange && met:
+		a.Unmet = f.time // it is met only at the moment of the change
+	case met:
+		a.Unmet = time.Time{}
+	default:
+		if a.Unmet.IsZero() {
+			a.Unmet = f.time
+		}
+		if f.time.Sub(a.Unmet) >= keep {
+			a.State = registry.AlertResolved
+		}
+	}
+	if a.State == before {
+		return ""
+	}
+	return a.State
+}
+
+func (f *fold) event(key string, state registry.AlertState) registry.RuleEvent {
+	a := f.state.Alerts[key]
+	e := registry.RuleEvent{Time: f.time, State: state, Labels: a.Labels, Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
+	if state == registry.AlertFiring || state == registry.AlertResolved {
+		e.Since = a.FiredAt
+	}
+	return e
+}

@@ -1,0 +1,140 @@
+package registry
+
+import (
+	"maps"
+	"time"
+)
+
+// This file defines alert rules: what a caller asks for, the state of a rule, and the
+// messages about its alerts. Package notify/rule describes their meaning.
+
+// RuleSettings are the settings of an alert rule.
+type RuleSettings struct {
+	Name          string            `json:"name"`  // the label alertname; unique on a server
+	Query         string            `json:"query"` // id or name; the id once it is stored
+	When          string            `json:"when"`
+	For           Duration          `json:"for,omitempty"`
+	KeepFiringFor Duration          `json:"keep_firing_for,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"` // nil: see notify/rule
+	Summary       string            `json:"summary,omitempty"`
+	To            []Receiver        `json:"to,omitempty"`
+}
+
+// A Receiver is where a rule sends its alerts: exactly one of the addresses is set.
+type Receiver struct {
+	Webhook      string `json:"webhook,omitempty"`      // URL, called after Standard Webhooks
+	Alertmanager string `json:"alertmanager,omitempty"` // base URL
+	Email        string `json:"email,omitempty"`        // address
+	Secret       string `json:"secret,omitempty"`       // of a webhook; generated if empty
+}
+
+// Key names the receiver. Messages of one key are sent in order.
+func (r Receiver) Key() string {
+	switch {
+	case r.Webhook != "":
+		return "webhook " + r.Webhook
+	case r.Alertmanager != "":
+		return "alertmanager " + r.Alertmanager
+	}
+	return "email " + r.Email
+}
+
+// A Rule is a stored alert rule.
+type Rule struct {
+	ID     string `json:"id"`
+	Caller string `json:"caller"`
+	RuleSettings
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// An AlertState is the state of one alert.
+type AlertState string
+
+const (
+	AlertPending  AlertState = "pending"  // the condition is met, for less than the rule's For
+	AlertFiring   AlertState = "firing"   // it was met for long enough
+	AlertResolved AlertState = "resolved" // of messages and events: it is met no more
+	AlertCleared  AlertState = "cleared"  // of events: it was met no more before it fired
+)
+
+// An Alert is an instance of a rule: one set of labels that meets the condition.
+type Alert struct {
+	State   AlertState        `json:"state"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Summary string            `json:"summary,omitempty"`
+	Since   time.Time         `json:"since"`             // when the condition was first met
+	FiredAt time.Time         `json:"fired_at,omitzero"` // of a firing alert
+	Unmet   time.Time         `json:"unmet,omitzero"`    // since when a firing alert is not met
+	Rows    map[string]int    `json:"rows,omitempty"`    // the rows that meet the condition, and how often
+}
+
+// A RuleEvent is a step in the history of a rule.
+type RuleEvent struct {
+	Time    time.Time         `json:"time"` // of the complete answer that led to it
+	State   AlertState        `json:"state"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Summary string            `json:"summary,omitempty"`
+	Seq     uint64            `json:"seq"` // of the query's result
+	Alert   string            `json:"alert"`
+	Since   time.Time         `json:"since"` // when the alert fired, or when it was first met
+}
+
+// A RuleState is what a rule has computed from the log up to a position.
+type RuleState struct {
+	At        Position          `json:"at"`
+	Hash      string            `json:"hash,omitempty"` // of the result at that position
+	Rows      int               `json:"rows"`
+	CheckedAt time.Time         `json:"checked_at,omitzero"` // the last complete answer that was examined
+	Alerts    map[string]*Alert `json:"alerts,omitempty"`    // by fingerprint of their labels
+	Events    []RuleEvent       `json:"events,omitempty"`    // the newest ones, oldest first
+	Fired     uint64            `json:"fired"`               // number of alerts that have fired
+	Problem   string            `json:"problem,omitempty"`   // why the rule cannot be evaluated
+	Ended     bool              `json:"ended,omitempty"`     // its query is gone
+}
+
+// Clone returns a copy that shares nothing that changes.
+func (s *RuleState) Clone() *RuleState {
+	c := *s
+	c.Alerts = make(map[string]*Alert, len(s.Alerts))
+	for k, a := range s.Alerts {
+		copied := *a
+		copied.Rows = maps.Clone(a.Rows)
+		c.Alerts[k] = &copied
+	}
+	c.Events = append([]RuleEvent(nil), s.Events...)
+	return &c
+}
+
+// A StoredRule is a rule with its state.
+type StoredRule struct {
+	Rule
+	State RuleState `json:"state"`
+}
+
+// An AlertMessage is a message about one alert to one receiver. It is stored in the
+// transaction that stores the state of its rule, and deleted after its delivery.
+type AlertMessage struct {
+	Seq      uint64            `json:"seq"` // in the order of creation; the store assigns it
+	ID       string            `json:"id"`  // the same for all attempts
+	Rule     string            `json:"rule"`
+	Name     string            `json:"name"`
+	Query    string            `json:"query"`
+	To       Receiver          `json:"to"`
+	State    AlertState        `json:"state"` // firing or resolved
+	Alert    string            `json:"alert"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Summary  string            `json:"summary,omitempty"`
+	StartsAt time.Time         `json:"starts_at"`
+	EndsAt   time.Time         `json:"ends_at,omitzero"`
+	Position Position          `json:"position"`
+	At       time.Time         `json:"at"` // when the message was created
+}
+
+// A RuleEdit changes rules, their states and messages in one transaction.
+type RuleEdit struct {
+	Put    []Rule
+	States map[string]*RuleState // by id; a rule that is not stored is skipped with its messages
+	Queue  []AlertMessage        // the store sets Seq
+	Sent   []uint64              // messages that are delivered or given up
+	Remove []string              // with their states and messages
+}
