@@ -25,6 +25,7 @@ type Goals struct {
 	Policies []string // to compare with
 	Budgets  []time.Duration
 	Rules    []string
+	Merge    string // registry.Endpoint.Merge of all but the clairvoyant policy, empty is off
 	Traces   []string
 	Rows     [][]Row // by trace; for each rule and budget the default policy, then Policies
 }
@@ -44,7 +45,11 @@ func (g *Goals) Setups() (all []Setup) {
 	for _, rule := range g.Rules {
 		for _, b := range g.Budgets {
 			for _, p := range append([]string{registry.DefaultPolicy}, g.Policies...) {
-				all = append(all, Setup{Policy: p, Budget: b, Rule: rule})
+				s := Setup{Policy: p, Budget: b, Rule: rule, Merge: g.Merge}
+				if p == clairvoyant { // what it executes has changed, which no merged request confirms
+					s.Merge = ""
+				}
+				all = append(all, s)
 			}
 		}
 	}

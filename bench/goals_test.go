@@ -35,3 +35,15 @@ func TestGoalsTable(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 }
+
+// Merging applies to all policies except the clairvoyant one.
+func TestGoalsMerge(t *testing.T) {
+	g := &Goals{Policies: []string{"cv", "dj"}, Budgets: []time.Duration{time.Second}, Rules: []string{"strict"}, Merge: "auto"}
+	var got []string
+	for _, s := range g.Setups() {
+		got = append(got, s.Policy+" "+s.Merge)
+	}
+	if want := "hybrid auto,cv ,dj auto"; strings.Join(got, ",") != want {
+		t.Errorf("setups %q, not %q", got, want)
+	}
+}

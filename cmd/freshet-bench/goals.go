@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -29,9 +30,11 @@ the largest percentage of the best other policy, and on how many traces it is at
 least 99; the same for the clairvoyant policy, of which the goal is 88 % with 10s
 and 97 % with 20s under the rule strict; and the longest delay, and on how many
 traces it is at most 320 slots, which is the goal from 7s. All policies, rules
-and budgets take about ten minutes per seed. --json prints the rows of 'simulate',
-with the trace's name.`,
-		Example: "  freshet bench goals --seed 1,2,3 --budget 10s,20s --rule strict",
+and budgets take about ten minutes per seed. With --merge, all policies except the
+clairvoyant one ask for queries of a template together. --json prints the rows of
+'simulate', with the trace's name.`,
+		Example: `  freshet bench goals --seed 1,2,3 --budget 10s,20s --rule strict
+  freshet bench goals --seed 1,2,3 --budget 10s --rule strict --merge auto`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectGarbageLess()()
 			g.Policies = bench.SplitPolicies(policies)
@@ -70,6 +73,7 @@ with the trace's name.`,
 	f.StringVar(&policies, "policy", "cv,dj,cr,ttl:max=256:half,ttl:max=32:reset,sqrt,hybrid:d=64,hybrid:d=1024", "policies to compare with, separated by commas")
 	f.StringSliceVar(&budgets, "budget", []string{"5s", "7s", "10s", "12s", "15s", "20s", "30s", "50s", "100s"}, "budgets of a slot, ascending and separated by commas")
 	f.StringSliceVar(&g.Rules, "rule", plan.Rules(), "budget rules: "+strings.Join(plan.Rules(), ", "))
+	f.StringVar(&g.Merge, "merge", "", "how to merge requests: "+strings.Join(registry.MergeModes(), ", ")+" (default off)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
