@@ -9,8 +9,8 @@
 //
 // # Parts of a loop
 //
-// A Loop composes parts that meet only in what they share (type shared), which one lock
-// guards. The methods of shared need the lock; the parts acquire it and never hold it
+// A Loop composes parts that meet only in what they share (type loopData), which one lock
+// guards. The methods of loopData need the lock; the parts acquire it and never hold it
 // while they ask the endpoint or write to the ledger.
 //
 //	pacer      what comes next: a slot, executions for hints, the end of rounds

@@ -75,14 +75,14 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 }
 
 // unplanned returns the explanation of a query that is not in the plan.
-func (l *shared) unplanned(query string) Explanation {
+func (l *loopData) unplanned(query string) Explanation {
 	return Explanation{
 		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.Slot(), Inputs: map[string]float64{},
 	}
 }
 
 // planned explains a query of the plan.
-func (l *shared) planned(query string, now time.Time) (x Explanation, found bool, err error) {
+func (l *loopData) planned(query string, now time.Time) (x Explanation, found bool, err error) {
 	if err := l.refresh(now); err != nil {
 		return Explanation{}, false, err
 	}
@@ -110,7 +110,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 
 // explain explains a query's place in the plan, and why the next slot sends no requests
 // if that is so.
-func (l *shared) explain(query string, c *plan.Place, now time.Time) Explanation {
+func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
@@ -137,7 +137,7 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	}
 	defer l.mu.Unlock()
 	if !l.running {
-		if err := l.merge(now); err != nil {
+		if err := l.update(now); err != nil {
 			return nil, err
 		}
 		l.planner.RefreshFor(now, queries)

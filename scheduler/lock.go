@@ -7,7 +7,7 @@ import "time"
 //
 // Work on a plan of many queries takes long. The goroutine that does it therefore
 // releases the lock between two pieces, and during a piece that needs nothing
-// shared (see let). Meanwhile the plan is incomplete. Lock is for callers that do
+// loopData (see let). Meanwhile the plan is incomplete. Lock is for callers that do
 // not need the plan; LockPlan waits until the plan is complete.
 type lock struct {
 	turn chan struct{} // full while the lock is held

@@ -40,7 +40,7 @@ const DefaultGrace = 10 * time.Second
 // executions between two slots. Trial runs and readers work beside it. They meet in what
 // they share, which the lock guards; they do not know each other.
 type Loop struct {
-	*shared
+	*loopData
 	pacer  *pacer
 	trials *trials
 }
@@ -51,7 +51,7 @@ func NewLoop(c Config) (*Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &shared{
+	l := &loopData{
 		mu: newLock(), handover: newLock(), up: make(chan struct{}), finished: make(chan struct{}),
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor, writable: c.Writable,
 		set: set, audits: audits{},
@@ -73,7 +73,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l.limiter.resize(set.endpoint.Concurrency)
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
-	return &Loop{l, newPacer(l), &trials{shared: l}}, nil
+	return &Loop{l, newPacer(l), &trials{loopData: l}}, nil
 }
 
 // SystemClock is the system's clock.
@@ -160,12 +160,12 @@ func (l *Loop) Tick(ctx context.Context) (Slot, error) {
 	}
 }
 
-// news merges the ledger's news into the plan.
+// news updates the plan with the ledger's news.
 func (l *Loop) news() error {
 	now := l.clock.Now()
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
-	err := l.merge(now)
+	err := l.update(now)
 	l.state(now)
 	return err
 }
@@ -183,7 +183,7 @@ func (l *Loop) State() LoopState {
 		if l.loaded && !l.running && l.mu.half == nil {
 			l.planner.Advance(now) // a holder may have expired
 		}
-		if l.loaded || !l.merging {
+		if l.loaded || !l.updating {
 			s = l.state(now)
 		}
 		l.mu.Unlock()
@@ -260,17 +260,17 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 	now := l.clock.Now()
 	if !h.All {
-		grow(l.shared, (*plan.Planner).GrowPatterns)
+		grow(l.loopData, (*plan.Planner).GrowPatterns)
 	}
 	if !l.mu.TryLockPlan(readerWait) {
 		l.mu.Lock()
 	}
 	defer l.mu.Unlock()
 	switch {
-	case l.merging: // queries already merged are marked at once
+	case l.updating: // queries already updated are marked at once
 		l.late = plan.JoinHints(l.late, h)
 	case !l.running && l.mu.half == nil:
-		if err := l.merge(now); err != nil {
+		if err := l.update(now); err != nil {
 			return plan.Hinted{}, err
 		}
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 // classify finds the cohorts of queries that have none yet. The plan is complete.
-func (l *shared) classify() {
+func (l *loopData) classify() {
 	if l.set.endpoint.Merge == registry.MergeOff {
 		return
 	}
@@ -44,7 +44,7 @@ func (l *shared) classify() {
 // a request stay below half of the endpoint's cap. While the endpoint's health restricts
 // requests, queries are asked alone: a failure of a merged request says nothing about the
 // endpoint.
-func (l *shared) merges() plan.Merging {
+func (l *loopData) merges() plan.Merging {
 	if restricted(l.executor.Health()) {
 		return plan.Merging{}
 	}

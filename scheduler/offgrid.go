@@ -36,7 +36,7 @@ func (s *settings) offGridEnd(now, next time.Time) time.Time {
 
 // offGridLimit is what executions outside the grid may use now, and when they have to
 // end: the rest of the last slot's budget, if the next slot can be charged with it.
-func (l *shared) offGridLimit(now, next time.Time) (limit time.Duration, end time.Time) {
+func (l *loopData) offGridLimit(now, next time.Time) (limit time.Duration, end time.Time) {
 	last := &l.last
 	switch {
 	case next.IsZero(), l.set.endpoint.Pause != nil, l.account.over, restricted(l.executor.Health()),
@@ -50,7 +50,7 @@ func (l *shared) offGridLimit(now, next time.Time) (limit time.Duration, end tim
 }
 
 // openOffGrid prepares executions outside the grid. It returns nil if none may run.
-func openOffGrid(ctx context.Context, l *shared, next time.Time) (*runner, error) {
+func openOffGrid(ctx context.Context, l *loopData, next time.Time) (*runner, error) {
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	l.apply()
@@ -95,7 +95,7 @@ func openOffGrid(ctx context.Context, l *shared, next time.Time) (*runner, error
 }
 
 // lendOffGrid records what executions outside the grid may use, before they do.
-func (l *shared) lendOffGrid(a *allowance) error {
+func (l *loopData) lendOffGrid(a *allowance) error {
 	s := l.last
 	s.OffGrid.Lent = a.granted.Seconds()
 	var err error

@@ -13,7 +13,7 @@ import (
 // A pacer decides what its loop does next: a slot on the grid or on request, executions
 // for hints between two slots, or the end of rounds of profiles. It does one at a time.
 type pacer struct {
-	*shared
+	*loopData
 	ticks  chan tick
 	hinted chan struct{} // hints have marked queries
 	reconf chan struct{} // settings changed: recompute the next grid time
@@ -31,8 +31,8 @@ type ticked struct {
 	err  error
 }
 
-func newPacer(l *shared) *pacer {
-	return &pacer{shared: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
+func newPacer(l *loopData) *pacer {
+	return &pacer{loopData: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
 }
 
 // run does what comes next until ctx is cancelled. The error is the ledger's.
@@ -73,7 +73,7 @@ func (p *pacer) forget(why error) error {
 	p.apply()
 	p.blank()
 	p.halted = why
-	return p.merge(now)
+	return p.update(now)
 }
 
 // halt returns why no slot may begin.
@@ -120,7 +120,7 @@ func (p *pacer) step(ctx context.Context) error {
 			t.done <- ticked{err: err}
 			return nil
 		}
-		s, err := runSlot(ctx, p.shared, true)
+		s, err := runSlot(ctx, p.loopData, true)
 		if err == nil && s.Finished.IsZero() {
 			t.done <- ticked{err: ErrStopped}
 			return nil
@@ -140,7 +140,7 @@ func (p *pacer) gridSlot(ctx context.Context, at, now time.Time) error {
 	if missed || halted { // the machine was suspended, or the clock was set
 		return nil
 	}
-	_, err := runSlot(ctx, p.shared, false)
+	_, err := runSlot(ctx, p.loopData, false)
 	return err
 }
 
@@ -227,7 +227,7 @@ func (p *pacer) followHints(ctx context.Context, next time.Time) error {
 		return p.gridSlot(ctx, next, now)
 	}
 	p.followed = now
-	r, err := openOffGrid(ctx, p.shared, next)
+	r, err := openOffGrid(ctx, p.loopData, next)
 	if r == nil || err != nil {
 		return err
 	}

@@ -265,7 +265,7 @@ func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 			}
 		},
 		"another client": func(t *testing.T, l *Loop) {
-			if _, err := runSlot(t.Context(), l.shared, true); err != nil {
+			if _, err := runSlot(t.Context(), l.loopData, true); err != nil {
 				t.Error(err)
 			}
 		},

@@ -13,7 +13,7 @@ import (
 // A runner runs one slot. While the slot lasts, only the runner accesses the
 // plan, under the loop's lock.
 type runner struct {
-	l        *shared
+	l        *loopData
 	ctx      context.Context
 	name     string
 	executor Executor

@@ -14,7 +14,7 @@ import (
 // runSlot runs one slot from its plan to its last commit. The error is the ledger's.
 // If the slot is cancelled before anything ran, runSlot returns the zero Slot and no
 // error.
-func runSlot(ctx context.Context, l *shared, onTick bool) (Slot, error) {
+func runSlot(ctx context.Context, l *loopData, onTick bool) (Slot, error) {
 	r, err := openSlot(ctx, l, onTick)
 	if err != nil {
 		return Slot{}, err
@@ -49,12 +49,12 @@ func (r *runner) finish(err error) error {
 	return err
 }
 
-// openSlot merges the news and makes the plan.
-func openSlot(ctx context.Context, l *shared, onTick bool) (*runner, error) {
+// openSlot updates the plan with the news and begins the slot.
+func openSlot(ctx context.Context, l *loopData, onTick bool) (*runner, error) {
 	now := l.clock.Now()
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
-	if err := l.merge(now); err != nil {
+	if err := l.update(now); err != nil {
 		return nil, err
 	}
 	l.apply()

@@ -12,7 +12,7 @@ import (
 
 // trials executes queries once, beside slots and within the same limits.
 type trials struct {
-	*shared
+	*loopData
 	running sync.WaitGroup
 }
 
@@ -58,7 +58,7 @@ func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
 	t.account.ended = t.clock.Now()
 	over := t.account.over
 	t.mu.Unlock()
-	if err := recordHealth(t.shared, false); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+	if err := recordHealth(t.loopData, false); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 		return a, err
 	}
 	if over && a.Outcome == registry.Cut {

@@ -24,7 +24,7 @@ type digests struct {
 
 // A digestSource says what a digest was made from.
 type digestSource struct {
-	wish             *registry.Query // the fields on which the state depends
+	fields           *registry.Query // the fields on which the state depends
 	serial, revision uint64
 	sum              uint64 // hash of the statistics when they were read
 }
@@ -119,7 +119,7 @@ func (d *digests) digest(f *boltFile, was *registry.QueryDigest, source digestSo
 		for i, h := range s.Holders {
 			callers[i] = h.Caller
 		}
-		x.ID, x.Name, source.wish = s.ID, s.NameFor(""), wishOf(&s.Query)
+		x.ID, x.Name, source.fields = s.ID, s.NameFor(""), stateFields(&s.Query)
 		x.Tags, x.Holders = d.share(s.Tags()), d.share(callers)
 	}
 	r, err := parseRecord(stats)
@@ -128,7 +128,7 @@ func (d *digests) digest(f *boltFile, was *registry.QueryDigest, source digestSo
 	}
 	st := &r.stats
 	source.serial, source.revision, source.sum = serial, revision, sum
-	x.State = policy.StateOf(source.wish, st, now)
+	x.State = policy.StateOf(source.fields, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
 	x.Lately = registry.RecentRuns{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
 	return x, source, nil
@@ -151,17 +151,17 @@ func (d *digests) share(list []string) []string {
 	return list
 }
 
-// plainWish is the wish of a query with an active holder that sets no limit.
-var plainWish = &registry.Query{Holders: []registry.Holder{{}}}
+// plainFields is stateFields of a query with an active holder that sets no limit.
+var plainFields = &registry.Query{Holders: []registry.Holder{{}}}
 
-// wishOf returns the fields of a query on which its state depends.
-func wishOf(q *registry.Query) *registry.Query {
+// stateFields returns the fields of a query on which its state depends.
+func stateFields(q *registry.Query) *registry.Query {
 	w := registry.Query{Pause: q.Paused()}
 	limit := registry.Duration(q.MaxStaleness())
 	for _, h := range q.Holders {
 		if h.Pause == nil && h.From == nil && h.Until == nil { // one active holder is enough
 			if limit == 0 && w.Pause == nil {
-				return plainWish
+				return plainFields
 			}
 			w.Holders = []registry.Holder{{MaxStaleness: limit}}
 			return &w
@@ -174,7 +174,7 @@ func wishOf(q *registry.Query) *registry.Query {
 // turns reports whether a holder's time window has opened or closed since the state
 // was determined.
 func (s *digestSource) turns(state registry.State, now time.Time) bool {
-	return s.wish.Paused() == nil && s.wish.Active(now) == (state == registry.Idle)
+	return s.fields.Paused() == nil && s.fields.Active(now) == (state == registry.Idle)
 }
 
 func changedOf(samples []policy.Sample) (n int) {

@@ -13,9 +13,9 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// shared holds what the parts of a loop share: the surroundings of the loop, and everything
+// loopData holds what the parts of a loop share: the surroundings of the loop, and everything
 // that the lock guards. The caller of its methods holds the lock. The parts acquire it.
-type shared struct {
+type loopData struct {
 	ledger   Ledger
 	writable func() error
 	clock    Clock
@@ -52,12 +52,12 @@ type shared struct {
 	account    account
 	asked      Asked
 	audits     audits
-	merging    bool           // news from the ledger is being merged into the plan
-	late       *registry.Hint // a hint that came during the merge; it also applies to queries merged after it
+	updating   bool           // the plan is being updated with news from the ledger
+	late       *registry.Hint // a hint that came during the update; it also applies to queries updated after it
 }
 
 // blank makes an empty planner.
-func (l *shared) blank() {
+func (l *loopData) blank() {
 	e := l.set.endpoint
 	l.planner, l.loaded, l.revision = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0
 	l.planner.SetBudget(plan.Rule(e.Rule), time.Duration(e.Budget))
@@ -67,7 +67,7 @@ func (l *shared) blank() {
 
 // apply puts waiting settings in force, including those that arrive meanwhile. It
 // reports whether the executor changed. The plan is complete.
-func (l *shared) apply() (moved bool) {
+func (l *loopData) apply() (moved bool) {
 	for l.waiting != nil || l.nextExec != nil {
 		if l.nextExec != nil {
 			l.executor, l.nextExec, moved = l.nextExec, nil, true
@@ -82,7 +82,7 @@ func (l *shared) apply() (moved bool) {
 }
 
 // adopt puts waiting settings in force.
-func (l *shared) adopt() {
+func (l *loopData) adopt() {
 	old := l.set
 	l.set, l.waiting = *l.waiting, nil
 	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
@@ -92,11 +92,11 @@ func (l *shared) adopt() {
 	l.limiter.resize(l.set.endpoint.Concurrency)
 }
 
-// merge merges the ledger's news into the plan. The plan is complete, so that an older
+// update updates the plan with the ledger's news. The plan is complete, so that an older
 // answer of the ledger is never applied after a newer one. No slot may be running.
-func (l *shared) merge(now time.Time) error {
-	l.merging = true
-	defer func() { l.merging = false }()
+func (l *loopData) update(now time.Time) error {
+	l.updating = true
+	defer func() { l.updating = false }()
 	name, since := l.set.endpoint.Name, l.revision
 	var news News
 	var err error
@@ -127,7 +127,7 @@ func (l *shared) merge(now time.Time) error {
 }
 
 // resume continues where the ledger says that the last process ended.
-func (l *shared) resume(news News, now time.Time) {
+func (l *loopData) resume(news News, now time.Time) {
 	l.health, l.streak = news.Health, streakOf(news.Health)
 	l.last = news.Last
 	l.last.Endpoint = l.set.endpoint.Name
@@ -149,11 +149,11 @@ func idsOf(entries []policy.Entry) map[string]bool {
 }
 
 // refresh brings the plan up to date, unless its slot is running. The plan is complete.
-func (l *shared) refresh(now time.Time) error {
+func (l *loopData) refresh(now time.Time) error {
 	if l.running {
 		return nil
 	}
-	if err := l.merge(now); err != nil {
+	if err := l.update(now); err != nil {
 		return err
 	}
 	l.planner.Refresh(now)
@@ -161,7 +161,7 @@ func (l *shared) refresh(now time.Time) error {
 }
 
 // state computes the state and stores it for readers that find the lock held.
-func (l *shared) state(now time.Time) LoopState {
+func (l *loopData) state(now time.Time) LoopState {
 	n, slots := l.planner.Census(), l.calendar()
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: slots.nextTry(now),
@@ -173,13 +173,13 @@ func (l *shared) state(now time.Time) LoopState {
 }
 
 // calendar returns the calendar by the settings in force.
-func (l *shared) calendar() calendar { return calendar{l.set, l.executor.Health()} }
+func (l *loopData) calendar() calendar { return calendar{l.set, l.executor.Health()} }
 
 // currentHealth returns the endpoint's health according to its client and the last
 // executions.
-func (l *shared) currentHealth() registry.Health { return l.healthFrom(l.executor) }
+func (l *loopData) currentHealth() registry.Health { return l.healthFrom(l.executor) }
 
-func (l *shared) healthFrom(x Executor) registry.Health {
+func (l *loopData) healthFrom(x Executor) registry.Health {
 	h, s := x.Health(), &l.streak
 	h.Incomplete = s.n
 	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.Count(registry.Live) == 0
@@ -195,7 +195,7 @@ func (l *shared) healthFrom(x Executor) registry.Health {
 // recordHealth records the endpoint's health if that is urgent, or if always is set.
 // The handover keeps the executor from being replaced meanwhile. The loop's lock is
 // free while the ledger writes.
-func recordHealth(l *shared, always bool) error {
+func recordHealth(l *loopData, always bool) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()
 	l.mu.Lock()
@@ -216,7 +216,7 @@ func recordHealth(l *shared, always bool) error {
 
 // grow completes an index of the plan. Other goroutines may acquire the lock between two
 // pieces.
-func grow(l *shared, piece func(*plan.Planner) (more bool)) {
+func grow(l *loopData, piece func(*plan.Planner) (more bool)) {
 	for more := true; more; {
 		l.mu.Lock()
 		more = piece(l.planner)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The methods of shared need the lock, so none acquires it.
-func TestMethodsOfSharedNeedTheLock(t *testing.T) {
+// The methods of loopData need the lock, so none acquires it.
+func TestMethodsOfLoopDataNeedTheLock(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestMethodsOfSharedNeedTheLock(t *testing.T) {
 		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Recv == nil || !isPointerTo(fn.Recv.List[0].Type, "shared") {
+			if !ok || fn.Recv == nil || !isPointerTo(fn.Recv.List[0].Type, "loopData") {
 				continue
 			}
 			methods++
@@ -39,7 +39,7 @@ func TestMethodsOfSharedNeedTheLock(t *testing.T) {
 		}
 	}
 	if methods == 0 {
-		t.Error("shared has no methods: does it have another name by now?")
+		t.Error("loopData has no methods: does it have another name by now?")
 	}
 }
 
