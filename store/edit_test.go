@@ -133,3 +133,46 @@ func TestEditPanics(t *testing.T) {
 	}
 	check(t, d)
 }
+
+// Edits wait for as many others as came together lately, so that callers that edit again
+// and again share transactions. One that comes alone afterwards does not wait for them.
+func TestEditsGather(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_first", "city")
+	q := &d.Queries.edits
+	q.usual, q.patience = 3, time.Hour
+	before := txID(t, d)
+	var all sync.WaitGroup
+	for i := range 3 {
+		done := make(chan struct{})
+		all.Go(func() {
+			defer close(done)
+			if err := register(d, fmt.Sprint("q_", i), nil)(); err != nil {
+				t.Error(err)
+			}
+		})
+		for arrived := false; !arrived; time.Sleep(time.Millisecond) {
+			q.mu.Lock()
+			arrived = len(q.waiting) > i
+			q.mu.Unlock()
+			select {
+			case <-done:
+				arrived = true
+			default:
+			}
+		}
+	}
+	all.Wait()
+	if n := txID(t, d) - before; n != 1 {
+		t.Errorf("%d transactions, want 1", n)
+	}
+	q.patience = time.Millisecond
+	for i := range 2 {
+		if err := register(d, fmt.Sprint("q_later", i), nil)(); err != nil {
+			t.Error(err)
+		}
+		if q.usual != 1 {
+			t.Errorf("an edit alone waits for %d", q.usual)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -74,11 +75,8 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 // EditQueries implements registry.QueryStore. Edits that arrive while another transaction
 // runs share the next one. An edit without effect assigns no revision.
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
-	e := &queryEdit{names: n, edit: edit}
-	d.edits.add(e)
-	d.edits.turn.Lock()
-	defer d.edits.turn.Unlock()
-	for !e.done {
+	e := &queryEdit{names: n, edit: edit, leads: make(chan bool, 1)}
+	if d.edits.enter(e) {
 		d.editTogether()
 	}
 	if e.panic != nil {
@@ -95,41 +93,14 @@ func (d *QueryStore) EditQuery(id string, edit func(q *registry.Query, found boo
 	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
 }
 
-// maxEdits is the number of edits that share a transaction.
-const maxEdits = 64
-
-// editQueue collects the edits that wait for a transaction. The caller that holds turn
-// runs it for all of them.
-type editQueue struct {
-	turn    sync.Mutex
-	mu      sync.Mutex // guards waiting
-	waiting []*queryEdit
-}
-
-func (q *editQueue) add(e *queryEdit) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, e)
-}
-
-// take removes and returns the oldest edits, at most n.
-func (q *editQueue) take(n int) []*queryEdit {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n = min(n, len(q.waiting))
-	list := q.waiting[:n:n]
-	q.waiting = q.waiting[n:]
-	return list
-}
-
 // A queryEdit is one call of EditQueries.
 type queryEdit struct {
 	names   registry.Names
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
 	queries []edited // those that names concerns, in its order
 	err     error
-	panic   any // of edit
-	done    bool
+	panic   any       // of edit
+	leads   chan bool // false when the edit is done, true if its caller runs the next transaction
 }
 
 // An edited is a query before and after an edit.
@@ -240,9 +211,11 @@ func (x *edited) check(id string, room func() error) error {
 }
 
 // editTogether runs waiting edits in one transaction. The error of one edit does not
-// affect the others; an error of the transaction is that of all. The caller has the
-// turn.
+// affect the others; an error of the transaction is that of all. The caller is that of
+// the oldest one.
 func (d *QueryStore) editTogether() {
+	d.edits.gather()
+	began := time.Now()
 	var list []*queryEdit
 	failure := errPanic
 	defer func() {
@@ -250,11 +223,11 @@ func (d *QueryStore) editTogether() {
 			list = d.edits.take(maxEdits)
 		}
 		for _, e := range list {
-			e.done = true
 			if e.err == nil {
 				e.err = failure
 			}
 		}
+		d.edits.leave(list, time.Since(began))
 	}()
 	ended := false
 	failure = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
