@@ -18,7 +18,7 @@ type editQueue struct {
 	led      bool          // a caller runs a transaction or prepares to
 	usual    int           // the number of edits that came together lately
 	patience time.Duration // the longest wait for that many
-	complete chan struct{} // closed when that many wait; nil if nobody waits for it
+	complete chan struct{} // closed when that many wait; nil if no caller waits for it
 }
 
 // enter adds an edit and returns when it is done, or when its caller has to run the next
