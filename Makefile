@@ -38,7 +38,7 @@ $(AXE): web/browsertest/package-lock.json
 	npm ci --prefix web/browsertest --no-audit --no-fund --loglevel=error
 	@touch $@
 
-parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, PostgreSQL, npm clients)
+parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, Alertmanager, PostgreSQL, npm clients)
 	@.ci/parts
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: third-party clients and accessibility are not tested"
 

@@ -138,3 +138,54 @@ type RuleEdit struct {
 	Sent   []uint64              // messages that are delivered or given up
 	Remove []string              // with their states and messages
 }
+
+// A RuleStatus says how a rule is doing. The worst of its alerts decides, unless the rule
+// cannot be evaluated.
+type RuleStatus string
+
+const (
+	RuleInactive RuleStatus = "inactive" // no alert
+	RulePending  RuleStatus = "pending"  // an alert is pending, none fires
+	RuleFiring   RuleStatus = "firing"   // an alert fires
+	RuleStale    RuleStatus = "stale"    // the result is stale: nothing fires and nothing is resolved
+	RuleWaiting  RuleStatus = "waiting"  // there is no result yet
+	RuleFailing  RuleStatus = "failing"  // the rule cannot be evaluated; see Reason
+	RuleEnded    RuleStatus = "ended"    // its query is gone
+)
+
+// RuleStatuses lists all statuses.
+func RuleStatuses() []RuleStatus {
+	return []RuleStatus{RuleFiring, RulePending, RuleInactive, RuleStale, RuleWaiting, RuleFailing, RuleEnded}
+}
+
+// A ListedRule is a rule with what is known about it now.
+type ListedRule struct {
+	StoredRule
+	Status    RuleStatus
+	Reason    string    // why it is stale, waiting, failing or ended
+	CheckedAt time.Time // when the query's result was last known to be true
+	Receivers []ReceiverStatus
+}
+
+// A ReceiverStatus describes the deliveries to a receiver, by all rules that share it, since
+// the start of the process.
+type ReceiverStatus struct {
+	Receiver
+	Waiting   int // messages
+	Sent      uint64
+	GivenUp   uint64
+	Failures  int // consecutive
+	LastError string
+	LastSent  time.Time
+}
+
+// A RuleTrial is what a rule would have done over the history of its query.
+type RuleTrial struct {
+	From, To time.Time // the part of the history that is kept
+	Changes  int
+	Fired    uint64
+	Resolved uint64
+	Events   []RuleEvent // the newest of them, oldest first
+	Active   []Alert     // at the end, by their labels
+	Problem  string      // why it could not be evaluated at the end
+}

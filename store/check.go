@@ -29,7 +29,7 @@ func (d *DB) check() error {
 	}
 	err := d.view(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.profiles, c.holdings} {
+		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.rules, c.profiles, c.holdings} {
 			if err := part(); err != nil {
 				return err
 			}

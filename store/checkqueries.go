@@ -206,6 +206,29 @@ func (c *checker) subscriptions() error {
 	})
 }
 
+// rules checks that each rule, its state and each message about an alert can be read.
+func (c *checker) rules() error {
+	rules, states, alerts := c.tx.Bucket(bRules), c.tx.Bucket(bRuleStates), c.tx.Bucket(bAlerts)
+	if rules == nil {
+		return nil
+	}
+	err := rules.ForEach(func(id, v []byte) error {
+		if _, err := parseRule(id, v, states.Get(id)); err != nil {
+			c.found("%v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return alerts.ForEach(func(k, v []byte) error {
+		if _, err := parseAlert(k, v); err != nil {
+			c.found("%v", err)
+		}
+		return nil
+	})
+}
+
 // holdings compares the counts with the registrations.
 func (c *checker) holdings() error {
 	all, err := countHoldings(c.tx)

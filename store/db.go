@@ -21,6 +21,7 @@ type DB struct {
 	History       *History
 	Ledger        *Ledger
 	Subscriptions *SubscriptionStore
+	Rules         *RuleStore
 	Tokens        *TokenStore
 
 	stop context.CancelFunc // of the background work
@@ -30,7 +31,7 @@ type DB struct {
 func newDB(f *boltFile) *DB {
 	return &DB{
 		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
-		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Tokens: &TokenStore{f},
+		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f},
 	}
 }
 

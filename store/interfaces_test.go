@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -23,4 +24,5 @@ var (
 	_ notify.Log             = (*History)(nil)
 	_ notify.Captures        = (*RoundStore)(nil)
 	_ deliver.Store          = (*SubscriptionStore)(nil)
+	_ alert.Store            = (*RuleStore)(nil)
 )

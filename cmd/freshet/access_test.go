@@ -17,7 +17,8 @@ func TestWaysOutAskTheRegistry(t *testing.T) {
 		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
 		"WebSocket": "notify/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
 		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",
-		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "pages": "web/ui/visit.go .Role.Includes(role)",
+		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "alert rules": "notify/alert/alert.go MayRead(q)",
+		"trying alert rules": "notify/alert/manage.go MayRead(&q)", "pages": "web/ui/visit.go .Role.Includes(role)",
 	}
 	for way, ask := range asks {
 		file, call, _ := strings.Cut(ask, " ")

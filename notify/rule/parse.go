@@ -174,6 +174,15 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 	return nil
 }
 
+// Labels returns the labels of the rule as settings, including those that were left out.
+func (p *Program) Labels() map[string]string {
+	labels := make(map[string]string, len(p.labels))
+	for _, l := range p.labels {
+		labels[l.name] = l.value.fill(func(name string) string { return "?" + name })
+	}
+	return labels
+}
+
 // labelOf returns the name of the label for a variable, "" if there is none.
 func labelOf(variable string) string {
 	name := strings.Map(func(c rune) rune {

@@ -93,7 +93,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 	if s.Rate, err = rate(r.Rate); err != nil {
 		return s, err
 	}
-	key, err := newSecret(r.Secret)
+	key, err := NewSecret(r.Secret)
 	s.Secrets = []registry.Secret{{Key: key}}
 	return s, err
 }
@@ -129,8 +129,8 @@ func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (
 	return raw, nil
 }
 
-// newSecret checks the caller's secret, or makes one if none is given.
-func newSecret(given string) (string, error) {
+// NewSecret checks the caller's secret, or makes one if none is given.
+func NewSecret(given string) (string, error) {
 	if given == "" {
 		b := make([]byte, 32)
 		rand.Read(b) // never fails
@@ -198,7 +198,7 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 // Rotate gives a webhook a new secret. The previous one also signs during the grace
 // period; older ones are dropped.
 func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subscription, error) {
-	key, err := newSecret(secret)
+	key, err := NewSecret(secret)
 	if err != nil {
 		return registry.Subscription{}, err
 	}

@@ -1,0 +1,502 @@
+// Package alert runs alert rules: it evaluates them when results change, stores their
+// states, and sends messages about their alerts.
+//
+// A rule is evaluated over the log of its query by package notify/rule. The state that it
+// leaves and the messages about alerts that have fired or are resolved are stored in one
+// transaction. A message is deleted after a receiver has accepted it. So a killed process
+// loses no alert, and computes none twice: a message that was under way is sent again with
+// the same id.
+//
+// One goroutine, the loop of Engine.Run, evaluates rules. It is woken by commits and reads
+// the log afterwards. It holds no lock of a slot, and its transactions are small. A rule
+// whose alert waits for time to pass is examined again when that time has come, until an
+// answer has confirmed the result.
+//
+// Messages of one receiver are sent in order, one request at a time. A failed request is
+// repeated after a pause that grows from 5 seconds to 5 minutes. Messages are given up after
+// a day.
+//
+// Alertmanager expects that firing alerts are sent again and again. They are sent every
+// minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
+// is gone end by themselves.
+package alert
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/rule"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Store stores rules.
+type Store interface {
+	// Rules returns all rules, and all messages that are not delivered, oldest first.
+	Rules() ([]registry.StoredRule, []registry.AlertMessage, error)
+	// EditRules makes all changes in one durable transaction, or none. An error that wraps
+	// registry.ErrReadOnly is temporary; any other that is no problem ends the engine.
+	EditRules(*registry.RuleEdit) error
+}
+
+// Past reads past results.
+type Past interface {
+	Versions(query string, after uint64, limit int) ([]registry.Version, error)
+	StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error)
+}
+
+// Options of an Engine. All but the last group are required.
+type Options struct {
+	Store   Store
+	Log     notify.Log
+	Past    Past
+	Waker   *notify.Waker
+	Guard   *deliver.Guard
+	Query   func(id string) (registry.Query, error)
+	Resolve func(c registry.Caller, ref string) (registry.Query, error)
+	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
+
+	PublicURL string
+	UserAgent string
+	Logger    *slog.Logger
+	Timing    deliver.Timing
+	Now       func() time.Time
+	Retry     time.Duration // the first pause after a failed request; 0: 5 s
+	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min
+	Most      int           // rules in all; 0: 50,000
+	MostEach  int           // rules of one caller; 0: 10,000
+}
+
+const (
+	pageChanges = 50  // of the log at a time
+	pageRules   = 500 // rules in one transaction
+	tick        = time.Second
+	recheck     = 5 * time.Second // between two looks at a result that is not confirmed yet
+)
+
+// An entry is a rule in memory.
+type entry struct {
+	registry.StoredRule
+	program *rule.Program
+	broken  string // why the rule cannot be evaluated, unless that is in its state
+}
+
+// An Engine evaluates rules and sends their alerts. Its methods may be called concurrently.
+type Engine struct {
+	opts   Options
+	client *http.Client
+	follow *notify.Follower
+
+	turn sync.Mutex // held by each evaluation and by edits of rules
+
+	mu        sync.Mutex // guards what follows
+	rules     map[string]*entry
+	ids       map[string]string // by name
+	queries   map[string]map[string]*entry
+	callers   map[string]int       // number of rules
+	due       map[string]time.Time // queries that are to be looked at again
+	receivers map[string]*receiver
+	sending   sync.WaitGroup
+	work      chan struct{}
+	failed    chan error
+	trials    chan struct{}
+}
+
+// New returns an engine with all stored rules. Run starts it.
+func New(o Options) (*Engine, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Retry, o.Resend = cmp.Or(o.Retry, 5*time.Second), cmp.Or(o.Resend, time.Minute)
+	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
+	e := &Engine{opts: o, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
+		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{},
+		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
+	rules, messages, err := o.Store.Rules()
+	if err != nil {
+		return nil, fmt.Errorf("read the rules: %w", err)
+	}
+	for _, r := range rules {
+		x := &entry{StoredRule: r}
+		if x.program, err = e.stored(r.RuleSettings); err != nil {
+			x.broken = err.Error()
+		}
+		e.enter(x)
+		e.due[r.Query] = time.Time{} // something may have changed in the meantime
+	}
+	e.enqueue(messages)
+	return e, nil
+}
+
+// stored compiles a rule that was checked when it was stored. Its query may be gone.
+func (e *Engine) stored(r registry.RuleSettings) (*rule.Program, error) {
+	form := diff.Select
+	if q, err := e.opts.Query(r.Query); err == nil {
+		form = q.Form
+	} else if !errors.Is(err, registry.ErrNotFound) {
+		return nil, err
+	}
+	if r.Labels == nil {
+		r.Labels = map[string]string{}
+	}
+	return rule.Compile(r, form, nil)
+}
+
+// enter adds a rule to memory. The caller holds mu, or is New.
+func (e *Engine) enter(x *entry) {
+	e.rules[x.ID], e.ids[x.Name] = x, x.ID
+	e.callers[x.Caller]++
+	if e.queries[x.Query] == nil {
+		e.queries[x.Query] = map[string]*entry{}
+		e.follow.Add(x.Query)
+	}
+	e.queries[x.Query][x.ID] = x
+	for _, to := range x.To {
+		e.receiver(to).users[x.ID] = x
+	}
+}
+
+// forget removes a rule from memory. The caller holds mu.
+func (e *Engine) forget(x *entry) {
+	delete(e.rules, x.ID)
+	delete(e.ids, x.Name)
+	if e.callers[x.Caller]--; e.callers[x.Caller] == 0 {
+		delete(e.callers, x.Caller)
+	}
+	delete(e.queries[x.Query], x.ID)
+	if len(e.queries[x.Query]) == 0 {
+		delete(e.queries, x.Query)
+		delete(e.due, x.Query)
+		e.follow.Remove(x.Query)
+	}
+	for _, to := range x.To {
+		delete(e.receiver(to).users, x.ID)
+	}
+}
+
+// Run evaluates and sends until ctx ends. It returns after the last request has ended,
+// with an error if the store failed.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	defer e.follow.Close()
+	defer e.client.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for ctx.Err() == nil && err == nil {
+		if err = e.evaluate(ctx, e.ripe()); err != nil {
+			break
+		}
+		e.send(ctx)
+		select {
+		case <-ctx.Done():
+		case err = <-e.failed:
+		case <-e.work:
+		case <-timer.C:
+		case <-e.follow.C():
+			e.wake(e.follow.Take())
+		}
+	}
+	cancel()
+	e.sending.Wait()
+	if err == nil {
+		select {
+		case err = <-e.failed:
+		default:
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// wake marks queries that are to be looked at now.
+func (e *Engine) wake(queries []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, q := range queries {
+		if e.queries[q] != nil {
+			e.due[q] = time.Time{}
+		}
+	}
+}
+
+func (e *Engine) signal() {
+	select {
+	case e.work <- struct{}{}:
+	default:
+	}
+}
+
+// ripe returns the queries that are to be looked at now.
+func (e *Engine) ripe() (queries []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.opts.Now()
+	for q, at := range e.due {
+		if !at.After(now) {
+			queries = append(queries, q)
+			delete(e.due, q)
+		}
+	}
+	return queries
+}
+
+// evaluate evaluates the rules of queries, many in a transaction.
+func (e *Engine) evaluate(ctx context.Context, queries []string) error {
+	for len(queries) > 0 && ctx.Err() == nil {
+		n := 0
+		var s step
+		err := e.exclusive(func() error {
+			for n < len(queries) && s.size() < pageRules {
+				if err := e.look(ctx, &s, queries[n]); err != nil {
+					return err
+				}
+				n++
+			}
+			return e.commit(&s)
+		})
+		if errors.Is(err, registry.ErrReadOnly) {
+			e.later(queries, e.opts.Now().Add(recheck)) // the store logs this once
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("evaluate alert rules: %w", err)
+		}
+		queries = queries[n:]
+	}
+	return nil
+}
+
+func (e *Engine) exclusive(do func() error) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return do()
+}
+
+// later sets when queries are looked at again, unless that is earlier already.
+func (e *Engine) later(queries []string, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, q := range queries {
+		if old, set := e.due[q]; e.queries[q] != nil && (!set || at.Before(old)) {
+			e.due[q] = at
+		}
+	}
+}
+
+// A step collects the next states of rules, and the messages that they lead to.
+type step struct {
+	states   map[string]*registry.RuleState
+	messages []registry.AlertMessage
+}
+
+func (s *step) size() int { return len(s.states) + len(s.messages) }
+
+// state returns the state of a rule that may be changed.
+func (s *step) state(x *entry) *registry.RuleState {
+	if s.states == nil {
+		s.states = map[string]*registry.RuleState{}
+	}
+	if s.states[x.ID] == nil {
+		s.states[x.ID] = x.State.Clone()
+	}
+	return s.states[x.ID]
+}
+
+// peek returns the newest state of a rule for reading.
+func (s *step) peek(x *entry) *registry.RuleState {
+	if n := s.states[x.ID]; n != nil {
+		return n
+	}
+	return &x.State
+}
+
+// commit stores a step and makes it visible. The caller holds turn.
+func (e *Engine) commit(s *step) error {
+	if s.size() == 0 {
+		return nil
+	}
+	edit := registry.RuleEdit{States: s.states, Queue: s.messages}
+	if err := e.opts.Store.EditRules(&edit); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, state := range s.states {
+		e.rules[id].State = *state
+	}
+	e.enqueue(edit.Queue)
+	*s = step{}
+	return nil
+}
+
+// look evaluates the rules of a query up to its newest answer. The caller holds turn.
+func (e *Engine) look(ctx context.Context, s *step, query string) error {
+	e.mu.Lock()
+	rules := make([]*entry, 0, len(e.queries[query]))
+	for _, x := range e.queries[query] {
+		if x.broken == "" && !x.State.Ended {
+			rules = append(rules, x)
+		}
+	}
+	e.mu.Unlock()
+	now := e.opts.Now()
+	q, err := e.opts.Query(query)
+	if errors.Is(err, registry.ErrNotFound) {
+		for _, x := range rules {
+			e.record(s, x, x.program.End(s.state(x), now))
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	rules = slices.DeleteFunc(rules, func(x *entry) bool { return e.deprived(x, &q) != nil })
+	if err := e.follows(ctx, s, query, rules); err != nil {
+		return err
+	}
+	var next time.Time
+	for _, x := range rules {
+		if at := x.program.Next(s.peek(x)); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() {
+		return nil
+	}
+	if soon := now.Add(recheck); !next.After(now) {
+		next = soon
+	}
+	e.later([]string{query}, next)
+	return nil
+}
+
+// deprived returns why the owner of a rule may not read its query any more.
+func (e *Engine) deprived(x *entry, q *registry.Query) error {
+	who, err := e.opts.Caller(x.Caller)
+	if err == nil && !who.MayRead(q) {
+		err = fmt.Errorf("the token %s may not read this query any more: renew the token, or remove the rule", x.Caller)
+	}
+	return err
+}
+
+// follows evaluates rules over the log, and confirms the newest result.
+func (e *Engine) follows(ctx context.Context, s *step, query string, rules []*entry) error {
+	for {
+		status, _, err := e.opts.Log.Current(query, false)
+		if errors.Is(err, registry.ErrNotFound) {
+			return nil // the next wake-up finds it gone
+		} else if err != nil {
+			return err
+		}
+		behind := map[registry.Position][]*entry{}
+		for _, x := range rules {
+			state := s.peek(x)
+			if state.At == status.Position && state.At.Seq == 0 {
+				continue
+			} else if state.At.Epoch == "" && status.Position.Seq == 0 {
+				s.state(x).At = status.Position
+			} else if state.At != status.Position {
+				behind[state.At] = append(behind[state.At], x)
+			} else if next := x.program.Next(state); !next.IsZero() && !next.After(status.CheckedAt) {
+				e.record(s, x, x.program.Confirm(s.state(x), status.CheckedAt))
+			}
+		}
+		if len(behind) == 0 {
+			return nil
+		}
+		for at, list := range behind {
+			if err := e.catchUp(s, query, at, list); err != nil {
+				return err
+			}
+			if s.size() >= pageRules {
+				if err := e.commit(s); err != nil {
+					return err
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp evaluates rules over the next changes after a position, or over the current
+// result if the log does not lead there.
+func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*entry) error {
+	whole := slices.DeleteFunc(slices.Clone(rules), func(x *entry) bool { return !rule.NeedsResult(s.peek(x)) && at.Epoch != "" })
+	rules = slices.DeleteFunc(rules, func(x *entry) bool { return slices.Contains(whole, x) })
+	if len(rules) > 0 {
+		page, err := e.opts.Log.After(query, at, pageChanges)
+		if gap := (*registry.GapError)(nil); errors.As(err, &gap) {
+			whole, rules = append(whole, rules...), nil
+		} else if errors.Is(err, registry.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, x := range rules {
+			for i := range page {
+				if rule.NeedsResult(s.peek(x)) {
+					break // the next call takes the whole result
+				}
+				e.record(s, x, x.program.Change(s.state(x), &page[i]))
+			}
+		}
+	}
+	if len(whole) == 0 {
+		return nil
+	}
+	status, result, err := e.opts.Log.Current(query, true)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, x := range whole {
+		if result == nil {
+			s.state(x).At = status.Position
+			continue
+		}
+		e.record(s, x, x.program.Reset(s.state(x), result, status.Position, status.CheckedAt))
+	}
+	return nil
+}
+
+// record makes the messages about events.
+func (e *Engine) record(s *step, x *entry, events []registry.RuleEvent) {
+	for _, v := range events {
+		if v.State != registry.AlertFiring && v.State != registry.AlertResolved {
+			continue
+		}
+		e.opts.Logger.Debug("alert", "rule", x.Name, "state", v.State, "labels", v.Labels, "since", v.Since)
+		s.messages = append(s.messages, e.messages(x, s.peek(x).At, v)...)
+	}
+}
+
+// messages returns the messages about an event, one for each receiver.
+func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
+	for i, to := range x.To {
+		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
+			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
+			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
+		if v.State == registry.AlertResolved {
+			m.EndsAt = v.Time
+		}
+		list = append(list, m)
+	}
+	return list
+}

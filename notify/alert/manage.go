@@ -1,0 +1,384 @@
+// This file makes, lists, tries and removes rules.
+
+package alert
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/rule"
+	"github.com/freshet/freshet/notify/webhook"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+const (
+	idPrefix    = "rule_"
+	mostTrials  = 2 // at a time
+	trialEvents = 100
+)
+
+func refuse(pointer, format string, a ...any) error {
+	detail := fmt.Sprintf(format, a...)
+	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail, Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
+}
+
+// check completes settings and compiles them. Labels that were left out are filled in.
+func (e *Engine) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
+	if r.Query == "" {
+		return nil, registry.Query{}, refuse("/query", "query is missing: the id or the name of a registered query")
+	}
+	q, err := e.opts.Resolve(c, r.Query)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil, q, refuse("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
+	} else if err != nil {
+		return nil, q, err
+	}
+	if !c.MayRead(&q) {
+		return nil, q, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
+	}
+	r.Query = q.ID
+	vars, err := e.vars(&q)
+	if err != nil {
+		return nil, q, err
+	}
+	p, err := rule.Compile(*r, q.Form, vars)
+	if err == nil {
+		r.Labels = p.Labels()
+	}
+	return p, q, err
+}
+
+// vars returns the variables of a query, nil if they are not known yet.
+func (e *Engine) vars(q *registry.Query) ([]string, error) {
+	if q.Form != diff.Select {
+		return nil, nil
+	}
+	_, result, err := e.opts.Log.Current(q.ID, true)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return nil, err
+	}
+	if result != nil {
+		return result.Vars(), nil
+	}
+	if a, err := sparql.Analyse(q.Text); err == nil && !a.Star && len(a.Vars) > 0 {
+		return a.Vars, nil
+	}
+	return nil, nil
+}
+
+func (e *Engine) checkReceivers(list []registry.Receiver) error {
+	if len(list) > rule.MaxReceivers {
+		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
+	}
+	seen := map[string]bool{}
+	for i := range list {
+		to, pointer := &list[i], fmt.Sprintf("/to/%d", i)
+		if n := len(slices.DeleteFunc([]string{to.Webhook, to.Alertmanager, to.Email}, func(s string) bool { return s == "" })); n != 1 {
+			return refuse(pointer, `a receiver has one of webhook, alertmanager and email, as in {"webhook": "https://example.org/alerts"}`)
+		}
+		if to.Webhook == "" && to.Secret != "" {
+			return refuse(pointer+"/secret", "only webhooks have a secret")
+		}
+		var err error
+		switch {
+		case to.Email != "":
+			err = e.checkMail(to.Email)
+			pointer += "/email"
+		case to.Webhook != "":
+			_, err = e.opts.Guard.Check(to.Webhook)
+			pointer += "/webhook"
+		default:
+			to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
+			_, err = e.opts.Guard.Check(to.Alertmanager)
+			if u, _ := url.Parse(to.Alertmanager); err == nil && u.RawQuery != "" {
+				err = errors.New("it is the address of Alertmanager without a query string, such as http://alerts.example.org:9093")
+			}
+			pointer += "/alertmanager"
+		}
+		if err != nil {
+			return refuse(pointer, "%s cannot be used: %v", strings.TrimPrefix(pointer, fmt.Sprintf("/to/%d/", i)), err)
+		}
+		if seen[to.Key()] {
+			return refuse(pointer, "this receiver is given twice")
+		}
+		seen[to.Key()] = true
+		if to.Webhook != "" {
+			if to.Secret, err = webhook.NewSecret(to.Secret); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkMail(address string) error {
+	a, err := mail.ParseAddress(address)
+	if err != nil || a.Name != "" || a.Address != address {
+		return errors.New("it is not an address such as ops@example.org")
+	}
+	return errors.New("this server sends no e-mail: use a webhook or Alertmanager, which sends e-mail")
+}
+
+// Create stores a rule and evaluates it for the first time.
+func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error) {
+	p, q, err := e.check(c, &r)
+	if err != nil {
+		return registry.ListedRule{}, err
+	}
+	if err := e.checkReceivers(r.To); err != nil {
+		return registry.ListedRule{}, err
+	}
+	x := &entry{program: p, StoredRule: registry.StoredRule{Rule: registry.Rule{ID: idPrefix + strings.ToLower(rand.Text()), Caller: c.Name, RuleSettings: r, CreatedAt: e.opts.Now().UTC()}}}
+	err = e.exclusive(func() error {
+		if err := e.admit(&x.Rule); err != nil {
+			return err
+		}
+		if err := e.opts.Store.EditRules(&registry.RuleEdit{Put: []registry.Rule{x.Rule}}); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		e.enter(x)
+		e.mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return registry.ListedRule{}, err
+	}
+	if err := e.evaluate(ctx, []string{q.ID}); err != nil { // the loop evaluates it again
+		e.later([]string{q.ID}, e.opts.Now())
+	}
+	e.signal()
+	return e.Rule(x.ID)
+}
+
+// admit checks the limits on the number of rules, and that a name is free.
+func (e *Engine) admit(r *registry.Rule) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.ids[r.Name] != "":
+		return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("a rule named %s exists already: choose another name, or remove that rule first", r.Name)}
+	case len(e.rules) >= e.opts.Most:
+		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as it may: remove some first", e.opts.Most)}
+	case e.callers[r.Caller] >= e.opts.MostEach:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as one token may have: remove some first", e.opts.MostEach)}
+	}
+	return nil
+}
+
+// Remove deletes a rule. Its firing alerts are resolved.
+func (e *Engine) Remove(id string) error {
+	err := e.exclusive(func() error {
+		e.mu.Lock()
+		x := e.rules[id]
+		e.mu.Unlock()
+		if x == nil {
+			return fmt.Errorf("rule: %w", registry.ErrNotFound)
+		}
+		edit := registry.RuleEdit{Remove: []string{id}}
+		if x.program != nil {
+			for _, v := range x.program.End(x.State.Clone(), e.opts.Now()) {
+				if v.State == registry.AlertResolved {
+					edit.Queue = append(edit.Queue, e.messages(x, x.State.At, v)...)
+				}
+			}
+		}
+		if err := e.opts.Store.EditRules(&edit); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.forget(x)
+		e.enqueue(edit.Queue)
+		return nil
+	})
+	e.signal()
+	return err
+}
+
+// Rules returns at most limit rules after an id, in id order.
+func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
+	e.mu.Lock()
+	ids := slices.Collect(maps.Keys(e.rules))
+	e.mu.Unlock()
+	slices.Sort(ids)
+	at, found := slices.BinarySearch(ids, after)
+	if found {
+		at++
+	}
+	var list []registry.ListedRule
+	for _, id := range ids[at:] {
+		if len(list) == limit {
+			break
+		}
+		r, err := e.Rule(id)
+		if errors.Is(err, registry.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// Rule returns a rule by its id or name. It wraps registry.ErrNotFound.
+func (e *Engine) Rule(ref string) (registry.ListedRule, error) {
+	e.mu.Lock()
+	x := e.rules[ref]
+	if x == nil {
+		x = e.rules[e.ids[ref]]
+	}
+	if x == nil {
+		e.mu.Unlock()
+		return registry.ListedRule{}, fmt.Errorf("rule %.64q: %w", ref, registry.ErrNotFound)
+	}
+	v := registry.ListedRule{StoredRule: x.StoredRule} // states are replaced, not changed
+	broken := cmp.Or(x.broken, x.State.Problem)
+	for _, to := range x.To {
+		v.Receivers = append(v.Receivers, e.receiver(to).status(to))
+	}
+	e.mu.Unlock()
+	return v, e.judge(&v, broken)
+}
+
+// judge decides the status of a rule.
+func (e *Engine) judge(v *registry.ListedRule, broken string) error {
+	status, _, err := e.opts.Log.Current(v.Query, false)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	q, err := e.opts.Query(v.Query)
+	switch {
+	case v.State.Ended || errors.Is(err, registry.ErrNotFound):
+		v.Status, v.Reason = registry.RuleEnded, v.State.Problem
+		return nil
+	case err != nil:
+		return err
+	}
+	v.CheckedAt = status.CheckedAt
+	if err := e.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
+		broken = err.Error()
+	}
+	switch {
+	case broken != "":
+		v.Status, v.Reason = registry.RuleFailing, broken
+	case v.State.At.Seq == 0:
+		v.Status, v.Reason = registry.RuleWaiting, cmp.Or(status.Error, "the query has no complete result yet")
+	case !status.State.Current():
+		v.Status, v.Reason = registry.RuleStale, fmt.Sprintf("the query is %s", status.State)
+		if status.Error != "" {
+			v.Reason += ": " + status.Error
+		}
+	default:
+		v.Status = registry.RuleInactive
+		for _, a := range v.State.Alerts {
+			if a.State == registry.AlertFiring {
+				v.Status = registry.RuleFiring
+				break
+			}
+			v.Status = registry.RulePending
+		}
+	}
+	return nil
+}
+
+// Try evaluates a rule over the whole history of its query that is kept. It stores nothing.
+func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (t registry.RuleTrial, err error) {
+	r.Name = cmp.Or(r.Name, "trial")
+	p, q, err := e.check(c, &r)
+	if err != nil {
+		return t, err
+	}
+	if err := e.checkReceivers(r.To); err != nil {
+		return t, err
+	}
+	select {
+	case e.trials <- struct{}{}:
+		defer func() { <-e.trials }()
+	case <-ctx.Done():
+		return t, ctx.Err()
+	}
+	first, err := e.opts.Past.Versions(q.ID, 0, 1)
+	if err != nil {
+		return t, err
+	}
+	if len(first) == 0 {
+		return t, &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far: try the rule when there is a result"}
+	}
+	s := registry.RuleState{At: registry.Position{Epoch: first[0].Epoch}}
+	t.From = first[0].CheckedAt
+	note := func(events []registry.RuleEvent) {
+		for _, v := range events {
+			switch v.State {
+			case registry.AlertFiring:
+				t.Fired++
+			case registry.AlertResolved:
+				t.Resolved++
+			default:
+				continue
+			}
+			t.Events = append(t.Events, v)
+		}
+		t.Events = slices.Delete(t.Events, 0, max(0, len(t.Events)-trialEvents))
+	}
+	whole := func(at registry.Position, checked time.Time) error {
+		result, err := e.opts.Past.StateAt(ctx, q.ID, at)
+		if err == nil {
+			note(p.Reset(&s, result, at, checked))
+		}
+		return err
+	}
+	if first[0].Seq > 1 {
+		if err := whole(first[0].Position, first[0].CheckedAt); err != nil {
+			return t, err
+		}
+	}
+	for {
+		page, err := e.opts.Log.After(q.ID, s.At, pageChanges)
+		if err != nil {
+			return t, err
+		}
+		for i := range page {
+			note(p.Advance(&s, page[i].CheckedAt))
+			if t.Changes++; rule.NeedsResult(&s) {
+				err = whole(page[i].Position(), page[i].CheckedAt)
+			} else {
+				note(p.Change(&s, &page[i]))
+			}
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return t, err
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	status, _, err := e.opts.Log.Current(q.ID, false)
+	if err != nil {
+		return t, err
+	}
+	if t.To = status.CheckedAt; status.Position == s.At {
+		note(p.Advance(&s, t.To))
+		note(p.Confirm(&s, t.To))
+	}
+	t.Problem = s.Problem
+	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
+		a := *s.Alerts[key]
+		a.Rows = nil
+		t.Active = append(t.Active, a)
+	}
+	return t, nil
+}

@@ -1,0 +1,209 @@
+// The rig of the tests of alert rules: an engine over a real store and a log in memory.
+
+package alert_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = time.Minute
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+var app = registry.Caller{Name: "app", Role: registry.RoleApp}
+
+type rig struct {
+	*alert.Engine
+	t         testing.TB
+	dir       string
+	db        *store.DB
+	log       *notifytest.Log
+	waker     *notify.Waker
+	options   alert.Options
+	withdrawn atomic.Bool
+	tick      int
+	stop      func()
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{t: t, dir: t.TempDir(), log: notifytest.NewLog("store"), waker: notify.NewWaker()}
+	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example", UserAgent: "freshet/test",
+		Retry: 10 * time.Millisecond, Resend: 50 * time.Millisecond,
+		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
+		Caller: func(name string) (registry.Caller, error) {
+			if r.withdrawn.Load() {
+				return registry.Caller{Name: name}, nil
+			}
+			return app, nil
+		}}
+	r.start()
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *rig) start() {
+	var err error
+	if r.db, err = store.Open(r.dir, store.Options{}); err != nil {
+		r.t.Fatal(err)
+	}
+	o := r.options
+	o.Store = r.db.Rules
+	if r.Engine, err = alert.New(o); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+		if err := r.db.Check(); err != nil {
+			r.t.Error(err)
+		}
+		if err := r.db.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// record commits a result; every answer is a minute later than the one before.
+func (r *rig) record(id string, rows ...string) {
+	r.tick++
+	r.log.Record(id, table(r.t, rows...), time.Unix(1_790_000_000+60*int64(r.tick), 0))
+	r.waker.Wake(id)
+}
+
+func (r *rig) create(s registry.RuleSettings) registry.ListedRule {
+	r.t.Helper()
+	v, err := r.Create(context.Background(), app, s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+func (r *rig) rule(ref string) registry.ListedRule {
+	r.t.Helper()
+	v, err := r.Rule(ref)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+// table is a result with the variables s and value.
+func table(t testing.TB, rows ...string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	if err := b.SetVars([]string{"s", "value"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		s, v, _ := strings.Cut(row, "=")
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: s}, diff.Term{Kind: diff.Literal, Value: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// A hook receives webhooks.
+type hook struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	got    []message
+}
+
+type message struct {
+	http.Header
+	body []byte
+	data map[string]any
+}
+
+func newHook(t testing.TB) *hook {
+	h := &hook{status: http.StatusNoContent}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var m struct {
+			Type string
+			Data map[string]any
+		}
+		if err := json.Unmarshal(body, &m); err != nil || m.Type != "alert."+fmt.Sprint(m.Data["state"]) {
+			t.Errorf("%v: %s", err, body)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.got = append(h.got, message{r.Header, body, m.Data})
+		w.WriteHeader(h.status)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hook) answer(status int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status = status
+}
+
+func (h *hook) messages() []message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]message(nil), h.got...)
+}
+
+// seen lists the messages as state and label s.
+func (h *hook) seen() (list []string) {
+	for _, m := range h.messages() {
+		labels, _ := m.data["labels"].(map[string]any)
+		list = append(list, fmt.Sprintf("%v %v", m.data["state"], labels["s"]))
+	}
+	return list
+}
+
+// newServer serves requests with the status that a function returns, and returns its URL.
+func newServer(t testing.TB, serve func(*http.Request) int) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(serve(r)) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
