@@ -205,4 +205,5 @@ type (
 	followerAPI struct{ *call } // subscriptions and webhooks
 	tokenAPI    struct{ *call }
 	watchAPI    struct{ *call } // registrations without SPARQL
+	ruleAPI     struct{ *call } // alert rules
 )

@@ -113,6 +113,7 @@ type Outbox struct {
 	Subscriptions   Subscriptions
 	Webhooks        Webhooks
 	DeliveryMetrics DeliveryMetrics
+	Rules           Rules // nil: no routes of alert rules
 }
 
 // Site describes the server as clients see it.

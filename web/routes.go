@@ -115,6 +115,14 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: of(webhook, followerAPI.rotateWebhook)},
 			route{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: of(webhook, followerAPI.replayWebhook)})
 	}
+	if s.Rules != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/rules", need: read, run: on(ruleAPI.list)},
+			route{method: "POST", path: "/v1/rules", need: app, run: on(ruleAPI.create)},
+			route{method: "POST", path: "/v1/rules/try", need: app, stream: true, run: on(ruleAPI.try)},
+			route{method: "GET", path: "/v1/rules/{id}", need: read, run: of((*call).rule, ruleAPI.show)},
+			route{method: "DELETE", path: "/v1/rules/{id}", need: app, run: of((*call).rule, ruleAPI.remove)})
+	}
 	if s.Profiles != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/profiles", need: read, run: on(profileAPI.list)},

@@ -93,6 +93,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 			registry.CheckEndpoint(e.WithDefaults(), nil)
 	}
 	w.outbox(&w.config)
+	w.alerting(&w.config)
 	for _, e := range edit {
 		e(&w.config)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/notify/websub"
@@ -57,6 +58,18 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
 	}, nil
+}
+
+// newAlerts returns the alert rules of a server.
+func newAlerts(s *Server) (*alert.Engine, error) {
+	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
+	if err != nil {
+		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
+	}
+	return alert.New(alert.Options{
+		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
+	})
 }
 
 // reader reads topics for deliveries as GET does.

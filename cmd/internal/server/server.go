@@ -27,6 +27,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
@@ -48,6 +49,7 @@ type Server struct {
 	Waker      *notify.Waker
 	live       *notify.Server
 	deliveries *deliveries
+	alerts     *alert.Engine
 	gate       *web.TokenGate
 	metrics    *web.Metrics
 	pages      *ui.Server
@@ -194,7 +196,10 @@ func (s *Server) serveHTTP() error {
 	if s.deliveries, err = newDeliveries(s, conf); err != nil {
 		return err
 	}
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries}
+	if s.alerts, err = newAlerts(s); err != nil {
+		return err
+	}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: s.alerts}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -345,16 +350,17 @@ const (
 func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
-	failed := make(chan error, 4)
+	failed := make(chan error, 5)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.deliveries.engine.Run(slots) }()
+	go func() { failed <- s.alerts.Run(slots) }()
 	go func() { failed <- s.Store.Watch(slots) }() // a registration may be the first to find the disk broken
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	go s.becomeReady(slots, readyLimit)
 	var err error
-	left := 4
+	left := 5
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -1,0 +1,151 @@
+// Tests of alert rules in the API.
+
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/freshet/freshet/notify/alert"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+// alerting gives the API a running engine of alert rules over a real store.
+func (w *world) alerting(c *Config) {
+	w.t.Helper()
+	db, err := store.Open(w.t.TempDir(), store.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e, err := alert.New(alert.Options{Store: db.Rules, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard, Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
+		Caller: func(name string) (registry.Caller, error) {
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+		}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	c.Rules = e
+}
+
+func TestRules(t *testing.T) {
+	w := newWorld(t)
+	got := atomic.Int32{}
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	defer srv.Close()
+	id := w.register(selectText, `"name":"rows"`)
+	body := func(name, when string) string {
+		return fmt.Sprintf(`{"name":%q,"query":"rows","when":%q,"labels":{"s":"?s"},"summary":"?s is there","to":[{"webhook":"%s/hook?key=hush"}]}`, name, when, srv.URL)
+	}
+	const when = `?s contains "b"`
+	w.post("/v1/rules/try", body("b", when)).problem(404, "no-result")
+	w.m.publish(id, finishRows(t, "a"))
+	w.m.publish(id, finishRows(t, "a", "b"))
+	w.m.publish(id, finishRows(t, "a"))
+	w.m.publish(id, finishRows(t, "ab"))
+	v := w.post("/v1/rules/try", body("", when)).status(200).json()
+	if v["fired"] != 2.0 || v["resolved"] != 1.0 || v["changes"] != 4.0 || len(v["history"].([]any)) != 3 || len(v["alerts"].([]any)) != 1 {
+		t.Errorf("tried: %v", v)
+	}
+	if len(w.get("/v1/rules").status(200).json()["rules"].([]any)) != 0 || got.Load() != 0 {
+		t.Error("a trial left something")
+	}
+	a := w.post("/v1/rules", body("b", when)).status(201)
+	rule := a.string("id")
+	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/rules/"+rule || !strings.Contains(string(a.body), "whsec_") || a.string("status") != "firing" {
+		t.Errorf("made: %s", a.body)
+	}
+	w.until("the message", func() bool { return got.Load() == 1 })
+	w.m.publish(id, finishRows(t, "a"))
+	w.wakes.Wake(id)
+	w.until("its end", func() bool { return got.Load() == 2 })
+	for _, p := range []string{"/v1/rules", "/v1/rules/" + rule, "/v1/rules/b"} {
+		if b := string(w.get(p).status(200).body); strings.Contains(b, "hush") || strings.Contains(b, "whsec_") || !strings.Contains(b, srv.URL+"/hook?…") {
+			t.Errorf("%s shows %s", p, b)
+		}
+	}
+	if v := w.get("/v1/rules/b").json(); v["status"] != "inactive" || v["fired"] != 1.0 || len(v["history"].([]any)) != 2 {
+		t.Errorf("%v", v)
+	}
+	w.post("/v1/rules", body("b", when)).problem(409, "exists")
+	w.post("/v1/rules", body("c", "s > 1")).problem(422, "bad-setting")
+	w.post("/v1/rules/try", body("c", "s > 1")).problem(422, "bad-setting")
+	w.post("/v1/rules", `{"name":"c","why":1}`).problem(400, "malformed")
+	w.post("/v1/rules/try", `{"for":5}`).problem(400, "malformed")
+	w.do("POST", "/v1/rules", "name=c", "Content-Type: text/plain").problem(415, "unsupported-media-type")
+	w.do("POST", "/v1/rules/try", "name=c", "Content-Type: text/plain").problem(415, "unsupported-media-type")
+	w.get("/v1/rules?status=well").problem(400, "malformed")
+	w.get("/v1/rules/nothing").problem(404, "not-found")
+	w.do("DELETE", "/v1/rules/nothing", "").problem(404, "not-found")
+
+	w.post("/v1/rules", body("c", "?s = x")).status(201)
+	w.post("/v1/rules", body("d", when)).status(201)
+	w.post("/v1/rules", body("e", when)).problem(403, "quota")
+	first := w.get("/v1/rules?limit=1").status(200).json()
+	second := w.get("/v1/rules?limit=1&cursor=" + first["next"].(string)).status(200).json()
+	if a, b := first["rules"].([]any)[0].(map[string]any)["id"], second["rules"].([]any)[0].(map[string]any)["id"]; a == b || second["next"] == nil {
+		t.Errorf("pages begin with %v and %v", a, b)
+	}
+	w.post("/v1/tokens", `{"name":"ops","role":"admin"}`).status(201)
+	w.post("/v1/rules", body("e", when)).problem(401, "unauthorized")
+	w.post("/v1/rules/try", body("e", when)).problem(401, "unauthorized")
+	w.get("/v1/rules").problem(401, "unauthorized")
+	w.get("/v1/rules/b").problem(401, "unauthorized")
+	w.do("DELETE", "/v1/rules/b", "").problem(401, "unauthorized")
+}
+
+// Callers see and remove their own rules only. A reader makes none.
+func TestRulesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.m.publish(w.register(selectText, `"name":"rows"`), finishRows(t, "a"))
+	const body = `{"name":%q,"query":"rows","when":"rows > 0"}`
+	tokens := map[string]string{}
+	for _, x := range [][2]string{{"ops", "admin"}, {"one", "app"}, {"two", "app"}, {"eye", "read"}} {
+		tokens[x[0]] = w.post("/v1/tokens", fmt.Sprintf(`{"name":%q,"role":%q}`, x[0], x[1])).status(201).string("token")
+		w.token = tokens["ops"]
+	}
+	w.token = tokens["one"]
+	w.post("/v1/rules", fmt.Sprintf(body, "mine")).status(201)
+	w.token = tokens["two"]
+	w.get("/v1/rules/mine").problem(404, "not-found")
+	w.do("DELETE", "/v1/rules/mine", "").problem(404, "not-found")
+	if list := w.get("/v1/rules").json()["rules"].([]any); len(list) != 0 {
+		t.Errorf("another caller sees %v", list)
+	}
+	w.token = tokens["eye"]
+	w.post("/v1/rules", fmt.Sprintf(body, "x")).problem(403, "forbidden")
+	w.post("/v1/rules/try", fmt.Sprintf(body, "x")).problem(403, "forbidden")
+	w.do("DELETE", "/v1/rules/mine", "").problem(403, "forbidden")
+	w.token = tokens["ops"]
+	for i := range 3 {
+		w.post("/v1/rules", fmt.Sprintf(body, fmt.Sprint("r", i))).status(201)
+	}
+	w.token = tokens["two"]
+	w.post("/v1/rules", fmt.Sprintf(body, "fifth")).status(201)
+	w.post("/v1/rules", fmt.Sprintf(body, "sixth")).problem(429, "limit")
+	w.token = tokens["ops"]
+	w.do("DELETE", "/v1/rules/mine", "").status(204)
+	w.get("/v1/rules/mine").problem(404, "not-found")
+}
