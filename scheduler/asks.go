@@ -1,5 +1,8 @@
 package scheduler
 
+// An endpoint may be asked for several queries with one request. This file finds which
+// queries can share one, writes the merged request and splits its answer.
+
 import (
 	"context"
 	"errors"
@@ -15,9 +18,6 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
-
-// An endpoint may be asked for several queries with one request. This file finds which
-// queries can share one, writes the merged request and splits its answer.
 
 // membership analyses a query. Its zero value says that the query must be asked alone.
 func membership(q *registry.Query) plan.Membership {

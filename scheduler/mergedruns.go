@@ -1,5 +1,8 @@
 package scheduler
 
+// This file connects merged requests with slots: it finds cohorts before a slot, and
+// observes each member of an answer as if it had been asked alone.
+
 import (
 	"time"
 
@@ -9,9 +12,6 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
-
-// This file connects merged requests with slots: it finds cohorts before a slot, and
-// observes each member of an answer as if it had been asked alone.
 
 const (
 	classifyAtOnce = 256  // queries that are analysed while the plan is incomplete

@@ -1,5 +1,7 @@
 package store
 
+// This file copies the database file: for backups, and to compact it.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,7 @@
 package store
 
+// This file names the buckets of the store and writes their keys.
+
 import (
 	"bytes"
 	"encoding/binary"

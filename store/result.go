@@ -1,5 +1,7 @@
 package store
 
+// This file writes results in the form in which they are stored, and reads them.
+
 import (
 	"fmt"
 

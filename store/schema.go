@@ -1,5 +1,7 @@
 package store
 
+// This file creates the buckets of a new store and migrates old ones.
+
 import (
 	"bytes"
 	"crypto/rand"

@@ -1,5 +1,7 @@
 package web
 
+// This file collects the metrics that a scrape reads from the registry and the scheduler.
+
 import (
 	"net/http"
 	"time"

@@ -1,5 +1,7 @@
 package web
 
+// This file reads the formats of hints.
+
 import (
 	"errors"
 	"io"

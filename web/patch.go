@@ -1,5 +1,7 @@
 package web
 
+// This file applies merge patches to the settings of an endpoint.
+
 import (
 	"bytes"
 	"encoding/json"

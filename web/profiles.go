@@ -1,5 +1,7 @@
 package web
 
+// This file holds the API of profiles and their rounds.
+
 import (
 	"net/http"
 	"net/url"

@@ -1,5 +1,7 @@
 package web
 
+// This file holds the API of queries: list, register, show, edit and release.
+
 import (
 	"io"
 	"net/http"

@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet config`, which checks and prints the configuration.
+
 import (
 	"context"
 	"io"

@@ -15,7 +15,8 @@ import (
 
 // TestDocCommentsNameTheirSubject checks that a doc comment that begins with a lower-case word
 // begins with the name that it documents, so that comments follow renames. Comments that begin
-// with a capital are sentences of another form.
+// with a capital are sentences of another form. It also checks that each file begins with a
+// comment: on its package, on itself, or on its main type.
 func TestDocCommentsNameTheirSubject(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
@@ -35,10 +36,39 @@ func TestDocCommentsNameTheirSubject(t *testing.T) {
 		for _, bad := range misnamedComments(f) {
 			t.Errorf("%s: %s", file, bad)
 		}
+		if !saysItsJob(f) {
+			t.Errorf("%s: no comment before the first declaration says what the file is for", file)
+		}
 		return nil
 	})
 	if err != nil || seen < 300 {
 		t.Errorf("%d files read: %v", seen, err)
+	}
+}
+
+// saysItsJob reports whether a comment precedes a file's first declaration.
+func saysItsJob(f *ast.File) bool {
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
+			continue
+		}
+		return slices.ContainsFunc(f.Comments, func(c *ast.CommentGroup) bool { return c.Pos() < d.Pos() && c.Text() != "" })
+	}
+	return true
+}
+
+func TestSaysItsJob(t *testing.T) {
+	for text, want := range map[string]bool{
+		"// Package p is small.\npackage p\nvar x int":                  true,
+		"package p\n\n// This file adds.\n\nimport \"fmt\"\nvar x int":  true,
+		"package p\nimport \"fmt\"\n// x counts.\nvar x int":            true,
+		"package p\nimport \"fmt\"\nvar x int\n// f adds.\nfunc f() {}": false,
+		"//go:build race\n\npackage p\nconst race = true":               false,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "p.go", text, parser.ParseComments)
+		if err != nil || saysItsJob(f) != want {
+			t.Errorf("%q: says its job: %v, want %v (%v)", text, !want, want, err)
+		}
 	}
 }
 

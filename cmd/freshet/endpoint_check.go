@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet endpoint check`, which tries an endpoint and proposes settings.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,8 @@
 package main
 
+// This file holds `freshet endpoint shadow`, which compares the policy of an endpoint with
+// others.
+
 import (
 	"fmt"
 	"io"

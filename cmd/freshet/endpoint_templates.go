@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet endpoint templates`, which lists the templates of merged requests.
+
 import (
 	"fmt"
 	"strings"

@@ -1,5 +1,8 @@
 package main
 
+// This file holds `freshet results` and `freshet changes diff`: results now and in the past, and
+// how they differ.
+
 import (
 	"encoding/json"
 	"fmt"

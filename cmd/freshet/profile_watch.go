@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet profile watch`, which prints captures and expiries as they happen.
+
 import (
 	"bufio"
 	"context"

@@ -1,5 +1,7 @@
 package main
 
+// This file holds the root command and `freshet version`.
+
 import (
 	"fmt"
 

@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet serve`, which runs the server until a signal ends it.
+
 import (
 	"context"
 	"fmt"

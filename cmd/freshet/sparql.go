@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet sparql`, which serves the embedded engine as an endpoint.
+
 import (
 	"context"
 	"fmt"

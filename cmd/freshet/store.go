@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet backup` and `freshet store`, which work on the database file.
+
 import (
 	"cmp"
 	"errors"

@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet token`, which manages tokens.
+
 import (
 	"crypto/rand"
 	"encoding/base64"

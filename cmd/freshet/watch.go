@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet watch`, which prints the changes of a query as they arrive.
+
 import (
 	"bytes"
 	"cmp"

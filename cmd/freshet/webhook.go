@@ -1,5 +1,7 @@
 package main
 
+// This file holds `freshet webhook`, which manages callbacks.
+
 import (
 	"encoding/json"
 	"fmt"

@@ -1,5 +1,8 @@
 package cursor
 
+// This file writes and reads the position of a MultiCursor: as the id of an event, and as it is
+// stored.
+
 import (
 	"cmp"
 	"errors"

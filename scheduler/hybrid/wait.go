@@ -1,5 +1,8 @@
 package hybrid
 
+// This file decides how long a query may wait: what a wait costs, and which deadlines the coming
+// slots have to keep.
+
 import (
 	"cmp"
 	"math"

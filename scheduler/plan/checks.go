@@ -1,11 +1,11 @@
 package plan
 
+// This file asks queries again for which a merged answer has left something open.
+
 import (
 	"slices"
 	"time"
 )
-
-// This file asks queries again for which a merged answer has left something open.
 
 func (s *SlotBudget) recheck(c *item, why check) {
 	m := c.member

@@ -1,5 +1,7 @@
 package plan
 
+// This file puts queries into cohorts, and keeps what cohorts have learnt.
+
 import (
 	"cmp"
 	"slices"
@@ -9,8 +11,6 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
-
-// This file puts queries into cohorts, and keeps what cohorts have learnt.
 
 // Unclassified returns up to most queries whose membership is unknown.
 func (p *Planner) Unclassified(most int) (out []*registry.Query) {

@@ -1,5 +1,7 @@
 package plan
 
+// This file finds the riders of an execution: members of its cohort that join its request.
+
 import (
 	"iter"
 	"slices"

@@ -1,8 +1,8 @@
 package plan
 
-import "time"
-
 // This file starts the queries that hints have marked, in a slot.
+
+import "time"
 
 // nextHinted returns the next hinted query that fits the rest of the hinted queries'
 // share. A query that does not fit keeps its place in the policy's order, and its mark

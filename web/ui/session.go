@@ -1,5 +1,7 @@
 package ui
 
+// This file keeps the sessions of signed-in browsers.
+
 import (
 	"crypto/rand"
 	"crypto/sha256"

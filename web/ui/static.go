@@ -1,5 +1,7 @@
 package ui
 
+// This file serves style sheets, scripts and pictures, and compresses pages.
+
 import (
 	"bytes"
 	"compress/gzip"

@@ -1,5 +1,7 @@
 package ui
 
+// This file finds past versions of a result for the pages.
+
 import (
 	"context"
 	"slices"

@@ -1,5 +1,7 @@
 package ui
 
+// This file lets an operator compare the policies of an endpoint on its recorded executions.
+
 import (
 	"slices"
 	"strings"

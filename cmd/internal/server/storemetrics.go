@@ -1,5 +1,7 @@
 package server
 
+// This file exports the metrics of the store.
+
 import (
 	"github.com/prometheus/client_golang/prometheus"
 

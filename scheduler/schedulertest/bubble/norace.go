@@ -2,4 +2,6 @@
 
 package bubble
 
+// This file says that the race detector is off.
+
 const race = false
