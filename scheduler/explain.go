@@ -128,17 +128,20 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 
 // Due predicts when queries are expected to run next, as Explain does for one. The
 // times are in the order of queries; zero means unknown. All are zero while the
-// plan stays incomplete for long. Due reads the plan once for all of them.
+// plan stays incomplete for long. Due reads the plan once for all of them. Callers that
+// wait for the plan at the same time share one update of it.
 func (l *Loop) Due(queries []string) ([]time.Time, error) {
-	now := l.clock.Now()
+	now, begun := l.clock.Now(), l.begun.Load()
 	due := make([]time.Time, len(queries))
 	if !l.mu.TryLockPlan(readerWait) {
 		return due, nil
 	}
 	defer l.mu.Unlock()
 	if !l.running {
-		if err := l.update(now); err != nil {
-			return nil, err
+		if l.updated <= begun { // else an update that began after this call has read what it asks for
+			if err := l.update(now); err != nil {
+				return nil, err
+			}
 		}
 		l.planner.RefreshFor(now, queries)
 	}

@@ -31,7 +31,8 @@ type loopData struct {
 	// held while the health of a client is recorded. It is acquired before mu.
 	handover lock
 
-	seen atomic.Pointer[LoopState] // the state when the lock was last free to compute it
+	seen  atomic.Pointer[LoopState] // the state when the lock was last free to compute it
+	begun atomic.Uint64             // the number of updates of the plan that have begun
 
 	mu         lock // guards the fields below; never held during an execution, nor for long: see lock
 	set        settings
@@ -41,6 +42,7 @@ type loopData struct {
 	planner    *plan.Planner
 	revision   uint64
 	space      uint64 // of the endpoint, as last read
+	updated    uint64 // the last update that succeeded, as counted by begun
 	loaded     bool
 	loadedOnce sync.Once // closes up
 	running    bool
@@ -59,7 +61,7 @@ type loopData struct {
 // blank makes an empty planner.
 func (l *loopData) blank() {
 	e := l.set.endpoint
-	l.planner, l.loaded, l.revision = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0
+	l.planner, l.loaded, l.revision, l.updated = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0, 0
 	l.planner.SetBudget(plan.Rule(e.Rule), time.Duration(e.Budget))
 	l.planner.SetClaims(l.set.ranking, e.ProfileShare)
 	l.planner.Yield(l.mu.let)
@@ -97,6 +99,7 @@ func (l *loopData) adopt() {
 func (l *loopData) update(now time.Time) error {
 	l.updating = true
 	defer func() { l.updating = false }()
+	number := l.begun.Add(1)
 	name, since := l.set.endpoint.Name, l.revision
 	var news News
 	var err error
@@ -117,7 +120,7 @@ func (l *loopData) update(now time.Time) error {
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
 	l.comparer.digests.drop(news.Removed, held)
-	l.revision, l.space, l.loaded = news.Revision, cmp.Or(news.Space, l.space), true
+	l.revision, l.space, l.loaded, l.updated = news.Revision, cmp.Or(news.Space, l.space), true, number
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {
 		l.late = nil

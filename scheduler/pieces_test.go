@@ -334,3 +334,42 @@ func TestLockIsFair(t *testing.T) {
 		l.LockPlan()
 	})
 }
+
+// TestDueSharesUpdates asks when queries are due while the ledger is read for another
+// caller. All of these callers share one more reading, in which each finds its query.
+func TestDueSharesUpdates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 10
+		entries, readings, release := registered(callers+1), 0, make(chan struct{})
+		s := &shelf{entries: entries[:1]}
+		s.read = func() {
+			switch readings++; readings {
+			case 1:
+				<-release
+			case 2:
+				s.entries = entries
+			}
+		}
+		l := shelved(t, "rr", s)
+		ask := func(id string) {
+			if due, err := l.Due([]string{id}); err != nil || due[0].IsZero() {
+				t.Errorf("%s is due %v, %v", id, due, err)
+			}
+		}
+		go ask(entries[0].Query.ID)
+		synctest.Wait()
+		for i := range callers {
+			go ask(entries[i+1].Query.ID)
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if readings != 2 {
+			t.Errorf("the ledger was read %d times, want 2", readings)
+		}
+		ask(entries[0].Query.ID)
+		if readings != 3 {
+			t.Errorf("a later call did not read the ledger: %d readings", readings)
+		}
+	})
+}
