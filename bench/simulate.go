@@ -107,6 +107,7 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 
 func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {
 	y.begin()
+	w.warm(y)
 	each := y.play
 	if schedule {
 		done := []int{}

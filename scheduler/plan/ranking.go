@@ -181,7 +181,7 @@ func (p *ranker) settleRan() {
 		if i%few == 0 {
 			for _, next := range p.ran[i:min(i+few, len(p.ran))] {
 				next.ran = false
-				p.touched ^= next.Stats.Last
+				p.touched ^= uint64(next.key.Class) ^ uint64(next.Median) ^ next.Stats.Last
 			}
 		}
 		if c.planned {

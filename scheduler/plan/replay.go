@@ -195,7 +195,7 @@ func (r *Replay) warm() {
 	next := r.p.ranked.ahead(warmed)
 	for i := range next {
 		c := next[i].c
-		r.read += c.Stats.Floor + c.Estimate + time.Duration(c.asked) + time.Duration(c.since) + time.Duration(c.Stats.Failures)
+		r.read += time.Duration(c.key.Class) + c.Stats.Floor + c.Estimate + time.Duration(c.asked) + time.Duration(c.since) + time.Duration(c.Stats.Failures)
 	}
 	for i := range next {
 		r.read += next[i].c.past.nearest()
