@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -17,4 +18,31 @@ func TestMoveFirst(t *testing.T) {
 			t.Fatalf("the first %d are %v, want %v", n, got, want)
 		}
 	})
+}
+
+// The pivot of a long list comes from a sample.
+func TestMoveFirstOfMany(t *testing.T) {
+	const seed = 5
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		list := make([]int, r.IntN(4000))
+		values := 1 + r.IntN(len(list)+1) // many equal ones, or few
+		for i := range list {
+			list[i] = r.IntN(values)
+		}
+		switch r.IntN(3) {
+		case 0:
+			slices.Sort(list)
+		case 1:
+			slices.Sort(list)
+			slices.Reverse(list)
+		}
+		n := r.IntN(len(list) + 1)
+		want := slices.Sorted(slices.Values(list))
+		MoveFirst(list, n, func(a, b *int) bool { return *a < *b })
+		if !slices.Equal(slices.Sorted(slices.Values(list[:n])), want[:n]) || !slices.Equal(slices.Sorted(slices.Values(list)), want) {
+			t.Fatalf("the first %d of %d are wrong", n, len(list))
+		}
+	}
 }
