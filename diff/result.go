@@ -224,7 +224,7 @@ func (r *Result) digest(rows iter.Seq[[]byte]) string {
 	if r.stored != nil {
 		h.Write(r.stored)
 	} else {
-		buf := bufio.NewWriterSize(h, hashedAtOnce)
+		buf := bufio.NewWriterSize(h, min(hashedAtOnce, r.Size()))
 		_ = r.write(rows, func(p []byte) error { _, err := buf.Write(p); return err }) // a hash returns no error
 		_ = buf.Flush()
 	}
