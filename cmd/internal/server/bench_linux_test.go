@@ -23,18 +23,24 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A running is a server on loopback with one endpoint that is never asked.
+// A running is a server on loopback with one endpoint.
 type running struct {
 	*Server
 	stop context.CancelFunc
 	over chan error
 }
 
+// start starts a server whose endpoint is never asked.
 func start(b *testing.B, dir string) *running {
+	b.Helper()
+	return startWith(b, dir, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", Slot: "never"})
+}
+
+func startWith(b *testing.B, dir string, e registry.Endpoint) *running {
 	b.Helper()
 	conf := config.Default()
 	conf.Listen, conf.Data = "127.0.0.1:0", dir
-	conf.Endpoints = []registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:1/sparql", Slot: "never"}}
+	conf.Endpoints = []registry.Endpoint{e}
 	if err := conf.Check(); err != nil {
 		b.Fatal(err)
 	}
