@@ -42,7 +42,7 @@ func (d *Catalog) List(f registry.QueryFilter, cursor string, limit int) (items 
 
 // Item returns one query. It wraps registry.ErrNotFound.
 func (d *Catalog) Item(id string) (registry.ListedQuery, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.ListedQuery, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.ListedQuery, error) {
 		s, err := findQuery(tx, id)
 		if err != nil {
 			return registry.ListedQuery{}, err
@@ -53,7 +53,7 @@ func (d *Catalog) Item(id string) (registry.ListedQuery, error) {
 
 // Stats returns the scheduler's statistics of one query.
 func (d *Catalog) Stats(id string) (policy.Stats, error) {
-	r, err := fetch(d.boltFile, func(tx *bbolt.Tx) (record, error) {
+	r, err := newest(d.boltFile, func(tx *bbolt.Tx) (record, error) {
 		_, v, ok := liveRecord(tx, id)
 		if !ok {
 			return record{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)

@@ -25,14 +25,23 @@ import (
 // limited in size.
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
-var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever, "window": runKillLoop, "migrate": func(*DB) error { return nil }}
+var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever, "window": runKillLoop, "migrate": func(*DB) error { return nil }, "replay": followForever}
 
 func childMain() bool {
 	task := childTasks[os.Getenv(childTask)]
 	if task == nil {
 		return false
 	}
-	d, err := Open(os.Getenv(childDir), Options{Retention: Retention{Changes: 5}})
+	o := Options{Retention: Retention{Changes: 5}}
+	if path := os.Getenv(childJournal); path != "" {
+		j, err := readJournal(path)
+		if err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		o.Journal = j
+	}
+	d, err := Open(os.Getenv(childDir), o)
 	if err == nil {
 		err = errors.Join(task(d), d.Close())
 	}

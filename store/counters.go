@@ -15,6 +15,10 @@ var (
 	kGeneration = []byte("generation")
 	kCopy       = []byte("copy") // marks a copy made by Backup
 	kCounters   = []byte("counters")
+
+	// Only with a journal.
+	kApplied = []byte("applied") // the number and the hash of the entry that was applied last
+	kPurges  = []byte("purges")  // number of the last step of the purge
 )
 
 // counters are stored as one value, which each transaction that assigns a number

@@ -47,6 +47,9 @@ func (d *DB) start() {
 // Close waits for running transactions and closes the file.
 func (d *DB) Close() error {
 	d.stop()
+	if d.replica != nil {
+		d.replica.close()
+	}
 	d.done.Wait()
 	err := d.bolt.Close()
 	d.pack.close()

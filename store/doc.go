@@ -10,9 +10,24 @@
 // know nothing of each other: a boltFile runs their transactions. Below them are functions
 // that read and write the entries of one kind in a transaction, such as storedQuery.
 //
-// A write prepares a value and then applies it in one transaction. Applying uses only the
-// value, the file and the settings of retention, and neither a clock nor randomness. So the
-// same values in the same order give the same entries.
+// A write is a command (command.go). It is decided on first: edits run, results are packed,
+// and the time and the bounds of retention are added. Then it is applied. Applying uses only
+// the command and the file, and neither a clock nor randomness nor settings. So the same
+// commands in the same order give the same entries.
+//
+//   - Without a journal, boltFile.execute decides and applies in one transaction. Nothing is
+//     encoded.
+//   - With Options.Journal, a command is decided on in a read transaction and appended. The
+//     replica (replica.go) of every node decodes the commands and applies them in the order of
+//     the journal, and gives the answer to the caller on the node that appended it.
+//   - A decoded command contains what its caller had seen. If that has changed, the command has
+//     no effect, and the caller decides again.
+//   - The position of the last command is written in the transaction that applies it. Open
+//     refuses a journal that does not continue there.
+//   - The epoch and the seed come from the first command (begin.go). The purge is a sequence of
+//     numbered commands, because retention counts what it deletes.
+//   - A read on a node that lags waits for the end of the journal before it reports a gap or
+//     that something does not exist.
 //
 // To add data, name its bucket in keys.go, create it in a migration in schema.go, and
 // write its functions in a file of its own.

@@ -20,12 +20,12 @@ type EndpointStore struct {
 
 // Endpoint implements registry.EndpointStore.
 func (d *EndpointStore) Endpoint(name string) (registry.Endpoint, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Endpoint, error) { return d.decoded.find(tx, name) })
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Endpoint, error) { return d.decoded.find(tx, name) })
 }
 
 // Configured implements registry.EndpointStore.
 func (d *EndpointStore) Configured(name string) (registry.Configured, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
 }
 
 // Endpoints implements registry.EndpointStore.
@@ -43,13 +43,10 @@ func (d *EndpointStore) Endpoints() (list []registry.Endpoint, err error) {
 // EditEndpoint implements registry.EndpointStore. Deletion removes the endpoint and its
 // queries at once, however many there are; their history is purged later.
 func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
-	var e endpointEdit
-	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		e = endpointEdit{at: d.now()}
-		if err := e.prepare(tx, name, edit); err != nil {
-			return false, err
-		}
-		return e.removes(), e.apply(tx)
+	var e *endpointEdit
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		e = &endpointEdit{at: d.now()}
+		return e, e.prepare(tx, name, edit)
 	})
 	if err != nil {
 		return registry.Endpoint{}, err
@@ -60,20 +57,24 @@ func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configur
 	return e.now.Endpoint, nil
 }
 
-// An endpointEdit is an endpoint before and after an edit.
+// An endpointEdit is an endpoint before and after an edit. It is a command.
 type endpointEdit struct {
 	was, now registry.Configured
 	found    bool
 	at       time.Time
+	stored   []byte   // was, as stored; nil if there was none
+	json     []byte   // now, as stored
+	seen     revision // in a decoded command: what was edited
 }
 
-// prepare reads the endpoint and edits it in memory.
+// prepare reads the endpoint and edits it in memory. It returns errUnchanged if the edit has
+// no effect; the health then has none either, since it follows from the settings alone.
 func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.Configured, found bool) error) error {
 	was, err := findEndpoint(tx, name)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	e.was, e.found = was, err == nil
+	e.was, e.found, e.stored = was, err == nil, tx.Bucket(bEndpoints).Get([]byte(name))
 	if e.now = was; !e.found {
 		e.now = registry.Configured{Endpoint: registry.Endpoint{Name: name}}
 	}
@@ -83,8 +84,21 @@ func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.
 	if e.now.Endpoint.Name != name || name == "" {
 		return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
 	}
+	if e.removes() {
+		return nil
+	}
+	if e.json, err = json.Marshal(&e.now); err != nil {
+		return fmt.Errorf("endpoint %s: %w", name, err)
+	}
+	if bytes.Equal(e.json, tx.Bucket(bEndpoints).Get([]byte(name))) {
+		return errUnchanged
+	}
 	return nil
 }
+
+func (e *endpointEdit) kind() byte { return kindEndpoint }
+
+func (e *endpointEdit) frees() bool { return e.removes() }
 
 func (e *endpointEdit) removes() bool { return e.now.Endpoint.URL == "" }
 
@@ -97,7 +111,7 @@ func (e *endpointEdit) apply(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	return putEndpoint(tx, e.now.Endpoint.Name, &e.now)
+	return putEndpoint(tx, e.now.Endpoint.Name, e.json)
 }
 
 func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
@@ -153,14 +167,7 @@ func (l *decodedEndpoints) find(tx *bbolt.Tx, name string) (registry.Endpoint, e
 	return c.Endpoint.Clone(), nil
 }
 
-func putEndpoint(tx *bbolt.Tx, name string, c *registry.Configured) error {
-	v, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("endpoint %s: %w", name, err)
-	}
-	if bytes.Equal(v, tx.Bucket(bEndpoints).Get([]byte(name))) {
-		return errUnchanged // the health follows from the settings alone
-	}
+func putEndpoint(tx *bbolt.Tx, name string, v []byte) error {
 	n := loadCounters(tx)
 	s, err := ensureSpace(tx, &n, name)
 	if err != nil {

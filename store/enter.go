@@ -8,7 +8,10 @@ import (
 
 // enter upgrades the schema and renews the generation. On a full disk, a store with
 // the current schema is read-only until that is possible.
-func (d *boltFile) enter() error {
+//
+// With a journal, the file is identified by its position in the journal, so a copy continues
+// the epoch. A new file gets its epoch and seed from the journal.
+func (d *boltFile) enter(journaled bool) error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
 		return err
@@ -16,13 +19,19 @@ func (d *boltFile) enter() error {
 	g := generationFile{d.path + generationSuffix}
 	var from uint64
 	var token string
-	fresh := ""
+	fresh, member := "", false
 	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
 		if from, err = schemaVersion(tx); err != nil || from == 0 {
 			return err
 		}
 		token = string(tx.Bucket(bMeta).Get(kGeneration))
-		if tx.Bucket(bMeta).Get(kCopy) != nil {
+		follows := tx.Bucket(bMeta).Get(kApplied) != nil
+		switch {
+		case follows && journaled:
+			member = true
+		case follows:
+			fresh = "it followed a journal, which other stores may continue"
+		case tx.Bucket(bMeta).Get(kCopy) != nil:
 			fresh = "this is a backup"
 		}
 		return nil
@@ -30,7 +39,7 @@ func (d *boltFile) enter() error {
 	if err != nil {
 		return err
 	}
-	if from > 0 && fresh == "" {
+	if from > 0 && fresh == "" && !member {
 		if _, fresh, err = g.trusts(token, inode); err != nil {
 			return err
 		}
@@ -49,7 +58,7 @@ func (d *boltFile) enter() error {
 			return err
 		}
 		defer tx.Rollback()
-		if err := d.renew(tx, from, next, fresh); err != nil {
+		if err := d.renew(tx, from, next, fresh, journaled); err != nil {
 			return err
 		}
 		if err := d.commit(tx); err != nil {
@@ -62,7 +71,7 @@ func (d *boltFile) enter() error {
 		d.entered.Store(true)
 		return nil
 	}
-	if !isFull(err) || from < currentSchema || fresh != "" {
+	if !isFull(err) || from < currentSchema || fresh != "" || journaled {
 		return err
 	}
 	// Existing data can be read and followed without a write.
@@ -73,7 +82,7 @@ func (d *boltFile) enter() error {
 	})
 }
 
-func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
+func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string, journaled bool) error {
 	if err := migrate(tx, from); err != nil {
 		return err
 	}
@@ -81,7 +90,13 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 		return err
 	}
 	m := tx.Bucket(bMeta)
-	if from == 0 || fresh != "" {
+	empty := m.Get(kEpoch) == nil
+	if !journaled {
+		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges)); err != nil {
+			return err
+		}
+	}
+	if empty && !journaled || !empty && fresh != "" {
 		if err := newEpoch(tx); err != nil {
 			return err
 		}

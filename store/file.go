@@ -33,6 +33,7 @@ type boltFile struct {
 	renewal   func() error  // of the generation
 	entered   atomic.Bool   // the generation has been renewed
 	removed   chan struct{} // signals that there is data to purge
+	replica   *replica      // nil without a journal
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -54,8 +55,8 @@ func fetch[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (v T, err error)
 // full disk the error wraps registry.ErrReadOnly, and writes are refused until there
 // is space again; after any other error the store refuses all writes.
 func (d *boltFile) update(f func(tx *bbolt.Tx) error) error {
-	if r := d.disk.refusal(); r != nil {
-		return r
+	if err := d.refusal(); err != nil {
+		return err
 	}
 	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
 }
@@ -63,14 +64,30 @@ func (d *boltFile) update(f func(tx *bbolt.Tx) error) error {
 // edit is like update for transactions that may only delete. It also tries them on a
 // full disk, since the free pages of the file may suffice.
 func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
-	if err := d.broken.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrBroken, *err)
+	if err := d.breakage(); err != nil {
+		return err
 	}
 	err := guarded(func() error { return d.write(f) })
 	if c := (*crash)(nil); errors.As(err, &c) { // it is unknown how much was written
 		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
 	}
 	return err
+}
+
+// refusal returns why nothing can be written now, or nil.
+func (d *boltFile) refusal() error {
+	if err := d.breakage(); err != nil {
+		return err
+	}
+	return d.disk.refusal()
+}
+
+// breakage returns why nothing can be written any more, or nil.
+func (d *boltFile) breakage() error {
+	if err := d.broken.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, *err)
+	}
+	return nil
 }
 
 func (d *boltFile) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {

@@ -67,13 +67,14 @@ func (p *changePage) unpack(with *packer, e storeEpoch) ([]registry.Change, erro
 // *registry.GapError if the log does not continue from p. Seq 0 in the query's epoch
 // is the position before its first change.
 func (d *History) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
-	list := newPage(limit)
-	err := d.view(func(tx *bbolt.Tx) error {
+	list, err := newest(d.boltFile, func(tx *bbolt.Tx) (changePage, error) {
+		list := newPage(limit)
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
-			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+			return list, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
 		}
-		return follow(tx, &r, d.epoch, p, &list)
+		err := follow(tx, &r, d.epoch, p, &list)
+		return list, err
 	})
 	if err != nil {
 		return nil, err
@@ -112,24 +113,24 @@ func follow(tx *bbolt.Tx, r *record, e storeEpoch, p registry.Position, list *ch
 // not miss. For a zero Offset, All therefore starts at the first change after which
 // none is missing. Changes of removed queries are left out.
 func (d *History) All(o registry.Offset, limit int) ([]registry.Change, error) {
-	list := newPage(limit)
-	err := d.view(func(tx *bbolt.Tx) error {
-		n := loadCounters(tx)
+	list, err := newest(d.boltFile, func(tx *bbolt.Tx) (changePage, error) {
+		list, n := newPage(limit), loadCounters(tx)
 		from := o.Seq
 		switch {
 		case o == registry.Offset{}:
 			from = n.trimmed
 		case o.Epoch != string(d.epoch):
-			return &registry.GapError{Reason: registry.OtherEpoch}
+			return list, &registry.GapError{Reason: registry.OtherEpoch}
 		case o.Seq > n.offset:
-			return &registry.GapError{Reason: registry.Ahead}
+			return list, &registry.GapError{Reason: registry.Ahead}
 		case o.Seq < n.trimmed:
-			return &registry.GapError{Reason: registry.TooOld}
+			return list, &registry.GapError{Reason: registry.TooOld}
 		}
 		if limit <= 0 {
-			return nil
+			return list, nil
 		}
-		return followAll(tx, from, &list)
+		err := followAll(tx, from, &list)
+		return list, err
 	})
 	if err != nil {
 		return nil, err
@@ -164,20 +165,20 @@ func (d *History) Head() (registry.Offset, error) {
 // Latest returns the newest change of a query. It wraps registry.ErrNotFound. After
 // the start of a new epoch there is none until the next change.
 func (d *History) Latest(query string) (registry.Change, error) {
-	list := newPage(1)
-	err := d.view(func(tx *bbolt.Tx) error {
+	list, err := newest(d.boltFile, func(tx *bbolt.Tx) (changePage, error) {
+		list := newPage(1)
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
-			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+			return list, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
 		}
 		k := key16(r.serial, r.seq)
 		v := tx.Bucket(bChanges).Get(k)
 		if v == nil {
-			return fmt.Errorf("latest change of query %s: %w", query, registry.ErrNotFound)
+			return list, fmt.Errorf("latest change of query %s: %w", query, registry.ErrNotFound)
 		}
 		l, err := parseLogEntry(k, v)
 		list.add(l)
-		return err
+		return list, err
 	})
 	if err != nil {
 		return registry.Change{}, err
@@ -187,18 +188,17 @@ func (d *History) Latest(query string) (registry.Change, error) {
 
 // Current returns a query's status and, if requested, its last complete result.
 func (d *History) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
-	var item registry.ListedQuery
 	var packed []byte
-	err := d.view(func(tx *bbolt.Tx) error {
+	item, err := newest(d.boltFile, func(tx *bbolt.Tx) (item registry.ListedQuery, err error) {
 		s, err := findQuery(tx, query)
 		if err != nil {
-			return err
+			return item, err
 		}
 		if item, err = withStatus(tx, &s, d.epoch, d.now()); err != nil || !withResult {
-			return err
+			return item, err
 		}
 		packed = slices.Clone(tx.Bucket(bResults).Get(key8(s.serial)))
-		return nil
+		return item, nil
 	})
 	if err != nil || packed == nil {
 		return item.Status, nil, err

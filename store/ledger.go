@@ -63,13 +63,17 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	if b.Outcomes, err = d.prepareRest(b.Outcomes); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	w := writer{endpoint: endpoint, epoch: d.epoch, keep: d.retention, now: d.now().UTC()}
-	err = d.update(func(tx *bbolt.Tx) error {
-		w.tx, w.changes = tx, nil
-		return w.batch(&b)
-	})
+	if err := d.refusal(); err != nil {
+		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
+	}
+	w := &writer{b: &b, endpoint: endpoint, epoch: d.epoch, keep: d.retention, now: d.now().UTC()}
+	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
+	}
+	if applied := c.(*writer); applied != w {
+		applied.restoreDeltas(&b)
+		w = applied
 	}
 	for _, id := range w.skipped {
 		d.log.Warn("an outcome was passed over: it does not follow from the result kept", "query", id, "endpoint", endpoint)

@@ -27,9 +27,12 @@ func (s seeder) Remove(id string) error {
 }
 
 func TestLedger(t *testing.T) {
-	schedulertest.TestLedger(t, func(t *testing.T) (scheduler.Ledger, schedulertest.Seeder) {
-		d := open(t, t.TempDir(), Options{})
-		return d.Ledger, seeder{d}
+	modes(t, func(t *testing.T, options func(dir string) Options) {
+		schedulertest.TestLedger(t, func(t *testing.T) (scheduler.Ledger, schedulertest.Seeder) {
+			dir := t.TempDir()
+			d := open(t, dir, options(dir))
+			return d.Ledger, seeder{d}
+		})
 	})
 }
 

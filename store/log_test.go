@@ -17,24 +17,29 @@ import (
 // A subject is a store that the suite can replace by its own backup.
 type subject struct {
 	*History
-	db *DB
+	db      *DB
+	options func(dir string) Options
+}
+
+func newSubject(t *testing.T, options func(dir string) Options) notifytest.Subject {
+	s, dir := &subject{options: options}, t.TempDir()
+	s.use(open(t, dir, options(dir)))
+	return notifytest.Subject{
+		Log:      s,
+		Head:     func() (registry.Offset, error) { return s.db.History.Head() },
+		Add:      func(name string, form diff.Form, ordered bool) string { return s.add(t, name, form, ordered) },
+		Record:   func(id string, r *diff.Result, at time.Time) { s.execute(t, id, r, at) },
+		Trim:     func(id string, keep int) { s.trim(t, id, keep) },
+		Renumber: func() { s.restore(t) },
+		Remove:   func(id string) { remove(t, s.db, id) },
+	}
 }
 
 func (s *subject) use(d *DB) { s.History, s.db = d.History, d }
 
 func TestLog(t *testing.T) {
-	notifytest.TestLog(t, func(t *testing.T) notifytest.Subject {
-		s := &subject{}
-		s.use(open(t, t.TempDir(), Options{}))
-		return notifytest.Subject{
-			Log:      s,
-			Head:     func() (registry.Offset, error) { return s.db.History.Head() },
-			Add:      func(name string, form diff.Form, ordered bool) string { return s.add(t, name, form, ordered) },
-			Record:   func(id string, r *diff.Result, at time.Time) { s.execute(t, id, r, at) },
-			Trim:     func(id string, keep int) { s.trim(t, id, keep) },
-			Renumber: func() { s.restore(t) },
-			Remove:   func(id string) { remove(t, s.db, id) },
-		}
+	modes(t, func(t *testing.T, options func(dir string) Options) {
+		notifytest.TestLog(t, func(t *testing.T) notifytest.Subject { return newSubject(t, options) })
 	})
 }
 
@@ -105,7 +110,8 @@ func (s *subject) restore(t *testing.T) {
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.use(open(t, dir, Options{}))
+	d := open(t, dir, Options{}) // without the journal, which begins again with this store
+	s.use(reopen(t, d, dir, s.options(dir)))
 }
 
 // Since lists queries in the order of their last edit, whatever their ids.

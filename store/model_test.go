@@ -23,7 +23,7 @@ type model struct {
 	tb      testing.TB
 	dir     string
 	d       *DB
-	options Options
+	options func() Options
 	now     time.Time
 	slot    uint64
 	offset  uint64
@@ -65,7 +65,9 @@ const (
 	modelAge  = 10 * time.Minute
 )
 
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { modes(t, testModel) }
+
+func testModel(t *testing.T, options func(dir string) Options) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("", "freshet-model-")
 		if err != nil {
@@ -73,7 +75,11 @@ func TestModel(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		m := &model{t: rt, tb: t, dir: dir, now: start, lives: map[string]*life{}, revs: map[string]rev{}}
-		m.options = Options{Retention: Retention{Changes: modelKeep, Age: modelAge}, Now: func() time.Time { return m.now }}
+		m.options = func() Options {
+			o := options(dir)
+			o.Retention, o.Now = Retention{Changes: modelKeep, Age: modelAge}, func() time.Time { return m.now }
+			return o
+		}
 		m.open()
 		defer func() { m.d.Close() }()
 		rt.Repeat(map[string]func(*rapid.T){
@@ -100,7 +106,7 @@ func (m *model) must(err error) {
 }
 
 func (m *model) open() {
-	d, err := Open(m.dir, m.options)
+	d, err := Open(m.dir, m.options())
 	m.must(err)
 	m.d = d
 }

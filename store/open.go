@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/freshet/freshet/store/journal"
 	"go.etcd.io/bbolt"
 )
 
@@ -22,6 +23,9 @@ type Options struct {
 	// and changes are still written. It is at most a tenth of the disk.
 	Reserve int64
 	Retry   time.Duration // delay before the first retry on a full disk; 0: 2 s
+	// Journal, unless nil, has the commands of all stores of a cluster. Open applies those that
+	// this store lacks. The caller closes it after the store.
+	Journal journal.Journal
 }
 
 // Open opens the store in dir and creates both if they do not exist. Only one process
@@ -61,7 +65,10 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
 	if d.pack, err = newPacker(); err == nil {
-		err = guarded(d.enter)
+		err = guarded(func() error { return d.enter(o.Journal != nil) })
+	}
+	if err == nil && o.Journal != nil {
+		err = d.startReplica(o.Journal)
 	}
 	if c := (*crash)(nil); errors.As(err, &c) {
 		return nil, withRemedy(path, err) // closing could block on a lock held by the failed code

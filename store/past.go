@@ -102,7 +102,7 @@ func (h *kept) version(seq uint64) (registry.Version, error) {
 // is none. If the clock was set back, several changes may have the same time on both
 // sides of them; Place returns the state after one of them.
 func (d *History) Place(query string, m registry.Moment) (registry.Place, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (p registry.Place, err error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (p registry.Place, err error) {
 		h, err := d.kept(tx, query)
 		if err != nil {
 			return p, err

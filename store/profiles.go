@@ -16,7 +16,7 @@ type ProfileStore struct{ *boltFile }
 
 // Profile implements registry.ProfileStore.
 func (d *ProfileStore) Profile(id string) (registry.Profile, error) {
-	n, err := fetch(d.boltFile, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
+	n, err := newest(d.boltFile, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
 	return n.Profile, err
 }
 
@@ -36,18 +36,16 @@ func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registr
 
 // EditProfile implements registry.ProfileStore.
 func (d *ProfileStore) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
-	var e profileEdit
-	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		e = profileEdit{}
+	var e *profileEdit
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		e = new(profileEdit)
 		if err := e.prepare(tx, id, edit); err != nil {
-			return false, err
+			return nil, err
 		}
-		if !e.found && !e.removes() {
-			if err := d.disk.room(); err != nil {
-				return false, err
-			}
+		if !e.found {
+			return e, d.disk.room()
 		}
-		return e.removes(), e.apply(tx)
+		return e, nil
 	})
 	if err != nil {
 		return registry.Profile{}, err
@@ -58,15 +56,17 @@ func (d *ProfileStore) EditProfile(id string, edit func(p *registry.Profile, fou
 	return e.now, nil
 }
 
-// A profileEdit is a profile before and after an edit.
+// A profileEdit is a profile before and after an edit. It is a command.
 type profileEdit struct {
 	old   storedProfile
 	now   registry.Profile
 	found bool
-	json  []byte // now, as stored
+	json  []byte   // now, as stored
+	seen  revision // in a decoded command: what was edited
 }
 
-// prepare reads the profile, edits it in memory, and checks that it can be stored.
+// prepare reads the profile, edits it in memory, and checks that it can be stored. It returns
+// errUnchanged if the edit has no effect.
 func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Profile, found bool) error) (err error) {
 	e.old, err = findProfile(tx, id)
 	if e.found = err == nil; err != nil && !errors.Is(err, registry.ErrNotFound) {
@@ -81,6 +81,8 @@ func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Pro
 	switch {
 	case p.ID != id || e.found && p.Endpoint != e.old.Endpoint:
 		return fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
+	case e.removes() && !e.found:
+		return errUnchanged
 	case e.removes():
 		return nil
 	case p.Endpoint == "" || id == "" || len(id) > 500:
@@ -91,16 +93,20 @@ func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Pro
 	if e.json, err = json.Marshal(p); err != nil {
 		return fmt.Errorf("profile %s: %w", id, err)
 	}
+	if e.found && bytes.Equal(e.json, e.old.json) {
+		return errUnchanged
+	}
 	return nil
 }
+
+func (e *profileEdit) kind() byte { return kindProfile }
+
+func (e *profileEdit) frees() bool { return e.removes() }
 
 func (e *profileEdit) removes() bool { return len(e.now.Items) == 0 }
 
 func (e *profileEdit) apply(tx *bbolt.Tx) error {
-	switch {
-	case e.removes() && !e.found, e.found && bytes.Equal(e.json, e.old.json):
-		return errUnchanged
-	case e.removes():
+	if e.removes() {
 		return removeProfile(tx, &e.old)
 	}
 	c := loadCounters(tx)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -30,7 +31,7 @@ func deleteRemoved(ctx context.Context, d *boltFile) {
 				more, err = purgeSome(d)
 				return err
 			})
-			if errors.Is(err, registry.ErrReadOnly) {
+			if errors.Is(err, registry.ErrReadOnly) || ctx.Err() != nil {
 				break // continues when the disk has space
 			} else if err != nil {
 				d.log.Error("deleting what was removed failed; it is tried again later", "file", d.path, "error", err)
@@ -50,20 +51,55 @@ func purgeSome(d *boltFile) (more bool, err error) {
 	if err != nil || !more {
 		return false, err
 	}
-	return more, d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		p := purger{tx: tx, left: purgeAtOnce, counters: loadCounters(tx)}
-		for p.left > 0 {
-			k, _ := tx.Bucket(bPurge).Cursor().First()
-			if k == nil {
-				more = false
-				break
-			}
-			if err := p.item(k[0], number(k[1:])); err != nil {
-				return true, err
-			}
+	if d.replica != nil {
+		return true, d.replica.purge()
+	}
+	s := new(purgeStep)
+	_, err = d.execute(func(*bbolt.Tx) (command, error) { return s, nil })
+	return !s.done, err
+}
+
+// A purgeStep deletes some of the data that waits for it. It is a command, because what it
+// deletes counts toward retention. With a journal the steps are numbered, so that a step that
+// several nodes ask for is done once.
+type purgeStep struct {
+	number uint64 // 0 without a journal
+	done   bool   // nothing is left
+}
+
+func (s *purgeStep) kind() byte { return kindPurge }
+
+func (s *purgeStep) frees() bool { return true }
+
+func (s *purgeStep) append(b []byte) ([]byte, error) { return binary.AppendUvarint(b, s.number), nil }
+
+func (s *purgeStep) decode(in *scan) { s.number = in.number() }
+
+func (s *purgeStep) resume(tx *bbolt.Tx) error {
+	if s.number != number(tx.Bucket(bMeta).Get(kPurges))+1 {
+		return errMoved
+	}
+	return nil
+}
+
+func (s *purgeStep) apply(tx *bbolt.Tx) error {
+	if s.number > 0 {
+		if err := tx.Bucket(bMeta).Put(kPurges, key8(s.number)); err != nil {
+			return err
 		}
-		return true, p.counters.save(tx)
-	})
+	}
+	p := purger{tx: tx, left: purgeAtOnce, counters: loadCounters(tx)}
+	for p.left > 0 {
+		k, _ := tx.Bucket(bPurge).Cursor().First()
+		if k == nil {
+			s.done = true
+			break
+		}
+		if err := p.item(k[0], number(k[1:])); err != nil {
+			return err
+		}
+	}
+	return p.counters.save(tx)
 }
 
 // A purger is one transaction of the purge.

@@ -20,7 +20,7 @@ type QueryStore struct {
 
 // Query implements registry.QueryStore.
 func (d *QueryStore) Query(id string) (registry.Query, error) {
-	s, err := fetch(d.boltFile, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
+	s, err := newest(d.boltFile, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
 	return s.Query, err
 }
 
@@ -76,7 +76,9 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 // runs share the next one. An edit without effect assigns no revision.
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	e := &queryEdit{names: n, edit: edit, leads: make(chan bool, 1)}
-	if d.edits.enter(e) {
+	if d.replica != nil {
+		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) { return e, e.prepare(tx, d.disk.room) })
+	} else if d.edits.enter(e) {
 		d.editTogether()
 	}
 	if e.panic != nil {
@@ -93,7 +95,7 @@ func (d *QueryStore) EditQuery(id string, edit func(q *registry.Query, found boo
 	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
 }
 
-// A queryEdit is one call of EditQueries.
+// A queryEdit is one call of EditQueries. It is a command.
 type queryEdit struct {
 	names   registry.Names
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
@@ -110,9 +112,11 @@ type edited struct {
 	found bool
 	body  []byte // now, as stored
 	same  bool   // the edit had no effect
+	seen  uint64 // in a decoded command: the revision that was edited, 0 if there was none
 }
 
-// prepare reads the queries, edits them in memory, and checks that they can be stored.
+// prepare reads the queries, edits them in memory, and checks that they can be stored. It
+// returns errUnchanged if the edit has no effect.
 func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	ids, err := namedBy(tx, e.names)
 	if err != nil {
@@ -132,8 +136,36 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	if err := e.call(others); err != nil {
 		return err
 	}
+	same := true
 	for i, id := range ids {
 		if err := e.queries[i].check(id, room); err != nil {
+			return err
+		}
+		same = same && e.queries[i].same
+	}
+	if same {
+		return errUnchanged
+	}
+	return nil
+}
+
+func (e *queryEdit) kind() byte { return kindQueries }
+
+func (e *queryEdit) frees() bool {
+	return !slices.ContainsFunc(e.queries, func(x edited) bool { return !x.same && !x.removes() })
+}
+
+// removes reports whether the edit removes a query that exists.
+func (x *edited) removes() bool { return !x.same && len(x.now.Holders) == 0 }
+
+// apply stores or removes the edited queries. Releases come first.
+func (e *queryEdit) apply(tx *bbolt.Tx) error {
+	for i := range slices.Backward(e.queries) {
+		x := &e.queries[i]
+		if x.same {
+			continue
+		}
+		if err := applyEdit(tx, x); err != nil {
 			return err
 		}
 	}
@@ -239,20 +271,22 @@ func (d *QueryStore) editTogether() {
 		kept, removed := 0, 0
 		room := sync.OnceValue(d.disk.room)
 		for _, e := range list {
-			if e.err = e.prepare(tx, room); e.err != nil {
+			switch e.err = e.prepare(tx, room); {
+			case e.err == errUnchanged:
+				e.err = nil
+				continue
+			case e.err != nil:
 				continue
 			}
-			for _, x := range slices.Backward(e.queries) { // releases come first
-				if x.same {
-					continue
-				}
-				if err := applyEdit(tx, &x); err != nil {
-					return false, err
-				}
-				if len(x.now.Holders) > 0 {
-					kept++
-				} else {
+			if err := e.apply(tx); err != nil {
+				return false, err
+			}
+			for i := range e.queries {
+				switch x := &e.queries[i]; {
+				case x.removes():
 					removed++
+				case !x.same:
+					kept++
 				}
 			}
 		}

@@ -15,21 +15,32 @@ import (
 // keptSlots is the number of slots stored per endpoint.
 const keptSlots = 2000
 
-// A writer is the transaction of one Record.
+// A writer is the command of one Record. Its form in the journal is in batch.go.
 type writer struct {
-	tx       *bbolt.Tx
+	b        *scheduler.Batch
 	endpoint string
 	epoch    storeEpoch
 	keep     Retention
 	now      time.Time
-	log      logWriter
-	space    storedSpace
-	records  map[string]*record
-	changes  []registry.Change
-	skipped  []string // outcomes that are based on a result other than the stored one
+
+	tx      *bbolt.Tx
+	log     logWriter
+	space   storedSpace
+	records map[string]*record
+	changes []registry.Change
+	skipped []string // outcomes that are based on a result other than the stored one
 }
 
-func (w *writer) batch(b *scheduler.Batch) error {
+func (w *writer) kind() byte { return kindBatch }
+
+func (w *writer) frees() bool { return false }
+
+func (w *writer) resume(*bbolt.Tx) error { return nil }
+
+// apply performs the batch. Outcomes and rounds that no longer fit what is stored are skipped.
+func (w *writer) apply(tx *bbolt.Tx) error {
+	b := w.b
+	w.tx, w.changes, w.skipped = tx, nil, nil
 	before := loadCounters(w.tx)
 	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before}
 	var known bool
@@ -95,7 +106,7 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	}
 	r.stats = o.Stats
 	r.dirty = true
-	if o.Result == nil {
+	if o.Prepared == nil {
 		return nil
 	}
 	return w.change(r, o, slot)

@@ -46,7 +46,7 @@ func (d *RoundStore) ListProfiles(f registry.ProfileFilter, cursor string, limit
 
 // ProfileItem returns one profile. It wraps registry.ErrNotFound.
 func (d *RoundStore) ProfileItem(id string) (registry.ListedProfile, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (item registry.ListedProfile, err error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (item registry.ListedProfile, err error) {
 		n, err := findProfile(tx, id)
 		if err != nil {
 			return item, err
@@ -119,50 +119,45 @@ func (d *RoundStore) ProfileStatus(id string) (registry.ProfileStatus, error) {
 
 // Captured returns the captures after p, oldest first. It returns a *registry.GapError
 // if the log does not continue from p.
-func (d *RoundStore) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
+func (d *RoundStore) Captured(id string, p registry.Position, limit int) ([]registry.RoundEnd, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) ([]registry.RoundEnd, error) {
 		n, end, err := endOf(tx, d.epoch, id, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		list, err = readEnds(tx, &n, end, limit, func(r *registry.Round) bool { return r.State == registry.RoundCaptured })
-		return err
+		return readEnds(tx, &n, end, limit, func(r *registry.Round) bool { return r.State == registry.RoundCaptured })
 	})
-	return list, err
 }
 
 // Ends returns the rounds that ended after the given one, captured or expired, oldest
 // first.
-func (d *RoundStore) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
+func (d *RoundStore) Ends(id string, epoch string, end uint64, limit int) ([]registry.RoundEnd, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) ([]registry.RoundEnd, error) {
 		n, err := findProfile(tx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p, err := findProgress(tx, id)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case epoch != d.epoch.of(n.serial):
-			return &registry.GapError{Reason: registry.OtherEpoch}
+			return nil, &registry.GapError{Reason: registry.OtherEpoch}
 		case end > p.Ends:
-			return &registry.GapError{Reason: registry.Ahead}
+			return nil, &registry.GapError{Reason: registry.Ahead}
 		case end+1 < p.First:
-			return &registry.GapError{Reason: registry.TooOld}
+			return nil, &registry.GapError{Reason: registry.TooOld}
 		}
-		list, err = readEnds(tx, &n, end, limit, func(*registry.Round) bool { return true })
-		return err
+		return readEnds(tx, &n, end, limit, func(*registry.Round) bool { return true })
 	})
-	return list, err
 }
 
 // EndOf returns the number of the end that captured p.
-func (d *RoundStore) EndOf(id string, p registry.Position) (end uint64, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		_, end, err = endOf(tx, d.epoch, id, p)
-		return err
+func (d *RoundStore) EndOf(id string, p registry.Position) (uint64, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (uint64, error) {
+		_, end, err := endOf(tx, d.epoch, id, p)
+		return end, err
 	})
-	return end, err
 }
 
 // endOf finds the position of a capture among its profile's ends. Seq 0 is the

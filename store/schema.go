@@ -111,9 +111,13 @@ func create(tx *bbolt.Tx) error {
 	if err := c.save(tx); err != nil {
 		return err
 	}
-	seed := make([]byte, 8)
-	rand.Read(seed)
-	return m.Put(kSeed, seed)
+	return m.Put(kSeed, key8(randomSeed()))
+}
+
+func randomSeed() uint64 {
+	var seed [8]byte
+	rand.Read(seed[:])
+	return number(seed[:])
 }
 
 // schemaVersion returns the version of a file, 0 for an empty file.

@@ -11,7 +11,12 @@ import (
 )
 
 func TestSubscriptions(t *testing.T) {
-	notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store { return open(t, t.TempDir(), Options{}).Subscriptions })
+	modes(t, func(t *testing.T, options func(dir string) Options) {
+		notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store {
+			dir := t.TempDir()
+			return open(t, dir, options(dir)).Subscriptions
+		})
+	})
 }
 
 func active(s *registry.Subscription, _ bool) error {

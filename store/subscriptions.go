@@ -1,8 +1,10 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -14,7 +16,7 @@ type SubscriptionStore struct{ *boltFile }
 
 // Subscription returns one subscription. It wraps registry.ErrNotFound.
 func (d *SubscriptionStore) Subscription(id string) (registry.Subscription, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Subscription, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Subscription, error) {
 		v := tx.Bucket(bSubscriptions).Get([]byte(id))
 		if v == nil || id == "" {
 			return registry.Subscription{}, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
@@ -46,45 +48,127 @@ func (d *SubscriptionStore) Subscriptions(after string, limit int) (list []regis
 // EditSubscriptions applies all edits in order in one transaction. If it returns an
 // error, none of them takes effect.
 func (d *SubscriptionStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
-	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		frees = true
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		w := &subscriptionWrites{list: make([]subscriptionWrite, 0, len(edits))}
 		for _, e := range edits {
-			kept, err := d.editSubscription(tx.Bucket(bSubscriptions), e)
-			if err != nil {
-				return false, fmt.Errorf("subscription %s: %w", e.ID, err)
+			if err := w.edit(tx, e, d.disk.room); err != nil {
+				return nil, fmt.Errorf("subscription %s: %w", e.ID, err)
 			}
-			frees = frees && !kept
 		}
-		return frees, nil
+		if len(w.list) == 0 {
+			return nil, errUnchanged
+		}
+		return w, nil
 	})
+	return err
 }
 
-// editSubscription applies one edit; kept reports whether it wrote a subscription.
-func (d *SubscriptionStore) editSubscription(b *bbolt.Bucket, e *registry.SubscriptionEdit) (kept bool, err error) {
+// A subscriptionWrite replaces a subscription, or deletes it if value is nil.
+type subscriptionWrite struct {
+	id    string
+	old   []byte // what was edited, as stored
+	value []byte
+	seen  revision // in a decoded command: of what was edited
+}
+
+// subscriptionWrites are the results of edits. Each id is in the list once. They are a command.
+type subscriptionWrites struct {
+	list []subscriptionWrite
+	at   map[string]int // index in list, by id
+}
+
+// edit runs one edit and adds its result.
+func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, room func() error) (err error) {
+	i, again := w.at[e.ID]
+	var v []byte
+	if again {
+		v = w.list[i].value
+	} else {
+		v = tx.Bucket(bSubscriptions).Get([]byte(e.ID))
+	}
 	s := registry.Subscription{ID: e.ID}
-	v := b.Get([]byte(e.ID))
 	if v != nil {
 		if s, err = parseSubscription(e.ID, v); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if e.Err = e.Do(&s, v != nil); e.Err != nil {
-		return false, nil
+		return nil
 	}
 	s.ID = e.ID
 	e.After = s
-	if s.State == registry.Ended || s.State == "" {
-		return false, b.Delete([]byte(e.ID))
-	}
-	if v == nil {
-		if e.Err = d.disk.room(); e.Err != nil {
-			return false, nil
+	var value []byte
+	if s.State != registry.Ended && s.State != "" {
+		if v == nil {
+			if e.Err = room(); e.Err != nil {
+				return nil
+			}
+		}
+		if value, err = json.Marshal(s); err != nil {
+			return err
 		}
 	}
-	if v, err = json.Marshal(s); err != nil {
-		return false, err
+	if again {
+		w.list[i].value = value
+		return nil
 	}
-	return true, b.Put([]byte(e.ID), v)
+	if w.at == nil {
+		w.at = make(map[string]int, cap(w.list))
+	}
+	w.at[e.ID] = len(w.list)
+	w.list = append(w.list, subscriptionWrite{id: e.ID, old: v, value: value})
+	return nil
+}
+
+func (w *subscriptionWrites) kind() byte { return kindSubscriptions }
+
+func (w *subscriptionWrites) frees() bool {
+	return !slices.ContainsFunc(w.list, func(x subscriptionWrite) bool { return x.value != nil })
+}
+
+func (w *subscriptionWrites) append(b []byte) ([]byte, error) {
+	b = binary.AppendUvarint(b, uint64(len(w.list)))
+	for _, x := range w.list {
+		seen := revisionOf(x.old)
+		b = append(putText(b, x.id), seen[:]...)
+		b = putText(b, string(x.value))
+	}
+	return b, nil
+}
+
+func (w *subscriptionWrites) decode(in *scan) {
+	w.list = make([]subscriptionWrite, in.count())
+	for i := range w.list {
+		x := &w.list[i]
+		x.id, x.seen = in.text(), in.revision()
+		if v := in.bytes(); len(v) > 0 {
+			x.value = v
+		}
+	}
+}
+
+func (w *subscriptionWrites) resume(tx *bbolt.Tx) error {
+	for i := range w.list {
+		if revisionOf(tx.Bucket(bSubscriptions).Get([]byte(w.list[i].id))) != w.list[i].seen {
+			return errMoved
+		}
+	}
+	return nil
+}
+
+func (w *subscriptionWrites) apply(tx *bbolt.Tx) (err error) {
+	b := tx.Bucket(bSubscriptions)
+	for _, x := range w.list {
+		if x.value == nil {
+			err = b.Delete([]byte(x.id))
+		} else {
+			err = b.Put([]byte(x.id), x.value)
+		}
+		if err != nil {
+			return fmt.Errorf("subscription %s: %w", x.id, err)
+		}
+	}
+	return nil
 }
 
 func parseSubscription(id string, v []byte) (s registry.Subscription, err error) {

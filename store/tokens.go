@@ -32,25 +32,64 @@ func (d *TokenStore) PutToken(t registry.Token) error {
 	if err != nil {
 		return fmt.Errorf("token %s: %w", t.Name, err)
 	}
-	return d.update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bTokens)
-		if t.Name == "" {
-			return fmt.Errorf("a token needs a name")
-		}
-		if b.Get([]byte(t.Name)) != nil {
-			return fmt.Errorf("token %s: %w", t.Name, registry.ErrExists)
-		}
-		return b.Put([]byte(t.Name), v)
-	})
+	if t.Name == "" {
+		return fmt.Errorf("a token needs a name")
+	}
+	return d.put(tokenEdit{name: t.Name, value: v})
 }
 
 // DeleteToken removes a token. It wraps registry.ErrNotFound.
 func (d *TokenStore) DeleteToken(name string) error {
-	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		b := tx.Bucket(bTokens)
-		if name == "" || b.Get([]byte(name)) == nil {
-			return false, fmt.Errorf("token %s: %w", name, registry.ErrNotFound)
-		}
-		return true, b.Delete([]byte(name))
-	})
+	return d.put(tokenEdit{name: name})
+}
+
+func (d *TokenStore) put(e tokenEdit) error {
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.check(tx) })
+	return err
+}
+
+// A tokenEdit adds a token, or deletes it if value is nil. It is a command.
+type tokenEdit struct {
+	name  string
+	value []byte
+}
+
+func (e *tokenEdit) check(tx *bbolt.Tx) error {
+	exists := e.name != "" && tx.Bucket(bTokens).Get([]byte(e.name)) != nil
+	switch {
+	case e.value != nil && exists:
+		return fmt.Errorf("token %s: %w", e.name, registry.ErrExists)
+	case e.value == nil && !exists:
+		return fmt.Errorf("token %s: %w", e.name, registry.ErrNotFound)
+	}
+	return nil
+}
+
+func (e *tokenEdit) kind() byte { return kindToken }
+
+func (e *tokenEdit) frees() bool { return e.value == nil }
+
+func (e *tokenEdit) append(b []byte) ([]byte, error) {
+	return putText(putText(b, e.name), string(e.value)), nil
+}
+
+func (e *tokenEdit) decode(in *scan) {
+	e.name = in.text()
+	if v := in.bytes(); len(v) > 0 {
+		e.value = v
+	}
+}
+
+func (e *tokenEdit) resume(tx *bbolt.Tx) error {
+	if e.check(tx) != nil {
+		return errMoved
+	}
+	return nil
+}
+
+func (e *tokenEdit) apply(tx *bbolt.Tx) error {
+	if e.value == nil {
+		return tx.Bucket(bTokens).Delete([]byte(e.name))
+	}
+	return tx.Bucket(bTokens).Put([]byte(e.name), e.value)
 }

@@ -1,0 +1,129 @@
+// Commands: every write to the store, decided on first and then applied.
+
+package store
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// A command is one write to the store. It is decided on first, from what the file contains,
+// and then applied. Applying uses only the command and the file. Without a journal both
+// happen in one transaction. With a journal (see replica.go) the command is decided on in a
+// read transaction, appended, and applied by every node from its form in the journal.
+type command interface {
+	kind() byte
+	// append appends the form of the command in the journal to b. It is called in the
+	// transaction in which the command was decided on.
+	append(b []byte) ([]byte, error)
+	// decode reads the output of append. It may refer to the bytes of in.
+	decode(in *scan)
+	// resume reads what a decoded command was decided on. It returns errMoved if that has
+	// changed since.
+	resume(tx *bbolt.Tx) error
+	// apply performs the command. It returns errUnchanged if it has written nothing. Any other
+	// error must undo the transaction.
+	apply(tx *bbolt.Tx) error
+	// frees reports whether the command may be tried on a full disk, as it only deletes.
+	frees() bool
+}
+
+// errMoved is the result of a command for which something else was decided in the meantime.
+var errMoved = errors.New("the entry has changed since")
+
+// Kinds of commands. They are part of the journal and never get another meaning.
+const (
+	kindBegin         byte = 'B'
+	kindBatch         byte = 'R'
+	kindQueries       byte = 'q'
+	kindEndpoint      byte = 'e'
+	kindProfile       byte = 'p'
+	kindSubscriptions byte = 's'
+	kindToken         byte = 't'
+	kindPurge         byte = 'd'
+)
+
+// commandVersion is the version of the forms of all commands.
+const commandVersion = 1
+
+// newCommand returns an empty command of a kind, nil if there is no such kind.
+func (d *boltFile) newCommand(kind byte) command {
+	switch kind {
+	case kindBegin:
+		return &beginning{file: d}
+	case kindBatch:
+		return &writer{epoch: d.epoch}
+	case kindQueries:
+		return new(queryEdit)
+	case kindEndpoint:
+		return new(endpointEdit)
+	case kindProfile:
+		return new(profileEdit)
+	case kindSubscriptions:
+		return new(subscriptionWrites)
+	case kindToken:
+		return new(tokenEdit)
+	case kindPurge:
+		return new(purgeStep)
+	}
+	return nil
+}
+
+func encodeCommand(c command) ([]byte, error) {
+	return c.append([]byte{commandVersion, c.kind()})
+}
+
+// decodeCommand reads the output of encodeCommand. The command refers to b.
+func (d *boltFile) decodeCommand(b []byte) (command, error) {
+	if len(b) < 2 || b[0] != commandVersion {
+		return nil, fmt.Errorf("%w: a command has a form that this program does not know: update this node", ErrDamaged)
+	}
+	c := d.newCommand(b[1])
+	if c == nil {
+		return nil, fmt.Errorf("%w: a command has the unknown kind %q: update this node", ErrDamaged, b[1])
+	}
+	in := &scan{b: b[2:]}
+	c.decode(in)
+	return c, in.end(fmt.Sprintf("a command of kind %q", b[1]))
+}
+
+// execute decides on a command and applies it. With a journal, decide is called again if what
+// it has read changes before the command is applied. It must have no other effect than on
+// what it decides. The applied command is returned; it has been decoded from its form in the
+// journal, if there is one.
+func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (c command, err error) {
+	if d.replica != nil {
+		return d.replica.execute(decide)
+	}
+	err = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		if c, err = decide(tx); err != nil {
+			return false, err
+		}
+		return c.frees(), c.apply(tx)
+	})
+	return c, err
+}
+
+// A revision identifies the stored form of an entry. It is zero if there is no entry.
+type revision [16]byte
+
+func revisionOf(stored ...[]byte) (r revision) {
+	sum := sha256.New()
+	some := false
+	for _, b := range stored {
+		sum.Write(b)
+		some = some || b != nil
+	}
+	if some {
+		copy(r[:], sum.Sum(nil))
+	}
+	return r
+}
+
+func (s *scan) revision() (r revision) {
+	copy(r[:], s.take(uint64(len(r))))
+	return r
+}

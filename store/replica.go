@@ -1,0 +1,442 @@
+// The replica, which applies the commands of a journal.
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal"
+	"go.etcd.io/bbolt"
+)
+
+// Bounds on the entries that share a transaction.
+const (
+	groupEntries = 256
+	groupBytes   = 8 << 20
+)
+
+// How long a store waits for its journal.
+const (
+	startWait = time.Minute     // Open, to apply what the journal contains
+	readWait  = 5 * time.Second // a read that needs the newest state
+	headPause = 100 * time.Millisecond
+)
+
+// ErrNoJournal is wrapped by the errors of a store whose journal does not answer.
+var ErrNoJournal = errors.New("the journal does not answer")
+
+// A replica applies the commands of a journal to the file, in their order. Two goroutines
+// work for it: one reads entries, the other applies them, as many in a transaction as are
+// there. The position of the last one is written in the same transaction.
+type replica struct {
+	file    *boltFile
+	journal journal.Journal
+	ctx     context.Context // ends with the first failure, which is its cause
+	stop    context.CancelCauseFunc
+	done    sync.WaitGroup
+
+	mu      sync.Mutex
+	applied uint64
+	moved   chan struct{} // closed and replaced when applied increases
+	waiting map[string]chan answer
+}
+
+// An answer is what became of a command.
+type answer struct {
+	command command
+	err     error
+}
+
+// startReplica brings the file to the end of the journal and keeps following it. A file that
+// has not followed a journal yet begins one, or joins it if the file is new.
+func (d *boltFile) startReplica(j journal.Journal) error {
+	r := &replica{file: d, journal: j, moved: make(chan struct{}), waiting: map[string]chan answer{}}
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	at, err := fetch(d, loadApplied)
+	if err != nil {
+		return err
+	}
+	r.applied = at.Seq
+	ctx, cancel := context.WithTimeout(r.ctx, startWait)
+	defer cancel()
+	if at == (journal.Position{}) {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	r.follow(at)
+	d.replica = r
+	if err := r.reach(ctx, at); err != nil {
+		r.close()
+		return err
+	}
+	return nil
+}
+
+// reach waits until the journal is known to continue a position and all of it is applied. An
+// end before the position may be out of date; the reader finds out.
+func (r *replica) reach(ctx context.Context, at journal.Position) error {
+	for {
+		head, err := r.head(ctx)
+		switch {
+		case err != nil:
+			return err
+		case head.Seq == at.Seq && head.Hash != at.Hash:
+			return journal.Foreign(at.Seq)
+		case head.Seq >= at.Seq:
+			return r.wait(ctx, head.Seq)
+		}
+		if pause(ctx) != nil {
+			return r.why(ctx)
+		}
+	}
+}
+
+// follow starts the goroutines.
+func (r *replica) follow(at journal.Position) {
+	entries := make(chan journal.Entry, groupEntries)
+	r.done.Go(func() {
+		err := r.journal.Read(r.ctx, at, func(e journal.Entry) error {
+			select {
+			case entries <- e:
+				return nil
+			case <-r.ctx.Done():
+				return context.Cause(r.ctx)
+			}
+		})
+		r.fail(err)
+	})
+	r.done.Go(func() {
+		var err error
+		for err == nil {
+			select {
+			case e := <-entries:
+				err = r.apply(gather(e, entries))
+			case <-r.ctx.Done():
+				err = context.Cause(r.ctx)
+			}
+		}
+		r.fail(err)
+	})
+}
+
+// fail ends the replica. Unless it was closed, the store takes no more writes and the process
+// should exit.
+func (r *replica) fail(err error) {
+	if r.stop(err); !errors.Is(context.Cause(r.ctx), journal.ErrClosed) {
+		r.file.breaks(fmt.Errorf("journal: %w", err))
+	}
+}
+
+// close stops following the journal. Commands that are not applied yet have an unknown outcome.
+func (r *replica) close() {
+	r.stop(journal.ErrClosed)
+	r.done.Wait()
+}
+
+// gather returns the entries that may share a transaction with the first one.
+func gather(first journal.Entry, more <-chan journal.Entry) []journal.Entry {
+	group, size := []journal.Entry{first}, len(first.Command)
+	for len(group) < groupEntries && size < groupBytes {
+		select {
+		case e := <-more:
+			group = append(group, e)
+			size += len(e.Command)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// apply applies entries in one transaction. If one of them fails, each gets a transaction of
+// its own. While the disk is full it waits, since no entry may be passed over.
+func (r *replica) apply(group []journal.Entry) error {
+	answers := make([]answer, len(group))
+	for {
+		failed, err := r.attempt(group, answers)
+		switch {
+		case err == nil:
+			r.publish(group, answers)
+			return nil
+		case failed && len(group) > 1:
+			for i := range group {
+				if err := r.apply(group[i : i+1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		case failed && !endsReplica(err): // on every node
+			answers[0] = answer{err: err}
+			if err = r.skip(group[0]); err == nil {
+				r.publish(group, answers)
+				return nil
+			}
+		}
+		if !errors.Is(err, registry.ErrReadOnly) {
+			return fmt.Errorf("apply entry %d: %w", group[0].Seq, err)
+		}
+		for r.file.disk.refusal() != nil {
+			if err := pause(r.ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// endsReplica reports whether the error of a command means that this node cannot follow the
+// journal. Any other error follows from the command and the state, so it is the same on all
+// nodes, and the command has no effect.
+func endsReplica(err error) bool {
+	return errors.Is(err, ErrDamaged) || errors.Is(err, errOther) || errors.Is(err, errEmpty)
+}
+
+// pause waits for a moment. It returns the cause if ctx ends.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(headPause):
+		return nil
+	}
+}
+
+// attempt runs the transaction of a group. failed reports that the error is that of a command.
+func (r *replica) attempt(group []journal.Entry, answers []answer) (failed bool, err error) {
+	err = r.file.edit(func(tx *bbolt.Tx) (bool, error) {
+		for i := range group {
+			if err := r.one(tx, &group[i], &answers[i]); err != nil {
+				failed = true
+				return false, err
+			}
+		}
+		return false, saveApplied(tx, group)
+	})
+	return failed && err != nil, err
+}
+
+// one applies an entry. An error undoes the transaction.
+func (r *replica) one(tx *bbolt.Tx, e *journal.Entry, a *answer) error {
+	c, err := r.file.decodeCommand(e.Command)
+	if err != nil {
+		return err
+	}
+	if err = c.resume(tx); err == nil {
+		err = c.apply(tx)
+	}
+	*a = answer{command: c}
+	switch {
+	case err == errMoved:
+		a.err = errMoved
+	case err != nil && err != errUnchanged:
+		return err
+	}
+	return nil
+}
+
+// skip records that an entry without effect is applied.
+func (r *replica) skip(e journal.Entry) error {
+	return r.file.edit(func(tx *bbolt.Tx) (bool, error) { return false, saveApplied(tx, []journal.Entry{e}) })
+}
+
+// publish gives answers to those who wait for them.
+func (r *replica) publish(group []journal.Entry, answers []answer) {
+	r.mu.Lock()
+	for i, e := range group {
+		if to := r.waiting[e.ID]; to != nil {
+			delete(r.waiting, e.ID)
+			to <- answers[i]
+		}
+	}
+	r.applied = group[len(group)-1].Seq
+	close(r.moved)
+	r.moved = make(chan struct{})
+	r.mu.Unlock()
+	r.file.wakePurge()
+}
+
+// wait waits until an entry is applied.
+func (r *replica) wait(ctx context.Context, seq uint64) error {
+	for {
+		r.mu.Lock()
+		applied, moved := r.applied, r.moved
+		r.mu.Unlock()
+		if applied >= seq {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return r.why(ctx)
+		}
+	}
+}
+
+// why returns the reason for the end of ctx.
+func (r *replica) why(ctx context.Context) error {
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoJournal, context.Cause(ctx))
+}
+
+// head returns the end of the journal. It retries until ctx ends.
+func (r *replica) head(ctx context.Context) (journal.Position, error) {
+	for {
+		p, err := r.journal.Head(ctx)
+		if err == nil || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrClosed) {
+			return p, err
+		}
+		if pause(ctx) != nil {
+			return p, fmt.Errorf("%w (%w)", r.why(ctx), err)
+		}
+	}
+}
+
+// catchUp waits until everything that the journal contains now is applied.
+func (r *replica) catchUp(ctx context.Context) error {
+	head, err := r.head(ctx)
+	if err != nil {
+		return err
+	}
+	return r.wait(ctx, head.Seq)
+}
+
+// execute implements boltFile.execute. What is decided without a command, such as a refusal,
+// is decided on the newest state.
+func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, error) {
+	for {
+		if err := r.file.refusal(); err != nil {
+			return nil, err
+		}
+		var seen journal.Position
+		var form []byte
+		err := r.file.view(func(tx *bbolt.Tx) (err error) {
+			if seen, err = loadApplied(tx); err != nil {
+				return err
+			}
+			c, err := decide(tx)
+			if err == nil {
+				form, err = encodeCommand(c)
+			}
+			return err
+		})
+		if err != nil {
+			head, headErr := r.head(r.ctx)
+			switch {
+			case headErr != nil:
+				return nil, headErr
+			case head.Seq > seen.Seq:
+				if err := r.wait(r.ctx, head.Seq); err != nil {
+					return nil, err
+				}
+				continue
+			case err == errUnchanged:
+				err = nil
+			}
+			return nil, err
+		}
+		if c, err := r.submit(form); err != errMoved {
+			return c, err
+		}
+	}
+}
+
+// submit appends a command and returns it as it was applied.
+func (r *replica) submit(form []byte) (command, error) {
+	id, result := randomText(15), make(chan answer, 1)
+	r.mu.Lock()
+	r.waiting[id] = result
+	r.mu.Unlock()
+	_, err := r.journal.Append(r.ctx, id, form)
+	if err != nil {
+		r.mu.Lock()
+		delete(r.waiting, id)
+		r.mu.Unlock()
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	select {
+	case a := <-result:
+		return a.command, a.err
+	case <-r.ctx.Done():
+		return nil, r.why(r.ctx)
+	}
+}
+
+// once appends a command that several nodes may append with the same id, and waits until it is
+// applied.
+func (r *replica) once(ctx context.Context, id string, c command) error {
+	form, err := encodeCommand(c)
+	if err != nil {
+		return err
+	}
+	seq, err := r.journal.Append(ctx, id, form)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return r.wait(ctx, seq)
+}
+
+// purge asks for the next step of the purge.
+func (r *replica) purge() error {
+	done, err := fetch(r.file, func(tx *bbolt.Tx) (uint64, error) { return number(tx.Bucket(bMeta).Get(kPurges)), nil })
+	if err != nil {
+		return err
+	}
+	return r.once(r.ctx, fmt.Sprintf("purge-%d", done+1), &purgeStep{number: done + 1})
+}
+
+// newest is like fetch. If the error of f may only mean that this node lags, it reads again
+// once everything that the journal contains is applied.
+func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
+	v, err := fetch(d, f)
+	if d.replica == nil || !mayLag(err) {
+		return v, err
+	}
+	ctx, cancel := context.WithTimeout(d.replica.ctx, readWait)
+	defer cancel()
+	if err := d.replica.catchUp(ctx); err != nil {
+		return v, err
+	}
+	return fetch(d, f)
+}
+
+// mayLag reports whether the answer of a node that is up to date may be another one.
+func mayLag(err error) bool {
+	var gap *registry.GapError
+	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &gap) && gap.Reason != registry.TooOld
+}
+
+// loadApplied returns the position of the last entry that was applied.
+func loadApplied(tx *bbolt.Tx) (p journal.Position, err error) {
+	b := tx.Bucket(bMeta).Get(kApplied)
+	if b == nil {
+		return p, nil
+	}
+	if len(b) != 8+len(p.Hash) {
+		return p, fmt.Errorf("%w: the position in the journal cannot be read", ErrDamaged)
+	}
+	p.Seq = number(b)
+	copy(p.Hash[:], b[8:])
+	return p, nil
+}
+
+// saveApplied records that the entries are applied. They must continue the last one.
+func saveApplied(tx *bbolt.Tx, group []journal.Entry) error {
+	at, err := loadApplied(tx)
+	if err != nil {
+		return err
+	}
+	for i := range group {
+		if e := &group[i]; e.Seq != at.Seq+1 || at.Seq > 0 && e.Prev != at.Hash {
+			return fmt.Errorf("%w: entry %d does not continue what was applied, which ends with %d", journal.ErrAltered, e.Seq, at.Seq)
+		}
+		at = group[i].Position
+	}
+	return tx.Bucket(bMeta).Put(kApplied, append(key8(at.Seq), at.Hash[:]...))
+}
