@@ -104,11 +104,11 @@ func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*cont
 	}, weighContent)
 }
 
-// Open returns the document of a key. write writes it and returns a note about it. It
+// Open returns the document of a key, and the note about it that write returns. write
 // is called again if the document was dropped meanwhile; it must then write the same
 // bytes or return an error, which ends the transfer. It must not keep large values.
 // Only a few documents of a class are written at a time.
-func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (*Document, error) {
+func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (doc *Document, about any, err error) {
 	k := documentKey{as: class + " " + shortKey(key)}
 	places := d.class(class)
 	get := func() (*content, error) {
@@ -122,9 +122,9 @@ func (d *Documents) Open(class, key string, write func(io.Writer) (about any, er
 	}
 	c, err := get()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newDocument(c, get), nil
+	return newDocument(c, get), c.about, nil
 }
 
 // shortKey returns a key of bounded length, because the cache does not count the size
@@ -159,7 +159,7 @@ func (d *Documents) open(key documentKey, now, again func() ([]byte, error)) (*D
 // newDocument returns a document with its content. again gets the content again after
 // it was dropped.
 func newDocument(c *content, again func() (*content, error)) *Document {
-	doc := &Document{again: again, size: c.size, sum: c.sum, about: c.about}
+	doc := &Document{again: again, size: c.size, sum: c.sum}
 	doc.held.Put(c)
 	return doc
 }
@@ -169,12 +169,8 @@ type Document struct {
 	again func() (*content, error)
 	size  int
 	sum   uint64
-	about any
 	held  loan.Loan[*content]
 }
-
-// About returns the note that was returned when the document was written.
-func (d *Document) About() any { return d.about }
 
 // Size returns the length in bytes.
 func (d *Document) Size() int { return d.size }

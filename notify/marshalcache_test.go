@@ -109,7 +109,7 @@ func TestDocumentIsMadeAgain(t *testing.T) {
 	d := NewDocuments()
 	text, made := bytes.Repeat([]byte("0123456789"), 20_000), 0
 	open := func(key string) *Document {
-		doc, err := d.Open("test", key, func(w io.Writer) (any, error) { made++; w.Write(text); return nil, nil })
+		doc, _, err := d.Open("test", key, func(w io.Writer) (any, error) { made++; w.Write(text); return nil, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

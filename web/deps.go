@@ -190,10 +190,11 @@ type Feed struct {
 
 // Documents share the bodies of responses, so that slow clients do not hold copies.
 type Documents interface {
-	// Open returns the document that write produces for a key. write may be called
-	// again; it must then write the same bytes or return an error, which ends the
-	// transfer. The number of concurrent writes per class is limited.
-	Open(class, key string, write func(io.Writer) (about any, err error)) (Document, error)
+	// Open returns the document that write produces for a key, and what write says about
+	// it. write may be called again; it must then write the same bytes or return an
+	// error, which ends the transfer. The number of concurrent writes per class is
+	// limited.
+	Open(class, key string, write func(io.Writer) (about any, err error)) (d Document, about any, err error)
 }
 
 // A Document is the body of one response. WriteTo sends it in pieces at the reader's
@@ -201,28 +202,21 @@ type Documents interface {
 type Document interface {
 	io.WriterTo
 	Size() int
-	About() any
 	Close()
 }
 
 // Unshared gives each reader a document of its own.
 type Unshared struct{}
 
-type held struct {
-	bytes.Buffer
-	about any
-}
+type held struct{ bytes.Buffer }
 
-func (Unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, error) {
+func (Unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, any, error) {
 	var h held
-	var err error
-	h.about, err = write(&h.Buffer)
-	return &h, err
+	about, err := write(&h.Buffer)
+	return &h, about, err
 }
 
 func (h *held) Size() int { return h.Len() }
-
-func (h *held) About() any { return h.about }
 
 func (h *held) Close() {}
 

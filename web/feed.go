@@ -29,7 +29,7 @@ func (c changeAPI) allFeed() error {
 }
 
 func (c changeAPI) feed(key string, read func() (Feed, error), public bool) error {
-	doc, err := c.Documents.Open("feeds", key, func(w io.Writer) (any, error) {
+	doc, about, err := c.Documents.Open("feeds", key, func(w io.Writer) (any, error) {
 		f, err := read()
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (c changeAPI) feed(key string, read func() (Feed, error), public bool) erro
 		return err
 	}
 	defer doc.Close()
-	f, _ := doc.About().(Feed)
+	f, _ := about.(Feed)
 	if err := c.expected(f.ETag, f.Modified); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // lent answers with a document. describe, unless nil, sets headers once the document
 // exists.
 func (c *call) lent(status int, typ, class, key string, describe func(), write func(io.Writer) error) error {
-	doc, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
+	doc, _, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
 	if err != nil {
 		return err
 	}

@@ -318,3 +318,53 @@ func f() {}`, 0)
 		t.Errorf("found %v, want %v", got, want)
 	}
 }
+
+// TestSmallInterfaces checks that what package web needs of others comes in interfaces with
+// at most three methods. An embedded interface counts for itself, unless it is of another
+// package.
+func TestSmallInterfaces(t *testing.T) {
+	seen := 0
+	for _, dir := range []string{"../../web", "../../web/ui"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				typ, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if i, ok := typ.Type.(*ast.InterfaceType); ok {
+					seen++
+					if n := methodsOf(i); n > 3 {
+						t.Errorf("%s: %s has %d methods, at most 3 are wanted: make groups", file, typ.Name.Name, n)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d interfaces seen", seen)
+	}
+}
+
+// methodsOf counts the methods that an interface declares, and one for each embedded
+// interface of another package.
+func methodsOf(i *ast.InterfaceType) (n int) {
+	for _, m := range i.Methods.List {
+		_, foreign := m.Type.(*ast.SelectorExpr)
+		if n += len(m.Names); foreign {
+			n++
+		}
+	}
+	return n
+}

@@ -388,7 +388,7 @@ func (v resultHandler) term(terms []diff.Term) (string, error) {
 // Concurrent requests share one copy.
 func (v resultHandler) text(key string, read func() (string, error)) error {
 	key += " " + v.r.URL.Path + "?" + v.r.URL.RawQuery
-	doc, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
+	doc, _, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
 		s, err := read()
 		if err == nil {
 			_, err = io.WriteString(w, s)

@@ -23,15 +23,15 @@ type counting struct {
 	written atomic.Int64
 }
 
-func (c *counting) Open(class, key string, write func(io.Writer) (any, error)) (web.Document, error) {
-	doc, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) {
+func (c *counting) Open(class, key string, write func(io.Writer) (any, error)) (web.Document, any, error) {
+	doc, about, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) {
 		c.written.Add(1)
 		return write(w)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return doc, nil
+	return doc, about, nil
 }
 
 // TestLongValuesAreShared checks that many clients of a large value share one copy.

@@ -228,12 +228,12 @@ func (s *Server) Format() notify.Format {
 type documents struct{ *notify.Documents }
 
 // Open is web.Documents'.
-func (d documents) Open(class, key string, write func(io.Writer) (any, error)) (web.Document, error) {
-	doc, err := d.Documents.Open(class, key, write)
+func (d documents) Open(class, key string, write func(io.Writer) (any, error)) (web.Document, any, error) {
+	doc, about, err := d.Documents.Open(class, key, write)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return doc, nil
+	return doc, about, nil
 }
 
 // A sharing is the history as web.History. Its readers share results with each other and
