@@ -19,6 +19,12 @@
 // Alertmanager expects that firing alerts are sent again and again. They are sent every
 // minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
 // is gone end by themselves.
+//
+// With 10,000 rules, one change of every query costs 22 to 43 µs of processor time for each
+// rule, from one query for all rules to one query for each. That includes the transactions,
+// of up to 500 rules each, and no messages. A rule occupies 1.9 to 3.7 KB of heap:
+//
+//	go test ./notify/alert -run '^$' -bench Rules -benchtime 3x
 package alert
 
 import (

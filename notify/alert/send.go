@@ -24,9 +24,10 @@ import (
 const (
 	mostSending  = 64  // requests at a time
 	batch        = 100 // alerts in one request to Alertmanager
+	row          = 20  // messages to a webhook, one after another, until their delivery is recorded
 	mostRetry    = 5 * time.Minute
 	giveUpAfter  = 24 * time.Hour
-	mostWaiting  = 10_000 // messages of one receiver; the oldest are given up beyond
+	mostWaiting  = 100_000 // messages of a receiver that fails; the oldest are given up beyond
 	maxAnswer    = 4 << 10
 	endsInResend = 4 // a firing alert ends after as many pauses, unless it is sent again
 )
@@ -91,8 +92,8 @@ func (e *Engine) send(ctx context.Context) {
 		running++
 		t := e.prepare(r, now)
 		e.sending.Go(func() {
-			err := e.deliver(ctx, r, t)
-			e.finish(ctx, r, t, err)
+			n, err := e.deliver(ctx, r, t)
+			e.finish(ctx, r, t, n, err)
 		})
 	}
 }
@@ -118,11 +119,11 @@ type transfer struct {
 
 // prepare takes what is sent next. The messages stay in the queue. The caller holds mu.
 func (e *Engine) prepare(r *receiver, now time.Time) (t transfer) {
-	for len(r.queue) > 0 && (now.Sub(r.queue[0].At) > giveUpAfter && r.fails > 0 || len(r.queue) > mostWaiting) {
+	for len(r.queue) > 0 && r.fails > 0 && (now.Sub(r.queue[0].At) > giveUpAfter || len(r.queue) > mostWaiting) {
 		t.givenUp = append(t.givenUp, r.queue[0].Seq)
 		r.queue = r.queue[1:]
 	}
-	n := 1
+	n := row
 	if r.to.Alertmanager != "" {
 		n = batch
 	}
@@ -147,31 +148,33 @@ func (e *Engine) prepare(r *receiver, now time.Time) (t transfer) {
 // errGone reports that a receiver wants no more messages.
 var errGone = errors.New("it answered 410 Gone")
 
-// deliver sends a transfer.
-func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) error {
+// deliver sends a transfer and returns how many of its messages are settled.
+func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) (settled int, err error) {
 	if r.to.Alertmanager != "" {
 		for list := range slices.Chunk(slices.Concat(t.again, t.messages), batch) { // a resolved alert comes after its repetition
 			if err := e.toAlertmanager(ctx, r.to.Alertmanager, list); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		return nil
+		return len(t.messages), nil
 	}
 	for i := range t.messages {
-		if err := e.toWebhook(ctx, &t.messages[i]); err != nil {
-			return err
+		err := e.toWebhook(ctx, &t.messages[i])
+		if errors.Is(err, errGone) {
+			return i + 1, err
+		}
+		if err != nil {
+			return i, err
 		}
 	}
-	return nil
+	return len(t.messages), nil
 }
 
 // finish records the outcome of a transfer.
-func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, err error) {
+func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled int, err error) {
 	sent := t.givenUp
-	if err == nil || errors.Is(err, errGone) {
-		for i := range t.messages {
-			sent = append(sent, t.messages[i].Seq)
-		}
+	for i := range t.messages[:settled] {
+		sent = append(sent, t.messages[i].Seq)
 	}
 	if len(sent) > 0 {
 		if fail := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent}); fail != nil && !errors.Is(fail, registry.ErrReadOnly) {
@@ -190,23 +193,27 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, err error)
 		r.givenUp += uint64(n)
 		e.opts.Logger.Error("alerts could not be delivered for too long and were given up", "receiver", host(r.to), "messages", n, "problem", r.problem)
 	}
+	r.queue = r.queue[settled:]
+	r.sent += uint64(settled)
+	if settled > 0 {
+		r.fails, r.problem, r.last = 0, "", now
+	}
+	if errors.Is(err, errGone) {
+		r.sent--
+		r.givenUp++
+		r.problem = err.Error()
+		return
+	}
 	if err != nil && ctx.Err() != nil {
 		return // the process ends; the message may have arrived and is sent again
 	}
-	if err != nil && !errors.Is(err, errGone) {
+	if err != nil {
 		r.fails++
 		r.problem = err.Error()
 		r.retry = now.Add(min(e.opts.Retry<<min(r.fails-1, 10), mostRetry))
 		e.opts.Logger.Warn("alerts could not be delivered", "receiver", host(r.to), "problem", r.problem, "again", r.retry)
 		return
 	}
-	r.queue = r.queue[len(t.messages):]
-	if err != nil {
-		r.givenUp += uint64(len(t.messages))
-		r.problem = err.Error()
-		return
-	}
-	r.sent += uint64(len(t.messages))
 	r.fails, r.problem, r.last, r.retry = 0, "", now, time.Time{}
 	if r.to.Alertmanager != "" && len(t.messages) < batch && !r.resend.After(now) {
 		r.resend = now.Add(e.opts.Resend)
