@@ -166,7 +166,7 @@ func lines(s string) []string {
 // A confirmation is the page before an irreversible action. It lists what will be
 // lost. Its form is posted to the page's own address.
 type confirmation struct {
-	What   string // endpoint, profile, token, websub, webhook or connection
+	What   string // endpoint, profile, rule, token, websub, webhook or connection
 	Name   string
 	Action string
 	Back   string

@@ -42,6 +42,11 @@ func refusedForms(query string) []refusedForm {
 		{"/watch", "/watch", []string{"iri", "Q42", "labels", "en, e n", "do", "look"}, "labels"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "max_staleness"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "name"},
+		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "late"}, "when"},
+		{"/rules", "/rules", []string{"name", "late", "query", "nothing", "when", "rows > 0", "do", "try"}, "query"},
+		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "?boolean = true", "for", "long"}, "for"},
+		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "?boolean = true", "to", "pager 1"}, "to"},
+		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "?boolean = true", "labels", "x"}, "labels"},
 		{"/profiles", "/add-profile", []string{"name", "board", "items", "nothing every 5m slack 1m"}, "items"},
 		{"/profiles", "/add-profile", []string{"name", "board", "items", "q predicted within 5m", "budget", "some"}, "budget"},
 		{"/tokens", "/tokens", []string{"name", "no good", "role", "app"}, "name"},
@@ -54,7 +59,7 @@ func refusedForms(query string) []refusedForm {
 var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
 	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
-	"/profiles/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
+	"/profiles/{id}/remove": true, "/rules/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
 
 // A rejected form comes back with the submitted values. A message at the top links to
 // the field; the field is marked, described by its error, and has the focus.

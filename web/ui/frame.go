@@ -45,6 +45,7 @@ var rail = []place{
 	{Key: "queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
 	{Key: "endpoints", Path: "/endpoints", Icon: `<path d="M3 2.5h10v4H3zM3 9.5h10v4H3zM5.5 4.5h1M5.5 11.5h1"/>`},
 	{Key: "profiles", Path: "/profiles", Icon: `<path d="M2 4h6M6 8h7M4 12h8"/><path d="M10 2v12" stroke-dasharray="1.5 1.5"/>`},
+	{Key: "rules", Path: "/rules", Icon: `<path d="M4 11V7a4 4 0 0 1 8 0v4M2.5 11.5h11M7 14h2"/>`},
 	{Key: "deliveries", Path: "/deliveries", Icon: `<path d="M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10"/>`},
 }
 

@@ -51,6 +51,7 @@ func TestLabelsAreSettings(t *testing.T) {
 		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
 		{"/watch", append(registration, properties(t, doc.Tree, "components", "requestBodies", "Watch", "content", "application/json", "schema")...), nil},
 		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
+		{"/rules", properties(t, doc.Tree, "components", "schemas", "RuleSettings"), []string{}},
 		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
 	} {
 		a := r.get(f.page).status(200)

@@ -162,6 +162,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 		f := r.hub.FollowAll()
 		return f.C(), f.Close
 	}}
+	all.Rules = r.rules()
 	edit(r, &all)
 	if r.pages, err = New(all); err != nil {
 		t.Fatal(err)

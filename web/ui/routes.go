@@ -31,6 +31,9 @@ func (s *Server) pages() []page {
 		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},
 		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true, absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop), absent: s.Subscriptions == nil},
+		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true, absent: s.Rules == nil},
+		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true, absent: s.Rules == nil},
+		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove), absent: s.Rules == nil},
 		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page), absent: !s.hasTokens()},
 		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke), absent: !s.hasTokens()},
 		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true, absent: s.Profiles == nil},
@@ -70,6 +73,8 @@ func (s *Server) actions() []action {
 		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop), absent: s.Subscriptions == nil},
 		{path: "/profiles", need: app, run: do(profileHandler.create), absent: s.Profiles == nil},
 		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
+		{path: "/rules", need: app, run: do(ruleHandler.act), absent: s.Rules == nil},
+		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove), absent: s.Rules == nil},
 		{path: "/tokens", need: admin, run: do(tokenHandler.make), absent: !s.hasTokens()},
 		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke), absent: !s.hasTokens()},
 	}

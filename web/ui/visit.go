@@ -108,6 +108,7 @@ type (
 	serverHandler      struct{ *visit } // settings and about
 	sessionHandler     struct{ *visit } // sign-in and theme
 	watchHandler       struct{ *visit }
+	ruleHandler        struct{ *visit }
 	menu               struct{ *visit } // the surroundings of every page
 )
 

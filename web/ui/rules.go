@@ -1,0 +1,319 @@
+// This file has the pages of alert rules.
+
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A rulesPage lists alert rules, and tries and makes them.
+type rulesPage struct {
+	Table ruleTable
+	Form  form
+	Trial *ruleTrial // nil until the visitor tries
+	Made  []madeSecret
+}
+
+// A madeSecret signs the messages of a webhook. It is shown once.
+type madeSecret struct{ Webhook, Secret string }
+
+// A ruleTable is the live part of the list.
+type ruleTable struct {
+	Rows []ruleRow
+	All  int // rules of the visitor, at most mostRules
+}
+
+type ruleRow struct {
+	registry.ListedRule
+	State           state
+	Link            string
+	Query, QueryRef string
+	Firing, Pending int
+	Trouble         string // of its deliveries
+	Last            template.HTML
+}
+
+// A ruleTrial is what a rule would have done.
+type ruleTrial struct {
+	registry.RuleTrial
+	From   template.HTML
+	Events []ruleEvent
+}
+
+type ruleEvent struct {
+	When, Since template.HTML
+	State       registry.AlertState
+	Labels      []string
+	Summary     string
+	Change      string // the page of the change, "" for none
+}
+
+const (
+	mostRules  = 10_000 // read for one page
+	shownRules = 200
+)
+
+var ruleFields = []string{"name", "query", "when", "for", "keep_firing_for", "labels", "summary", "to"}
+
+// ruleStates are the looks of statuses.
+var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", registry.RulePending: "new", registry.RuleFiring: "failing", registry.RuleStale: "stale",
+	registry.RuleWaiting: "new", registry.RuleFailing: "failing", registry.RuleEnded: "paused"}
+
+func (v ruleHandler) page() (content, error) {
+	return v.list(form{Fields: ruleFields, Values: url.Values{"query": {v.r.URL.Query().Get("query")}}}, nil, nil)
+}
+
+func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
+	p := rulesPage{Form: f, Trial: trial, Made: made}
+	var own []registry.ListedRule
+	for after := ""; len(own) < mostRules; {
+		page, err := v.Rules.Rules(after, 500)
+		if err != nil {
+			return content{}, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			if after = page[i].ID; web.MayManageRule(v.caller, &page[i]) {
+				own = append(own, page[i])
+			}
+		}
+	}
+	order := registry.RuleStatuses()
+	slices.SortFunc(own, func(a, b registry.ListedRule) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Status), slices.Index(order, b.Status)), strings.Compare(a.Name, b.Name))
+	})
+	p.Table.All = len(own)
+	for _, r := range own[:min(len(own), shownRules)] {
+		p.Table.Rows = append(p.Table.Rows, v.row(r))
+	}
+	return content{Data: p, Live: []part{{"rule-rows", "rule-rows", p.Table}}}, nil
+}
+
+func (v ruleHandler) row(r registry.ListedRule) ruleRow {
+	row := ruleRow{ListedRule: r, State: state{ruleStates[r.Status], string(r.Status)}, Link: "/rules/" + url.PathEscape(r.Name), Query: r.Query}
+	if q, err := v.Registry.Query(r.Query); err == nil {
+		row.QueryRef = queryPath(q.ID)
+		row.Query = cmp.Or(q.NameFor(v.caller.Name), r.Query)
+	}
+	for _, a := range r.State.Alerts {
+		if a.State == registry.AlertFiring {
+			row.Firing++
+		} else {
+			row.Pending++
+		}
+	}
+	for _, to := range r.Receivers {
+		row.Trouble = cmp.Or(row.Trouble, to.LastError)
+	}
+	if n := len(r.State.Events); n > 0 {
+		row.Last = v.Past(r.State.Events[n-1].Time)
+	}
+	return row
+}
+
+// typed reads the form.
+func (v ruleHandler) typed() (form, registry.RuleSettings) {
+	f := v.visit.typed(ruleFields)
+	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: strings.TrimSpace(f.Get("query")), When: f.Get("when"), Summary: strings.TrimSpace(f.Get("summary"))}
+	for name, to := range map[string]*registry.Duration{"for": &s.For, "keep_firing_for": &s.KeepFiringFor} {
+		if text := strings.TrimSpace(f.Get(name)); text != "" && to.UnmarshalText([]byte(text)) != nil {
+			f.bad(name, "duration")
+		}
+	}
+	for line := range strings.Lines(f.Get("labels")) {
+		name, text, ok := strings.Cut(strings.TrimSpace(line), "=")
+		switch {
+		case name == "" && !ok:
+		case !ok:
+			f.bad("labels", "rule-label")
+		default:
+			if s.Labels == nil {
+				s.Labels = map[string]string{}
+			}
+			s.Labels[strings.TrimSpace(name)] = strings.TrimSpace(text)
+		}
+	}
+	for line := range strings.Lines(f.Get("to")) {
+		kind, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch address = strings.TrimSpace(address); kind {
+		case "":
+		case "webhook":
+			s.To = append(s.To, registry.Receiver{Webhook: address})
+		case "alertmanager":
+			s.To = append(s.To, registry.Receiver{Alertmanager: address})
+		default:
+			f.bad("to", "rule-to")
+		}
+	}
+	return f, s
+}
+
+// act tries or makes the rule of the form, depending on the button.
+func (v ruleHandler) act() error {
+	f, s := v.typed()
+	if f.Status != 0 {
+		return v.again(f, nil, nil)
+	}
+	if f.Get("do") == "try" {
+		t, err := web.TryRule(v.r.Context(), v.Rules, v.caller, s)
+		if p, told := web.ProblemOf(err); told && p.Kind == registry.KindNoResult {
+			f.bad("query", "rule-no-result")
+			return v.again(f, nil, nil)
+		}
+		if err != nil {
+			return v.wrong(f, err)
+		}
+		return v.again(f, &ruleTrial{t, v.When(t.From), v.events(t.Events, "")}, nil)
+	}
+	r, err := v.Rules.Create(v.r.Context(), v.caller, s)
+	if err != nil {
+		return v.wrong(f, err)
+	}
+	var made []madeSecret
+	for _, to := range r.To {
+		if to.Secret != "" {
+			made = append(made, madeSecret{web.MaskedCallback(to.Webhook), to.Secret})
+		}
+	}
+	if len(made) == 0 {
+		v.say("good", "rule-made", r.Name, "")
+		return v.to("/rules/" + url.PathEscape(r.Name))
+	}
+	return v.again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+}
+
+// wrong shows the form with an error that the visitor can correct.
+func (v ruleHandler) wrong(f form, err error) error {
+	if err := f.refuse(err); err != nil {
+		return err
+	}
+	return v.again(f, nil, nil)
+}
+
+func (v ruleHandler) again(f form, trial *ruleTrial, made []madeSecret) error {
+	c, err := v.list(f, trial, made)
+	if err != nil {
+		return err
+	}
+	return v.visit.again(f, "rules", "rules", c)
+}
+
+// A rulePage shows one rule.
+type rulePage struct{ Now ruleNow }
+
+// A ruleNow is the live part of the page of a rule.
+type ruleNow struct {
+	ruleRow
+	Labels  []string
+	Checked template.HTML
+	Alerts  []ruleEvent
+	Events  []ruleEvent
+	To      []ruleReceiver
+	Remove  string // address of the page that asks, "" if the visitor may not
+}
+
+type ruleReceiver struct {
+	registry.ReceiverStatus
+	Kind, Address string
+	Last          template.HTML
+}
+
+// rule returns the rule that the path names, if it belongs to the visitor.
+func (v ruleHandler) rule() (registry.ListedRule, error) {
+	r, err := v.Rules.Rule(v.r.PathValue("id"))
+	if err == nil && web.MayManageRule(v.caller, &r) {
+		return r, nil
+	}
+	if err != nil && !isMissing(err) {
+		return r, err
+	}
+	return r, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
+}
+
+func (v ruleHandler) show() (content, error) {
+	r, err := v.rule()
+	if err != nil {
+		return content{}, err
+	}
+	now := ruleNow{ruleRow: v.row(r), Labels: labelTexts(r.Labels)}
+	if !r.CheckedAt.IsZero() {
+		now.Checked = v.Past(r.CheckedAt)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
+		a := r.State.Alerts[key]
+		since := a.Since
+		if a.State == registry.AlertFiring {
+			since = a.FiredAt
+		}
+		now.Alerts = append(now.Alerts, ruleEvent{Since: v.Past(since), State: a.State, Labels: labelTexts(a.Labels), Summary: a.Summary})
+	}
+	now.Events = v.events(r.State.Events, r.Query)
+	for _, x := range r.Receivers {
+		to := ruleReceiver{ReceiverStatus: x, Kind: "webhook", Address: web.MaskedCallback(x.Webhook)}
+		if x.Alertmanager != "" {
+			to.Kind, to.Address = "alertmanager", x.Alertmanager
+		} else if x.Email != "" {
+			to.Kind, to.Address = "email", x.Email
+		}
+		if !x.LastSent.IsZero() {
+			to.Last = v.Past(x.LastSent)
+		}
+		now.To = append(now.To, to)
+	}
+	if v.May(registry.RoleApp) {
+		now.Remove = now.Link + "/remove"
+	}
+	return content{Data: rulePage{now}, Live: []part{{"rule-now", "rule-now", now}}}, nil
+}
+
+// events renders events, the newest first.
+func (v ruleHandler) events(list []registry.RuleEvent, query string) (out []ruleEvent) {
+	for _, e := range slices.Backward(list) {
+		x := ruleEvent{When: v.When(e.Time.Truncate(time.Second)), State: e.State, Labels: labelTexts(e.Labels), Summary: e.Summary}
+		if query != "" && e.Seq > 0 {
+			x.Change = fmt.Sprintf("%s/changes/%d", queryPath(query), e.Seq)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func labelTexts(labels map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+labels[name])
+	}
+	return list
+}
+
+func (v ruleHandler) askToRemove() (content, error) {
+	r, err := v.rule()
+	if err != nil {
+		return content{}, err
+	}
+	return confirmation{What: "rule", Name: r.Name, Back: "/rules/" + url.PathEscape(r.Name)}.content(v.r), nil
+}
+
+func (v ruleHandler) remove() error {
+	r, err := v.rule()
+	if err != nil {
+		return err
+	}
+	if err := v.Rules.Remove(r.ID); err != nil {
+		return v.refused("rule-kept", err, "/rules")
+	}
+	v.say("good", "rule-removed", r.Name, "")
+	return v.to("/rules")
+}

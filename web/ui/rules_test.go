@@ -1,0 +1,112 @@
+// Tests of the pages of alert rules.
+
+package ui
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/alert"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// rules starts the engine of alert rules.
+func (r *rig) rules() *alert.Engine {
+	r.t.Helper()
+	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	e, err := alert.New(alert.Options{Store: r.store.Rules, Log: r.store.History, Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
+		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
+		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- e.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-over; err != nil {
+			r.t.Error(err)
+		}
+	})
+	return e
+}
+
+// delays is a result with the variables line and delay.
+func delays(t *testing.T, rows ...[2]string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	if err := b.SetVars([]string{"line", "delay"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: row[0]}, diff.Term{Kind: diff.Literal, Value: row[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// A visitor tries a rule on the history, saves it, sees its alerts, and removes it.
+func TestRulePages(t *testing.T) {
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer hook.Close()
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	r.get("/").has(`href="/rules"`)
+	r.get("/rules?query=delays").status(200).has("No rule yet", `value="delays"`)
+	rule := []string{"name", "late", "query", "delays", "when", "?delay > 10", "summary", "?line is ?delay late", "to", "webhook " + hook.URL + "/?key=sesame"}
+	r.post("/rules", append(rule, "do", "try")...).status(422).has("No execution of this query has been complete")
+	for _, rows := range [][][2]string{{{"S1", "12"}}, {{"S1", "2"}}, {{"S1", "3"}, {"S2", "20"}}} {
+		r.oracle.set(q.ID, delays(t, rows...))
+		r.tick("city")
+	}
+	r.post("/rules", append(rule, "do", "try")...).status(200).has("It would have fired 2 times", "in 3 changes", "line=S2", "S2 is 20 late", "Nothing is saved yet", "No rule yet", `value="late"`)
+	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`)
+	if a := r.post("/rules", rule...).status(201).has("The rule is saved", "late"); !secret.MatchString(a.body) {
+		t.Error("the secret is not shown")
+	}
+	r.post("/rules", rule...).status(409).has("exists already")
+	r.get("/rules").status(200).has(`href="/rules/late"`, "firing").lacks("whsec_", "sesame")
+	r.get("/rules/late").status(200).has("S2 is 20 late", "Alerts now", "webhook", hook.URL+"/?…", queryPath(q.ID)).lacks("whsec_", "sesame")
+	r.oracle.fail("it is down")
+	for range 3 {
+		r.tick("city")
+	}
+	r.get("/rules/late").has("stale", "it is down")
+	r.post("/rules", "name", "other", "query", "delays", "when", "rows > 0", "for", "30m").status(303)
+	r.get("/rules/other").status(200).has("30m", "shown here only")
+	r.get("/rules/other/remove").status(200).has("Remove other?", "Those that are firing are resolved")
+	r.follow(r.post("/rules/other/remove")).has("Rule other is removed.", "late").lacks("/rules/other")
+	r.get("/rules/other").status(404).has("There is no such rule")
+}
+
+// Callers do not see the rules of others, unless they are admins.
+func TestRulesOfOthers(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	other := registry.Caller{Name: "other", Role: registry.RoleAdmin}
+	if _, err := r.pages.Rules.Create(t.Context(), other, registry.RuleSettings{Name: "theirs", Query: "delays", When: "rows > 0"}); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/rules").status(200).lacks("theirs")
+	r.get("/rules/theirs").status(404)
+	r.post("/rules/theirs/remove").status(404)
+	if _, err := r.pages.Rules.Rule("theirs"); err != nil {
+		t.Error(err)
+	}
+}
