@@ -34,6 +34,7 @@ type dataset struct {
 	merged   map[string]bool // names that merged requests have asked for
 	lies     map[string]bool // names for which merged answers are wrong
 	stale    map[string]bool // names for which probes see the values before the last edit
+	frozen   map[string]bool // names for which merged answers with rows see the first values
 	single   time.Duration
 	// fault may replace the outcome of a merged request.
 	fault func(members int) registry.Outcome
@@ -94,6 +95,9 @@ func (d *dataset) reply(q *registry.Query, _ int) reply {
 	must(0, b.SetVars([]string{"i", "s"}))
 	for _, m := range members {
 		values := d.now(m[2])
+		if d.frozen[m[2]] {
+			values = d.versions[m[2]][0]
+		}
 		if d.lies[m[2]] {
 			values = append(slices.Clone(values), "a lie")
 		}
@@ -308,6 +312,125 @@ func testWrongMergedAnswer(t *testing.T, policy string, h registry.Holder) {
 		}
 		w.stop()
 	})
+}
+
+// Merged answers that go on confirming an old result are found, although nothing but audits
+// asks their queries alone. The first changes are late then, the later ones are not.
+func TestWrongConfirmationsAreFound(t *testing.T) {
+	for _, mode := range []string{registry.MergeValues, registry.MergeUnion} {
+		t.Run(mode, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d := newDataset(t)
+				w := newWorld(t, merging(endpoint("never", time.Second, "rr"), mode), d.reply)
+				for _, n := range names("n", 20) {
+					d.set(n, "value of "+n)
+					d.register(w, n)
+				}
+				w.run()
+				w.tick()
+				d.frozen = map[string]bool{"n00003": true, "n00007": true}
+				d.set("n00003", "a change")
+				d.set("n00007", "another change")
+				for slot := 0; slot < 500 && w.loop.Templates()[0].Different == 0; slot++ {
+					w.tick()
+					time.Sleep(time.Minute)
+				}
+				if c := w.loop.Templates()[0]; c.Different == 0 || len(c.OffUntil) == 0 {
+					t.Errorf("%+v", c)
+				}
+				for slot := range 5 {
+					for n := range d.versions {
+						d.set(n, fmt.Sprint("value ", slot))
+					}
+					w.tick()
+					w.tick()
+				}
+				w.stop()
+				d.checkTruth(w, true)
+			})
+		})
+	}
+}
+
+// Queries of different datasets are never in one request, and a merged request names the
+// graphs of its members.
+func TestDatasetsAreAskedApart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		of, merged := map[string]string{}, map[string]bool{}
+		w := newWorld(t, merging(endpoint("never", 10*time.Second, "rr"), registry.MergeValues), func(q *registry.Query, n int) reply {
+			if graphs := fmt.Sprint(q.DefaultGraphs, q.NamedGraphs); q.Merged {
+				merged[graphs] = true
+				for _, m := range numbered.FindAllStringSubmatch(q.Text, -1) {
+					if of[m[2]] != graphs {
+						t.Errorf("%s of %s is asked at %s", m[2], of[m[2]], graphs)
+					}
+				}
+			}
+			return d.reply(q, n)
+		})
+		for i, n := range names("n", 60) {
+			d.set(n, "value of "+n)
+			d.register(w, n, func(q *registry.Query) {
+				switch i % 4 {
+				case 1:
+					q.DefaultGraphs = []string{"http://x/g"}
+				case 2:
+					q.NamedGraphs = []string{"http://x/g"}
+				case 3:
+					q.DefaultGraphs = []string{"http://x/h"}
+				}
+				of[n] = fmt.Sprint(q.DefaultGraphs, q.NamedGraphs)
+			})
+		}
+		w.run()
+		for range 4 {
+			w.tick()
+			time.Sleep(time.Minute)
+		}
+		w.stop()
+		d.checkTruth(w, true)
+		if len(merged) != 4 {
+			t.Errorf("merged requests at %v", merged)
+		}
+	})
+}
+
+// The expected rows of a merged request stay below half of the endpoint's cap, whether the
+// settings or the endpoint say what it is.
+func TestRowCapOfMergedRequests(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			d, most := newDataset(t), 0
+			e := merging(endpoint("never", 10*time.Second, "rr"), registry.MergeValues)
+			if !told {
+				e.MaxRows = 200
+			}
+			w := newWorld(t, e, func(q *registry.Query, n int) reply {
+				r := d.reply(q, n)
+				if q.Merged {
+					most = max(most, r.result.Len())
+				}
+				return r
+			})
+			if told {
+				w.service.setHealth(registry.Health{State: registry.Healthy, MaxRows: 200})
+			}
+			for _, n := range names("n", 100) {
+				d.set(n, "a", "b", "c", "d", "e")
+				d.register(w, n)
+			}
+			w.run()
+			for range 20 {
+				w.tick()
+				time.Sleep(time.Minute)
+			}
+			w.stop()
+			if most > 100 || most < 50 {
+				t.Errorf("told by the endpoint: %t: up to %d rows in a request, the cap is 200", told, most)
+			}
+		})
+	}
 }
 
 // What an endpoint answers wrongly in merged requests is never announced nor shown, from the
@@ -578,6 +701,9 @@ func TestSilentCap(t *testing.T) {
 		d.checkTruth(w, true)
 		if cut == 0 {
 			t.Error("no answer was cut")
+		}
+		if n := d.asks[cohort.Single]; n > 300 { // 60 first results and 60 changes; a cut answer leads to a smaller request
+			t.Errorf("%d queries were asked alone", n)
 		}
 	})
 }

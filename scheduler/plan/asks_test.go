@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,58 @@ func TestRidersKeepTheRules(t *testing.T) {
 				t.Error("nothing was merged")
 			}
 		})
+	}
+}
+
+// Requests are expected to take a quarter of the timeout and half of the rest of the budget
+// at most, once costs are known, and their text stays short, however long constants are.
+func TestRequestsStayShort(t *testing.T) {
+	for _, x := range []struct {
+		budget, timeout, each, most time.Duration // each is the cost of a member
+		constant, members           int           // bytes of a constant, and how many members at least
+	}{
+		{time.Hour, 8 * time.Second, 100 * time.Millisecond, 2 * time.Second, 30, 18},
+		{4 * time.Second, time.Minute, 100 * time.Millisecond, 2100 * time.Millisecond, 30, 18},
+		{time.Hour, time.Hour, time.Microsecond, time.Second, 1000, 40},
+	} {
+		list := registered(400)
+		for i := range list {
+			list[i].Stats.Executions, list[i].Stats.Rows = 40, 1
+			list[i].Stats.Samples = nil
+			list[i].Stats.Remember(policy.Sample{Elapsed: x.each})
+		}
+		p := planned(t, "rr", list)
+		for _, q := range p.Unclassified(len(p.all)) {
+			p.Classify(q.ID, Membership{Key: "t", Template: "t", Arguments: []string{"<http://x/" + q.ID + strings.Repeat("x", x.constant) + ">"}})
+		}
+		k := p.all[list[0].Query.ID].cohort
+		for range 100 {
+			k.Asked(cohort.Single, 1, 1, 1, x.each)
+			for n := 1; n <= cohort.MaxMembers; n *= 2 { // the limit of members grows
+				k.Asked(cohort.Values, n, n, n, time.Duration(n)*x.each)
+			}
+		}
+		p.SetBudget(RuleStrict, x.budget)
+		now, most := began.Add(time.Hour), 0
+		s := p.Begin(now, Terms{Width: 1, Timeout: x.timeout, Merging: Merging{Mode: registry.MergeValues}})
+		for range 5 {
+			r := s.Next(now)
+			if r == nil {
+				break
+			}
+			text, members := 0, r.Members()
+			for _, m := range members {
+				text += len(m.Arguments()[0])
+			}
+			most = max(most, len(members))
+			if takes := time.Duration(len(members)) * x.each; takes > x.most || text > 48<<10 {
+				t.Errorf("%+v: %d members, expected to take %s, with %d bytes", x, len(members), takes, text)
+			}
+			settleAsk(s, r, time.Duration(len(members))*x.each)
+		}
+		if most < x.members {
+			t.Errorf("%+v: %d members at most", x, most)
+		}
 	}
 }
 
