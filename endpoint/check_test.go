@@ -163,6 +163,36 @@ func TestCheckFindsCap(t *testing.T) {
 	}
 }
 
+// An endpoint that does not answer a request for several queries, or ignores its VALUES
+// block, should be asked for each query alone.
+func TestCheckProposesMergeOff(t *testing.T) {
+	const none = `{"head":{"vars":["i","p"]},"results":{"bindings":[]}}`
+	for name, x := range map[string]struct {
+		status int
+		body   string
+		want   any
+	}{
+		"answers": {200, none, nil}, "refuses": {400, "no VALUES here", registry.MergeOff},
+		"ignores": {200, rows(3), registry.MergeOff}, "fails": {500, "broken", registry.MergeOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", typeJSON)
+				if q := r.FormValue("query"); strings.HasPrefix(q, "SELECT ?i ") {
+					w.WriteHeader(x.status)
+					fmt.Fprint(w, x.body)
+					return
+				}
+				fmt.Fprint(w, `{"head":{},"boolean":true}`)
+			}))
+			defer s.Close()
+			if _, bad, settings := checked(t, registry.Endpoint{URL: s.URL}); settings["merge"] != x.want {
+				t.Errorf("proposes merge=%v: %v", settings["merge"], bad[mergedRequests])
+			}
+		})
+	}
+}
+
 // A redirect is a request too. A check reports it and goes on at the new address.
 func TestCheckRedirects(t *testing.T) {
 	requests, redirects := 0, 0
