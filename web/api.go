@@ -28,7 +28,7 @@ func newServer(c Config) (*server, error) {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Listen, base.Hostname()),
-		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4)}
+		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4), scrapes: make(chan struct{}, 2)}
 	s.routes = s.table()
 	return s, nil
 }

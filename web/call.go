@@ -173,6 +173,8 @@ type server struct {
 	edits sync.Mutex    // makes If-Match and the guarded edit atomic
 	dear  chan struct{} // limits expensive, rare operations: backups
 	tries chan struct{} // limits trial executions
+	// scrapes limits scrapes of results, which have a document in memory.
+	scrapes chan struct{}
 }
 
 // A handler serves a group of calls: it is a call with the methods that they need.

@@ -22,7 +22,7 @@ type params struct {
 var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_graph_uri", "named-graph-uri"}
 
 // repeatable lists the parameters that may occur more than once.
-var repeatable = append([]string{"vars", "where"}, lists...)
+var repeatable = append([]string{"vars", "where", "query", "label"}, lists...)
 
 func (p *params) bad(name, format string, a ...any) {
 	if p.err == nil {

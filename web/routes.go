@@ -135,5 +135,6 @@ func (s *server) table() []route {
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: handled(scrapes(s))})
 	}
+	t = append(t, route{method: "GET", path: "/metrics/results", need: read, stream: true, run: on(serverAPI.gauges)})
 	return t
 }

@@ -17,7 +17,7 @@ import (
 // The commands of the how-to pages run as they are written.
 func TestHowTo(t *testing.T) {
 	clitest.NeedEngine(t)
-	for _, page := range []string{"watch.md", "endpoints.md", "history.md", "rules.md"} {
+	for _, page := range []string{"watch.md", "endpoints.md", "history.md", "metrics.md", "rules.md"} {
 		t.Run(page, func(t *testing.T) { runPage(t, page) })
 	}
 }

@@ -42,7 +42,7 @@ func TestQueryPage(t *testing.T) {
 	a := r.get(queryPath(q.ID)).status(200).has("<h1>all numbers</h1>", ">live<", "Changed ", "2 rows, unordered", `aria-current="page"`,
 		"+ 1 row added", "− 2 rows removed", "of 3 rows", "first result, 2 rows", "Jaccard distance 0.75", "ex:s4", `<td class="num"><span class="term "`,
 		`<span class="k">PREFIX</span>`, `<span class="v">?s</span>`, `<span class="c"># all of it</span>`, "&lt;http://example.org/p&gt;", "It is 1st of 1 in the order of rr", "3 to 1 of 3", "Ran in 3 slots, changed in 2, did not run in 0.",
-		`href="/v1/queries/`+q.ID+`/results.csv"`, "Holders", ">ops<")
+		`href="/v1/queries/`+q.ID+`/results.csv"`, `href="/metrics/results?query=`+q.ID+`"`, "Holders", ">ops<")
 	if got := strings.Count(a.body, `%" cy="`); got != 3 {
 		t.Errorf("%d marks for three changes", got)
 	}

@@ -60,6 +60,9 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 	for _, suffix := range web.Representations(q.Form) {
 		r.Formats = append(r.Formats, kv{Label: formatNames[suffix], Link: "/v1" + r.Path + "/results." + suffix})
 	}
+	if !q.Form.Graph() {
+		r.Formats = append(r.Formats, kv{Label: "Prometheus", Link: "/metrics/results?query=" + q.ID})
+	}
 	b, a := sequence(p.Get("b")), sequence(p.Get("a"))
 	if b == 0 || b > newest {
 		b = newest
