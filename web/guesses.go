@@ -81,5 +81,3 @@ func (r *recent[K, V]) put(k K, v V) {
 	}
 	r.young[k] = v
 }
-
-func (r *recent[K, V]) len() int { return len(r.young) + len(r.old) }

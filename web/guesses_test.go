@@ -108,3 +108,5 @@ func TestShortSecrets(t *testing.T) {
 	w.get("/v1/queries", "Authorization: Bearer äöüäöüäöüäöüäöüä").status(200)
 	w.get("/v1/queries", "Authorization: Bearer a token that is wrong", "X-Forwarded-For: 198.51.100.7").problem(429, "too-many-guesses") // the peer is no proxy of ours
 }
+
+func (r *recent[K, V]) len() int { return len(r.young) + len(r.old) }

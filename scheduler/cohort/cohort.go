@@ -75,7 +75,7 @@ type merging struct {
 	off       time.Time // until then the kind is not used
 }
 
-// New returns a cohort without experience.
+// New returns a cohort that has learnt nothing yet.
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
 		Template: template, Probes: probes, asks: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,

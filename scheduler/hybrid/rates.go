@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// rates is how many change rates a query may have. They are per live slot.
+// rates is the number of change rates of each query. Rates are per live slot.
 const rates = policy.Rates
 
 // A rateEstimate is the estimate for one query: the likelihood of each rate, and

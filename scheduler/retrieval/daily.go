@@ -71,22 +71,3 @@ func (d *Daily) Delay(tau []float64) (sum float64) {
 	}
 	return sum
 }
-
-// Criterion returns λ(τ_j)(τ_{j+1} − τ_j) − ∫_{τ_{j−1}}^{τ_j} λ(t)dt for each j, which
-// is minus the derivative of the delay by τ_j. If λ is continuous, it is 0 at a
-// minimum, but also at a maximum.
-func (d *Daily) Criterion(tau []float64) []float64 {
-	m := len(tau)
-	out := make([]float64, m)
-	for j, t := range tau {
-		before, after := tau[(j+m-1)%m], tau[(j+1)%m]
-		if before >= t {
-			before--
-		}
-		if after <= t {
-			after++
-		}
-		out[j] = d.Rate(t)*(after-t) - d.Count(before, t)
-	}
-	return out
-}

@@ -121,7 +121,7 @@ type troubles struct {
 	List  string // address of the full list, "" for this page
 }
 
-// A troubled endpoint has a state that needs a look.
+// A troubled endpoint is one that needs attention.
 type troubled struct {
 	Name, Link, Class string
 	Fails             failure
@@ -143,7 +143,7 @@ func (t troubles) More() int { return t.N - len(t.Named) }
 // leadingStatus matches the status code at the start of an endpoint's error.
 var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
 
-// A failure is how an endpoint fails.
+// A failure describes what fails at an endpoint.
 type failure struct {
 	Nothing bool   // it answers nothing complete
 	Status  string // the status that it answers with, "" if it does not answer
