@@ -42,7 +42,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 		}
 	})
 	r := &rig{store: db, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
-	r.conf = registry.Config{Queries: db.Queries, Endpoints: db.Endpoints, Limits: limits, Now: func() time.Time { return r.now }}
+	r.conf = registry.Config{Queries: twiceQueries{db.Queries}, Endpoints: twiceEndpoints{db.Endpoints}, Limits: limits, Now: func() time.Time { return r.now }}
 	r.reopen(t)
 	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
 		t.Fatal(err)

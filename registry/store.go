@@ -8,7 +8,8 @@ type QueryStore interface {
 	// Query returns one query. The error wraps ErrNotFound if there is none.
 	Query(id string) (Query, error)
 
-	// EditQueries calls edit to change queries in one transaction. q is the stored
+	// EditQueries calls edit to change queries in one transaction. It may call edit again
+	// with queries that have changed, so edit has no effect but on its arguments. q is the stored
 	// query that n names; if found is false it has only its ID. others are the
 	// other queries that n names. A query that edit leaves without Holders is
 	// deleted with its results and history. An error of edit aborts the

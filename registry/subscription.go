@@ -210,7 +210,8 @@ type Replay struct {
 
 // A SubscriptionEdit changes one stored subscription. Do receives the stored one, or
 // one with only its ID if found is false. A subscription that Do leaves ended or
-// without a state is deleted. An error from Do undoes only this edit.
+// without a state is deleted. An error from Do undoes only this edit. Do may be called
+// again with a subscription that has changed, so it has no effect but on its argument.
 type SubscriptionEdit struct {
 	ID string
 	Do func(s *Subscription, found bool) error

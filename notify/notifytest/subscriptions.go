@@ -54,19 +54,24 @@ func (m *Subscriptions) Subscriptions(after string, limit int) (list []registry.
 	return list, nil
 }
 
-// EditSubscriptions implements deliver.Store.
+// EditSubscriptions implements deliver.Store. Like a store with a journal, it may call Do more
+// than once: it always calls it twice.
 func (m *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range edits {
-		s := registry.Subscription{ID: e.ID}
 		b, found := m.m[e.ID]
-		if found {
-			if err := json.Unmarshal(b, &s); err != nil {
-				return err
+		var s registry.Subscription
+		for range 2 {
+			s = registry.Subscription{ID: e.ID}
+			if found {
+				if err := json.Unmarshal(b, &s); err != nil {
+					return err
+				}
 			}
+			e.Err = e.Do(&s, found)
 		}
-		if e.Err = e.Do(&s, found); e.Err != nil {
+		if e.Err != nil {
 			continue
 		}
 		s.ID = e.ID
