@@ -118,7 +118,8 @@ func settle(t testing.TB, stores ...*DB) {
 // A cluster is a number of stores on one journal. Each has other settings of retention.
 type cluster struct {
 	t      *testing.T
-	log    *memory.Log
+	log    *memory.Log                    // unless another engine has the journal
+	engine func(node int) journal.Journal // opens the journal of a node
 	random *rand.Rand
 	dirs   []string
 	stores []*DB
@@ -131,7 +132,14 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, seed uint64, nodes int) *cluster {
-	c := &cluster{t: t, log: memory.New("test"), random: rand.New(rand.NewPCG(seed, 1)), now: start, held: map[string]string{}, last: map[string]uint64{}, seen: map[uint64]string{}}
+	log := memory.New("test")
+	c := newClusterOn(t, func(int) journal.Journal { return openJournal(t, log) }, seed, nodes)
+	c.log = log
+	return c
+}
+
+func newClusterOn(t *testing.T, engine func(node int) journal.Journal, seed uint64, nodes int) *cluster {
+	c := &cluster{t: t, engine: engine, random: rand.New(rand.NewPCG(seed, 1)), now: start, held: map[string]string{}, last: map[string]uint64{}, seen: map[uint64]string{}}
 	for i := range nodes {
 		c.dirs = append(c.dirs, t.TempDir())
 		c.stores = append(c.stores, nil)
@@ -148,7 +156,7 @@ func (c *cluster) open(i int) {
 			defer c.mu.Unlock()
 			return c.now
 		},
-		Journal: openJournal(c.t, c.log),
+		Journal: c.engine(i),
 	})
 }
 
@@ -633,5 +641,40 @@ func TestBatchForm(t *testing.T) {
 		if _, err := d.decodeCommand(form[:n]); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("the first %d of %d bytes: %v", n, len(form), err)
 		}
+	}
+}
+
+// A step of the purge that was done already has no effect, even if the journal no longer knows
+// its id.
+func TestPurgeStepAgain(t *testing.T) {
+	log := memory.New("test")
+	j := openJournal(t, log)
+	d := open(t, t.TempDir(), Options{Journal: openJournal(t, log)})
+	steps := func() uint64 {
+		n, err := fetch(d.boltFile, func(tx *bbolt.Tx) (uint64, error) { return number(tx.Bucket(bMeta).Get(kPurges)), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for n := range 3 {
+		put(t, d, "q_a", "city")
+		remove(t, d, "q_a")
+		settle(t, d)
+		if steps() < uint64(n+1) {
+			t.Fatalf("%d steps after %d removals", steps(), n+1)
+		}
+	}
+	before := steps()
+	form, err := encodeCommand(&purgeStep{number: 1})
+	if err == nil {
+		_, err = j.Append(t.Context(), "stale", form)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, d)
+	if steps() != before {
+		t.Fatalf("step 1 was done again after step %d", before)
 	}
 }
