@@ -20,7 +20,7 @@ func ruleCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "rule", Short: "Make alert rules for results, and try them on the history",
 		Long: `Makes, tries and lists alert rules. A rule watches the result of a query and sends
-alerts to webhooks and to Alertmanager. Only complete answers count: while a result
+alerts to Alertmanager, to webhooks and by e-mail. Only complete answers count: while a result
 is stale, nothing fires and nothing is resolved.
 
 A condition (--when) is the number of rows, as in "rows > 0", comparisons of the
@@ -87,7 +87,7 @@ func ruleFlags(c *cobra.Command) {
 
 // ruleSettings returns the settings that the flags of a command describe.
 func ruleSettings(c *cobra.Command) (map[string]any, error) {
-	body := given(c, map[string]string{"label": "", "webhook": "", "alertmanager": ""})
+	body := given(c, map[string]string{"label": "", "webhook": "", "alertmanager": "", "email": ""})
 	labels, err := c.Flags().GetStringArray("label")
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ printed once, to standard error (with --json it is in the object).`,
 				return err
 			}
 			to := []map[string]string{}
-			for _, kind := range []string{"webhook", "alertmanager"} {
+			for _, kind := range []string{"webhook", "alertmanager", "email"} {
 				list, err := c.Flags().GetStringArray(kind)
 				if err != nil {
 					return err
@@ -140,6 +140,7 @@ printed once, to standard error (with --json it is in the object).`,
 	ruleFlags(c)
 	c.Flags().StringArray("webhook", nil, "URL that gets the alerts after Standard Webhooks; may be given several times")
 	c.Flags().StringArray("alertmanager", nil, "base URL of Alertmanager, e.g. http://127.0.0.1:9093; may be given several times")
+	c.Flags().StringArray("email", nil, "address that gets the alerts by e-mail; may be given several times")
 	return c
 }
 

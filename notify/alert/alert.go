@@ -18,7 +18,8 @@
 //
 // Alertmanager expects that firing alerts are sent again and again. They are sent every
 // minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
-// is gone end by themselves.
+// is gone end by themselves. The messages that wait for an address of e-mail are sent
+// together. An e-mail may arrive twice if the process is killed just after it was sent.
 //
 // With 10,000 rules, one change of every query costs 22 to 43 µs of processor time for each
 // rule, from one query for all rules to one query for each. That includes the transactions,
@@ -73,6 +74,7 @@ type Options struct {
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
 	PublicURL string
+	Mail      Mail
 	UserAgent string
 	Logger    *slog.Logger
 	Timing    deliver.Timing

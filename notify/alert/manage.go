@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,7 +92,7 @@ func (e *Engine) checkReceivers(list []registry.Receiver) error {
 		var err error
 		switch {
 		case to.Email != "":
-			err = e.checkMail(to.Email)
+			err = e.opts.Mail.check(to.Email)
 			pointer += "/email"
 		case to.Webhook != "":
 			_, err = e.opts.Guard.Check(to.Webhook)
@@ -120,14 +119,6 @@ func (e *Engine) checkReceivers(list []registry.Receiver) error {
 		}
 	}
 	return nil
-}
-
-func (e *Engine) checkMail(address string) error {
-	a, err := mail.ParseAddress(address)
-	if err != nil || a.Name != "" || a.Address != address {
-		return errors.New("it is not an address such as ops@example.org")
-	}
-	return errors.New("this server sends no e-mail: use a webhook or Alertmanager, which sends e-mail")
 }
 
 // Create stores a rule and evaluates it for the first time.

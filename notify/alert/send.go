@@ -23,7 +23,7 @@ import (
 
 const (
 	mostSending  = 64  // requests at a time
-	batch        = 100 // alerts in one request to Alertmanager
+	batch        = 100 // alerts in one request to Alertmanager or in one e-mail
 	row          = 20  // messages to a webhook, one after another, until their delivery is recorded
 	mostRetry    = 5 * time.Minute
 	giveUpAfter  = 24 * time.Hour
@@ -123,9 +123,9 @@ func (e *Engine) prepare(r *receiver, now time.Time) (t transfer) {
 		t.givenUp = append(t.givenUp, r.queue[0].Seq)
 		r.queue = r.queue[1:]
 	}
-	n := row
-	if r.to.Alertmanager != "" {
-		n = batch
+	n := batch
+	if r.to.Webhook != "" {
+		n = row
 	}
 	t.messages = slices.Clone(r.queue[:min(n, len(r.queue))])
 	if r.to.Alertmanager == "" || r.resend.After(now) || len(t.messages) == n {
@@ -155,6 +155,12 @@ func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) (settled 
 			if err := e.toAlertmanager(ctx, r.to.Alertmanager, list); err != nil {
 				return 0, err
 			}
+		}
+		return len(t.messages), nil
+	}
+	if r.to.Email != "" && len(t.messages) > 0 {
+		if err := e.toMail(ctx, r.to.Email, t.messages); err != nil {
+			return 0, err
 		}
 		return len(t.messages), nil
 	}

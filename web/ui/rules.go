@@ -154,6 +154,8 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 			s.To = append(s.To, registry.Receiver{Webhook: address})
 		case "alertmanager":
 			s.To = append(s.To, registry.Receiver{Alertmanager: address})
+		case "email":
+			s.To = append(s.To, registry.Receiver{Email: address})
 		default:
 			f.bad("to", "rule-to")
 		}

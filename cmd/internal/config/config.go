@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/mail"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +40,7 @@ type Config struct {
 	Retention       Retention           `yaml:"retention"`
 	Limits          Limits              `yaml:"limits"`
 	WebSub          WebSub              `yaml:"websub"`
+	Mail            Mail                `yaml:"mail"`
 	Log             Log                 `yaml:"log"`
 
 	File     string  `yaml:"-"` // the configuration file, "" for none
@@ -95,6 +98,51 @@ type WebSub struct {
 	AllowCallbackNetworks []string `yaml:"allow_callback_networks"`
 }
 
+// Mail says how alerts are sent by e-mail; without a server they are not.
+type Mail struct {
+	Server       string   `yaml:"server"` // host:port
+	From         string   `yaml:"from"`
+	Username     string   `yaml:"username"`
+	PasswordFile string   `yaml:"password_file"`
+	Security     string   `yaml:"security"`
+	Recipients   []string `yaml:"recipients"` // addresses and domains
+}
+
+// Password reads the file. It returns "" if none is set.
+func (m *Mail) Password() (string, error) {
+	if m.PasswordFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(m.PasswordFile)
+	if err != nil {
+		return "", cli.UsageErrorf("mail.password_file: %v", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+func (m *Mail) check() error {
+	if m.Server == "" {
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(m.Server); err != nil || port == "" {
+		return cli.UsageErrorf("mail.server: %q is not of the form host:port, such as mail.example.org:587", m.Server)
+	}
+	if _, err := mail.ParseAddress(m.From); err != nil {
+		return cli.UsageErrorf("mail.from: %q is not an address such as freshet@example.org", m.From)
+	}
+	if !slices.Contains([]string{"starttls", "tls", "none"}, m.Security) {
+		return cli.UsageErrorf("mail.security: %q is none of starttls, tls and none", m.Security)
+	}
+	if len(m.Recipients) == 0 {
+		return cli.UsageErrorf("mail.recipients: list the addresses and domains to which alerts may be sent, such as [example.org]")
+	}
+	if (m.Username == "") != (m.PasswordFile == "") {
+		return cli.UsageErrorf("mail: give both username and password_file, or neither")
+	}
+	_, err := m.Password()
+	return err
+}
+
 // Log configures the log on standard error. The format auto is text on a terminal and
 // JSON elsewhere.
 type Log struct {
@@ -109,7 +157,8 @@ func Default() Config {
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
 		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
 			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000},
-		Log: Log{Level: "info", Format: "auto"},
+		Mail: Mail{Security: "starttls"},
+		Log:  Log{Level: "info", Format: "auto"},
 	}
 }
 
@@ -150,6 +199,9 @@ func (c *Config) Check() error {
 		if _, err := netip.ParsePrefix(n); err != nil {
 			return cli.UsageErrorf("websub.allow_callback_networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
 		}
+	}
+	if err := c.Mail.check(); err != nil {
+		return err
 	}
 	if c.Retention.Changes < 1 {
 		return cli.UsageErrorf("retention.changes: at least one change of each query is kept")

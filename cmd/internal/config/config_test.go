@@ -191,6 +191,12 @@ func TestConfigErrors(t *testing.T) {
 		{"two endpoints of one name", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: a, url: http://127.0.0.2/}\n", "endpoints[1]"},
 		{"public endpoint without contact", "endpoints: [{name: w, url: https://query.wikidata.org/sparql}]\n", "contact"},
 		{"bad network", "websub: {allow_callback_networks: [everywhere]}\n", "allow_callback_networks[0]"},
+		{"mail server without a port", "mail: {server: mail.example.org, from: a@example.org, recipients: [example.org]}\n", "mail.server"},
+		{"mail without a sender", "mail: {server: \"127.0.0.1:25\", recipients: [example.org]}\n", "mail.from"},
+		{"mail without recipients", "mail: {server: \"127.0.0.1:25\", from: a@example.org}\n", "mail.recipients"},
+		{"unknown security of mail", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], security: ssl}\n", "mail.security"},
+		{"mail with half a sign-in", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u}\n", "password_file"},
+		{"mail without its password", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u, password_file: /nowhere/p}\n", "mail.password_file"},
 		{"public URL with a query", "public_url: http://a.example/?x=1\n", "public_url"},
 		{"every origin", "origins: [https://a.example, \"*\"]\n", "origins[1]"},
 		{"origins by pattern", "origins: [\"https://*.example\"]\n", "origins[0]"},
@@ -240,12 +246,17 @@ func TestConfigSaysNothing(t *testing.T) {
 
 // Every value but the lists of endpoints and tokens can be set by a variable.
 func TestConfigEnvironment(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	values := map[string]string{
 		"listen": "127.0.0.1:7", "public_url": "https://x.example", "data": "/d", "contact": "mailto:a@x.example", "default_endpoint": "e",
 		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
 		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
 		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
+		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example",
 	}
 	env := map[string]string{}
 	for key, v := range values {

@@ -138,7 +138,9 @@ func (c *Config) settable() map[string]any {
 		"limits.token_queries": &c.Limits.TokenQueries, "limits.token_bytes": &c.Limits.TokenBytes, "limits.token_profiles": &c.Limits.TokenProfiles,
 		"limits.token_rate": &c.Limits.TokenRate, "limits.address_connections": &c.Limits.AddressConnections,
 		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
-		"log.level":                      &c.Log.Level, "log.format": &c.Log.Format,
+		"mail.server":                    &c.Mail.Server, "mail.from": &c.Mail.From, "mail.username": &c.Mail.Username, "mail.password_file": &c.Mail.PasswordFile,
+		"mail.security": &c.Mail.Security, "mail.recipients": &c.Mail.Recipients,
+		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
 	}
 }
 

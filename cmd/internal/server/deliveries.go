@@ -66,7 +66,13 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 	if err != nil {
 		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
 	}
+	m := s.conf.Mail
+	password, err := m.Password()
+	if err != nil {
+		return nil, err
+	}
 	return alert.New(alert.Options{
+		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
 		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
 	})
