@@ -189,3 +189,18 @@ func TestWide(t *testing.T) {
 		}
 	})
 }
+
+// Logarithms of durations are the same with a table and without.
+func TestLogOf(t *testing.T) {
+	same := func(d time.Duration) {
+		if got, want := logOf(d), (wide{hi: float64(d)}).log(); got != want {
+			t.Errorf("the logarithm of %s is %v, want %v", d, got, want)
+		}
+	}
+	for n := range 2 * halves {
+		for _, off := range []time.Duration{-1, 0, 1} {
+			same(max(0, time.Duration(n)*halfMilli+off))
+		}
+	}
+	same(math.MaxInt64)
+}

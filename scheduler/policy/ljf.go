@@ -28,7 +28,7 @@ func (p ljf) String() string { return "ljf:lambda=" + FormatNumber(p.lambda) }
 func (ljf) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (p ljf) Key(c *Candidate) Key {
-	l := wide{hi: float64(c.Median)}.log()
+	l := logOf(c.Median)
 	if math.IsInf(l.hi, 0) { // the median is 0
 		return Key{Value: math.Inf(1)}
 	}

@@ -35,7 +35,7 @@ func (p sjf) String() string { return "sjf:lambda=" + FormatNumber(p.lambda) }
 func (sjf) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (p sjf) Key(c *Candidate) Key {
-	return ascending(0, aged(float64(c.Median), p.lambda, c.Stats.Last))
+	return ascending(0, logOf(c.Median).aged(p.lambda, c.Stats.Last))
 }
 
 func (p sjf) Inputs(c *Candidate) map[string]float64 {

@@ -3,6 +3,7 @@ package policy
 import (
 	"math"
 	"sync"
+	"time"
 )
 
 // A wide is a number of about 32 decimal digits: the sum of two floats, the second
@@ -126,6 +127,29 @@ var logs = sync.OnceValue(func() *[logParts]wide {
 	return &table
 })
 
+// logOf is the logarithm of a duration in nanoseconds. Durations of histories are in whole
+// milliseconds, so that their medians are in halves: a table has those of up to half a
+// second.
+func logOf(d time.Duration) wide {
+	if n := d / halfMilli; n > 0 && n < halves && d%halfMilli == 0 {
+		return logsOfHalves()[n]
+	}
+	return wide{hi: float64(d)}.log()
+}
+
+const (
+	halfMilli = time.Millisecond / 2
+	halves    = 1024
+)
+
+var logsOfHalves = sync.OnceValue(func() *[halves]wide {
+	var table [halves]wide
+	for n := range table {
+		table[n] = wide{hi: float64(time.Duration(n) * halfMilli)}.log()
+	}
+	return &table
+})
+
 // logAdd is ln(e^a + e^b).
 func logAdd(a, b wide) wide {
 	if a.less(b) {
@@ -139,8 +163,10 @@ func logAdd(a, b wide) wide {
 
 // aged is ln x + lambda·last: the logarithm of x·e^(−lambda·(i−last)) in every slot
 // i, without −lambda·i, which is the same for all queries.
-func aged(x float64, lambda float64, last uint64) wide {
-	l := wide{hi: x}.log()
+func aged(x float64, lambda float64, last uint64) wide { return wide{hi: x}.log().aged(lambda, last) }
+
+// aged is the function aged of e^l.
+func (l wide) aged(lambda float64, last uint64) wide {
 	if math.IsInf(l.hi, 0) {
 		return wide{hi: l.hi}
 	}
