@@ -81,8 +81,8 @@ type tallied struct {
 
 // ask sets the query and its holders.
 func (c *item) ask(q registry.Query) {
-	c.Query, c.asked, c.halted, c.single = q, q.Refreshes, q.Paused() != nil, q.Alone()
-	c.MaxStaleness = q.MaxStaleness()
+	c.SetQuery(q)
+	c.asked, c.halted, c.single = q.Refreshes, q.Paused() != nil, q.Alone()
 	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.MaxStaleness == 0 &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })
 }

@@ -64,7 +64,7 @@ type Candidate struct {
 	Row          int32         // index into the policy's own table; 0 at first
 	Number       int32         // index among the endpoint's queries, for the planner
 	Prefix       uint64        // selection.Prefix of the id, for the planner and for ties
-	short        [2]float64    // space for a short state
+	short        [2]float64    // space for a short state; without one, for what a policy has computed from state and query
 	Stats        Stats
 	Query        registry.Query
 }
@@ -74,8 +74,18 @@ type Candidate struct {
 func (c *Candidate) SetState(state []float64) {
 	if n := len(state); n > 0 && n <= len(c.short) {
 		state = c.short[:copy(c.short[:], state):n]
+	} else {
+		c.short = [2]float64{}
 	}
 	c.Stats.State = state
+}
+
+// SetQuery sets the query and its holders.
+func (c *Candidate) SetQuery(q registry.Query) {
+	c.Query, c.MaxStaleness = q, q.MaxStaleness()
+	if len(c.Stats.State) > len(c.short) {
+		c.short = [2]float64{}
+	}
 }
 
 // A Key is a place in an order: by Class, then by Value, then by Low, ascending.

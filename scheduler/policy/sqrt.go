@@ -216,7 +216,7 @@ func (p *dayPattern) integral(at float64) float64 {
 func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale float64) {
 	roots, costs, most := make([]float64, len(all)), make([]float64, len(all)), 0.0
 	for i, c := range all {
-		roots[i] = rootOf(c, day)
+		roots[i] = c.root(day)
 		costs[i] = float64(min(c.Estimate, m.Budget))
 		most = max(most, 1/roots[i])
 	}
@@ -239,6 +239,18 @@ func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale fl
 }
 
 func rootOf(c *Candidate, day float64) float64 { return math.Sqrt(c.Query.Weight() * rateOf(c, day)) }
+
+// root is rootOf, which it computes once for each state and query.
+func (c *Candidate) root(day float64) float64 {
+	if c.short[1] == day {
+		return c.short[0]
+	}
+	root := rootOf(c, day)
+	if s := c.Stats.State; len(s) == historySize && s[0] == 0 { // else the slot of a pending sample decides, too
+		c.short = [2]float64{root, day}
+	}
+	return root
+}
 
 // halved bisects [0, high] forty times for the largest s that costs no more than
 // the budget; high costs more. Costs rise with s, so a few evaluations decide most

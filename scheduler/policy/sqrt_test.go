@@ -56,6 +56,38 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// What is remembered of a query does not outlive its state, its holders or the grid.
+func TestRememberedRoot(t *testing.T) {
+	c := &Candidate{}
+	check := func(what string, day float64) {
+		t.Helper()
+		for range 2 {
+			if got, want := c.root(day), rootOf(c, day); got != want {
+				t.Errorf("%s: the root is %g, want %g", what, got, want)
+			}
+		}
+	}
+	check("no state", 24)
+	q := query("q")
+	c.SetQuery(q)
+	c.Stats.Last = 336
+	c.SetState(historyOf(13, 4, 3))
+	check("a state", 24)
+	c.SetState(historyOf(13, 4, 9))
+	check("another state", 24)
+	q.Holders[0].Weight = 4
+	c.SetQuery(q)
+	check("another weight", 24)
+	check("another grid", 96)
+	c.SetState(squareRoot{}.Fold(c.Stats.State, 336, Sample{Slot: 340, Changed: true}))
+	c.Stats.Last = 340
+	check("a pending sample", 96)
+	c.Stats.Last = 350
+	check("a pending sample of a later slot", 96)
+	c.SetState(nil)
+	check("no state again", 96)
+}
+
 // Changes older than 14 days do not count.
 func TestHistoryForgets(t *testing.T) {
 	s := historyOf(10, 1, 200)
