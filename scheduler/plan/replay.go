@@ -198,7 +198,11 @@ func (r *Replay) warm() {
 		r.read += time.Duration(c.key.Class) + c.Stats.Floor + c.Estimate + time.Duration(c.asked) + time.Duration(c.since) + time.Duration(c.Stats.Failures)
 	}
 	for i := range next {
-		r.read += next[i].c.past.nearest()
+		c := next[i].c
+		r.read += c.past.nearest()
+		if s := c.Stats.State; len(s) > 0 {
+			r.read += time.Duration(s[0] + s[len(s)/2] + s[len(s)-1])
+		}
 	}
 }
 
