@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/diff/growth"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -95,5 +98,33 @@ func BenchmarkUnlimited(b *testing.B) {
 		})
 		b.ReportMetric(rr/bare, "run/pass")
 		b.ReportMetric(best(func() { NewSimulator(tr) })/bare, "prepare/pass")
+	}
+}
+
+// The metrics are the seconds of processor time that the runs of a study over one
+// generated trace take, without reading it and without the report.
+func BenchmarkStudy(b *testing.B) {
+	tr, err := trace.Generate(b.Context(), trace.Knuth2016(), 27)
+	if err != nil {
+		b.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	w, spent := NewSimulator(tr), map[string]float64{}
+	for b.Loop() {
+		clear(spent)
+		for _, s := range Plan(plan.RuleOverrun) {
+			began := growth.Processor()
+			if _, err := w.Run(b.Context(), s); err != nil {
+				b.Fatal(err)
+			}
+			d := (growth.Processor() - began).Seconds()
+			name, _, _ := strings.Cut(s.Policy, ":")
+			spent[name] += d
+			spent["all"] += d
+		}
+	}
+	for name, s := range spent {
+		b.ReportMetric(s, name+"_cpu_s")
 	}
 }

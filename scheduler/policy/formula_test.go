@@ -199,7 +199,7 @@ func TestLogOf(t *testing.T) {
 	}
 	for n := range 2 * halves {
 		for _, off := range []time.Duration{-1, 0, 1} {
-			same(max(0, time.Duration(n)*halfMilli+off))
+			same(max(0, time.Duration(n)*halfStep+off))
 		}
 	}
 	same(math.MaxInt64)

@@ -131,21 +131,21 @@ var logs = sync.OnceValue(func() *[logParts]wide {
 // milliseconds, so that their medians are in halves: a table has those of up to half a
 // second.
 func logOf(d time.Duration) wide {
-	if n := d / halfMilli; n > 0 && n < halves && d%halfMilli == 0 {
+	if n := d / halfStep; n > 0 && n < halves && d%halfStep == 0 {
 		return logsOfHalves()[n]
 	}
 	return wide{hi: float64(d)}.log()
 }
 
 const (
-	halfMilli = time.Millisecond / 2
-	halves    = 1024
+	halfStep = time.Millisecond / 2
+	halves   = 1024
 )
 
 var logsOfHalves = sync.OnceValue(func() *[halves]wide {
 	var table [halves]wide
 	for n := range table {
-		table[n] = wide{hi: float64(time.Duration(n) * halfMilli)}.log()
+		table[n] = wide{hi: float64(time.Duration(n) * halfStep)}.log()
 	}
 	return &table
 })
