@@ -797,6 +797,48 @@ func TestFailingEndpointIsAskedAlone(t *testing.T) {
 	})
 }
 
+// An endpoint that plans some kinds of merged requests badly loses little time to them: they
+// are given up long before the timeout, and another kind is used.
+func TestHangingMergedRequestsAreGivenUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		e := merging(endpoint("never", time.Minute, "rr"), registry.MergeAuto)
+		e.Timeout = registry.Duration(30 * time.Second)
+		hangs := 0
+		w := newWorld(t, e, func(q *registry.Query, n int) reply {
+			r := d.reply(q, n)
+			if q.Merged && !strings.Contains(q.Text, "UNION") {
+				r.takes = time.Hour
+				hangs++
+			}
+			return r
+		})
+		for _, n := range names("n", 100) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		for range 10 {
+			w.tick()
+			time.Sleep(time.Minute)
+		}
+		w.stop()
+		d.checkTruth(w, true)
+		longest := time.Duration(0)
+		for _, x := range w.service.executions() {
+			longest = max(longest, x.end.Sub(x.start))
+		}
+		if c := w.loop.Templates()[0]; hangs == 0 || longest > 4*16*d.single+time.Second || c.Kind != cohort.Union {
+			t.Errorf("%d requests hung, for up to %s: %+v", hangs, longest, c)
+		}
+		for n := range d.versions {
+			if s := w.stats("q_" + n); s.Executions < 9 || s.Cuts > 0 || s.Failures > 0 {
+				t.Errorf("%s: %+v", n, s)
+			}
+		}
+	})
+}
+
 // An endpoint that fails is noticed within a slot although its queries are merged, whether
 // they have results or not. It is asked as usual once it answers again.
 func TestFailingEndpointIsNoticedInMergedRequests(t *testing.T) {

@@ -22,7 +22,8 @@
 // of the same tier, those asked longest ago first. Finding them costs in proportion to
 // their number. For the budget the request is one execution. Riders may add at most half
 // of the time that is left to others, and the whole request is expected to take at most
-// half of its limit and a quarter of the timeout. Refresh requests, claimed queries,
+// half of its limit and a quarter of the timeout. It is given up a second after four
+// times what asking each member alone takes. Refresh requests, claimed queries,
 // queries that have failed or were cut, and those whose holders want it are asked alone.
 //
 // [SlotBudget.Answered] divides the time of a complete request, and each member is

@@ -16,6 +16,10 @@ const (
 	maxText     = 48 << 10 // bytes of the arguments of a request
 	// lookPast bounds how many unsuitable members are passed over for each rider.
 	lookPast = 4
+	// A request that takes longer than worthwhileTimes as long as asking each member
+	// alone, and a second, is given up. Some endpoints plan merged queries so badly that
+	// a trial would otherwise take the whole timeout.
+	worthwhileTimes = 4
 )
 
 // ride adds other members of its cohort to an execution that has begun. They take at
@@ -50,6 +54,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		return
 	}
 	r.kind, r.expected = kind, max(r.expected, f.time())
+	r.limit = min(r.limit, f.worthwhile())
 	s.p.ranked.withdrawAll(riders)
 	list := make([]Execution, len(riders))
 	r.riders = make([]*Execution, len(riders))
@@ -129,8 +134,9 @@ type fitting struct {
 	text       int
 	maxSeconds float64
 	maxRows    int
-	alone      float64 // seconds of asking alone for those that have changed
-	full       bool    // the last member does not fit
+	alone      float64       // seconds of asking alone for those that have changed
+	single     time.Duration // of asking each alone
+	full       bool          // the last member does not fit
 }
 
 func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting {
@@ -161,6 +167,7 @@ func (f *fitting) add(c *item) {
 	seconds := f.a + f.b*float64(n) + f.c*float64(rows) + alone
 	if f.full = n > 1 && seconds > f.maxSeconds || answer > f.maxRows || text > maxText; !f.full {
 		f.n, f.rows, f.text, f.alone = n, rows, text, alone
+		f.single += c.Estimate
 	}
 }
 
@@ -168,6 +175,9 @@ func (f *fitting) add(c *item) {
 func (f *fitting) time() time.Duration {
 	return time.Duration((f.a + f.b*float64(f.n) + f.c*float64(f.rows)) * float64(time.Second))
 }
+
+// worthwhile is the longest that the request may take.
+func (f *fitting) worthwhile() time.Duration { return worthwhileTimes*f.single + time.Second }
 
 // withdrawAll removes those of the items that are pending. It is remove for many items.
 func (t *waitList) withdrawAll(items []*item) {
