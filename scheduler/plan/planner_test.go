@@ -370,6 +370,21 @@ func sortAll(p *Planner) []*item {
 	return list
 }
 
+// TestSlotAllocatesLittle checks that a slot allocates far less often than it executes, once
+// its queries have room for samples.
+func TestSlotAllocatesLittle(t *testing.T) {
+	p := crowd(5000, named("rr"), 3*time.Second)
+	for _, c := range p.all {
+		c.Stats.Samples = slices.Grow(c.Stats.Samples, 10)
+	}
+	playCheap(p, noon) // buffers have grown
+	executed := 0
+	allocs := testing.AllocsPerRun(1, func() { executed = playCheap(p, noon) })
+	if executed != 1000 || allocs > 100 {
+		t.Errorf("%v allocations for %d executions, want at most 100 for 1,000", allocs, executed)
+	}
+}
+
 // A counted policy counts the keys that it computes.
 type counted struct {
 	policy.Policy

@@ -24,8 +24,10 @@ type SlotBudget struct {
 	account
 	p          *Planner
 	merging    Merging
-	window     window     // in which riders are found
-	spare      *Execution // a finished execution to reuse
+	window     window      // in which riders are found
+	spare      *Execution  // a finished execution to reuse
+	fresh      []Execution // for the next executions
+	allocated  int         // the number that was allocated together last
 	opener     *item
 	begun      bool // an execution has started
 	alone      bool // nothing else starts in this slot
@@ -212,10 +214,17 @@ func (s *account) room(now time.Time) (ranked, front time.Duration) {
 // SetWidth sets how many executions may run at a time from now on.
 func (s *account) SetWidth(n int) { s.width = n }
 
+// executionsAtOnce is the largest number of executions that are allocated together.
+const executionsAtOnce = 64
+
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
 	r := s.spare
 	if s.spare = nil; r == nil {
-		r = &Execution{}
+		if len(s.fresh) == 0 {
+			s.allocated = min(max(1, 2*s.allocated), executionsAtOnce)
+			s.fresh = make([]Execution, s.allocated)
+		}
+		r, s.fresh = &s.fresh[0], s.fresh[1:]
 	}
 	*r = Execution{
 		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
