@@ -88,10 +88,10 @@
 // last result, compressing the new one and the delta, and the commit. That is 3.5 to 4.4
 // times as much as writing the same bytes to a bare bbolt file, and a seventh of what a
 // change takes in a commit of its own. A slot of 1,000 changed answers over loopback
-// takes about 23 commits. Registrations from 16 clients at a time take a third of the
-// processor time of those from one. A first result of 10 rows takes
-// 0.25 ms of processor time with its request over loopback in a slot of 10,000 queries,
-// and 0.35 ms in one of 100,000. An answer of 10,000 rows with 1 % changes takes 17 ms
+// takes about 23 commits. Registrations from 16 clients at a time share commits by 16 and
+// take a quarter of the processor time of those from one. A first result of 10 rows takes
+// 0.18 ms of processor time with its request over loopback in a slot of 10,000 queries,
+// and 0.25 ms in one of 100,000, so 100,000 first results take 25 s. An answer of 10,000 rows with 1 % changes takes 17 ms
 // from the body to the commit, 3.7 times as fast as encoding/json with a map and a hash,
 // which store nothing; 500,000 rows take 1.3 s, 3.3 times as fast. Encoding and
 // compressing the new result is 40 % of that. The machine had ten times as much work as
@@ -115,6 +115,7 @@
 // A list with a selective filter examines every query. It reads the stored bytes of
 // registrations in the order of the file and decodes only those that may fit, so a
 // search needs no index and no memory of its own. A search without a match in 100,000
-// queries of 320 bytes takes 45 to 80 ms of processor time on a machine with ten times
-// as much work as processors, a filter by tag 37 to 43 ms there (BenchmarkSearch).
+// queries of 320 bytes takes 27 to 42 ms of processor time on a machine with ten times
+// as much work as processors, and 64 ms if all its letters are frequent; a filter by tag
+// takes 24 ms there (BenchmarkSearch).
 package store
