@@ -144,6 +144,21 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// An answer without a change wakes no follower. The alert that waits for it fires all the same.
+func TestConfirmation(t *testing.T) {
+	r, h := newRig(t), newHook(t)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q, "a=11")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute), To: []registry.Receiver{{Webhook: h.URL}}})
+	if r.log.Record(q, table(t, "a=11"), time.Unix(1_790_000_000+120, 0)) {
+		t.Fatal("the result has changed")
+	}
+	until(t, "the alert", func() bool { return len(h.messages()) == 1 })
+	if v := r.rule("late"); v.Status != registry.RuleFiring || v.State.At.Seq != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // An alert that is removed with its rule or its query is resolved.
 func TestEnds(t *testing.T) {
 	r, h := newRig(t), newHook(t)
