@@ -206,6 +206,10 @@ func newWorld(t testing.TB) *world {
 	for _, name := range []string{"alerts", "archive"} {
 		w.call("POST", "/v1/webhooks", map[string]any{"url": hooks.URL + map[string]string{"alerts": "/bad"}[name], "name": name, "query": w.queries["free"]}, nil)
 	}
+	for name, when := range map[string]string{"any-change": "changed", "<b>some</b>": "rows > 0"} {
+		w.call("POST", "/v1/rules", map[string]any{"name": strings.NewReplacer("<b>", "", "</b>", "").Replace(name), "query": w.queries["hostile"], "when": when, "summary": name + " of ?rows rows", "labels": map[string]string{"note": name},
+			"to": []any{map[string]any{"webhook": hooks.URL + "/bad"}}}, nil)
+	}
 	for _, q := range queries {
 		if q.endpoint == "city" {
 			w.until(q.word, 1)
