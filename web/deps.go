@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/shadow"
@@ -109,6 +110,15 @@ type Shadows interface {
 	// Compare compares an endpoint's policy with those in its shadow, over what is
 	// recorded.
 	Compare(ctx context.Context, endpoint string) (shadow.Comparison, error)
+}
+
+// Merging describes how the queries of an endpoint are asked together.
+type Merging interface {
+	// Templates describes the templates of the endpoint's queries, those with most
+	// queries first.
+	Templates(endpoint string) ([]cohort.Snapshot, error)
+	// Asked counts the requests of the endpoint since the start.
+	Asked(endpoint string) (scheduler.Asked, error)
 }
 
 // RoundClock predicts the rounds of profiles.
@@ -317,4 +327,23 @@ type Pages interface {
 	http.Handler
 	// Token returns the token that the browser signed in with, "" if it did not.
 	Token(r *http.Request) string
+}
+
+// Rules makes, tries and finds alert rules. Errors that a client can correct are
+// *registry.Problem.
+type Rules interface {
+	RuleList
+	Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error)
+	// Try evaluates a rule over the history of its query and stores nothing.
+	Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.RuleTrial, error)
+}
+
+// RuleList finds and removes alert rules.
+type RuleList interface {
+	// Rules returns at most limit rules after an id, in id order.
+	Rules(after string, limit int) ([]registry.ListedRule, error)
+	// Rule returns one rule by its id or name; it wraps registry.ErrNotFound.
+	Rule(ref string) (registry.ListedRule, error)
+	// Remove deletes a rule by its id.
+	Remove(id string) error
 }

@@ -288,3 +288,15 @@ func (c queryAPI) explain(q registry.Query) error {
 	return c.json(http.StatusOK, explanationView{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue),
 		Statistics: viewStats(stats, it.Status)})
 }
+
+// A mergeView says whether a query may be asked together with others.
+type mergeView struct {
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"` // why not
+}
+
+// describeMerge adds the query's template to its view.
+func (v *queryView) describeMerge(q *registry.Query) {
+	template, reason := scheduler.Mergeable(q)
+	v.Template, v.Merge = optional(template), &mergeView{Allowed: reason == "", Reason: reason}
+}

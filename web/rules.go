@@ -14,25 +14,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Rules makes, tries and finds alert rules. Errors that a client can correct are
-// *registry.Problem.
-type Rules interface {
-	RuleList
-	Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error)
-	// Try evaluates a rule over the history of its query and stores nothing.
-	Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.RuleTrial, error)
-}
-
-// RuleList finds and removes alert rules.
-type RuleList interface {
-	// Rules returns at most limit rules after an id, in id order.
-	Rules(after string, limit int) ([]registry.ListedRule, error)
-	// Rule returns one rule by its id or name; it wraps registry.ErrNotFound.
-	Rule(ref string) (registry.ListedRule, error)
-	// Remove deletes a rule by its id.
-	Remove(id string) error
-}
-
 // A ruleView is the rule resource. Alerts and history are in the answers about one rule.
 type ruleView struct {
 	ID            string              `json:"id"`

@@ -1,35 +1,15 @@
 package web
 
+// This file serves the templates of merged requests, and their metrics.
+
 import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
-
-// Merging describes how the queries of an endpoint are asked together.
-type Merging interface {
-	// Templates describes the templates of the endpoint's queries, those with most
-	// queries first.
-	Templates(endpoint string) ([]cohort.Snapshot, error)
-	// Asked counts the requests of the endpoint since the start.
-	Asked(endpoint string) (scheduler.Asked, error)
-}
-
-// A mergeView says whether a query may be asked together with others.
-type mergeView struct {
-	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason,omitempty"` // why not
-}
-
-// describeMerge adds the query's template to its view.
-func (v *queryView) describeMerge(q *registry.Query) {
-	template, reason := scheduler.Mergeable(q)
-	v.Template, v.Merge = optional(template), &mergeView{Allowed: reason == "", Reason: reason}
-}
 
 func (c endpointAPI) templates(e registry.Endpoint) error {
 	templates, err := c.Merging.Templates(e.Name)

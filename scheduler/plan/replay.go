@@ -185,9 +185,6 @@ func (r *Replay) play(each func(Played)) {
 	r.p.end(r.clock)
 }
 
-// warmed is how many queries warm reads.
-const warmed = 16
-
 // warm reads one field from each cache line that the execution of each of the next
 // queries uses. These reads from memory overlap; those of the executions would follow
 // one another.

@@ -83,6 +83,9 @@ func (s *source) len() int {
 // least is a lower bound of the estimates of the queries that are not returned.
 func (s *source) least() time.Duration { return s.table.Least() }
 
+// warmed is how many queries are read ahead at a time, so that the reads overlap.
+const warmed = 16
+
 // next returns the next queries, which precede all later ones. Queries that the table
 // never returns come last, ordered by their last execution.
 func (s *source) next() []listEntry {
