@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -22,6 +23,30 @@ func (w *world) explain(id string) scheduler.Explanation {
 		w.t.Fatalf("Explain(%s): %v", id, err)
 	}
 	return x
+}
+
+// Explanations can be written as JSON, which has no infinite numbers, although the endpoint
+// has never answered.
+func TestExplainWithoutAnyAnswer(t *testing.T) {
+	for _, name := range []string{"hybrid", "rr", "sjf", "ljf", "cr", "dj", "ttl", "sqrt", "wic", "sup"} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t, endpoint("never", time.Second, name), func(*registry.Query, int) reply { return reply{0, registry.Failed, nil} })
+				w.register("a")
+				w.register("b")
+				w.run()
+				for range 3 {
+					w.tick()
+					for _, id := range []string{"q_a", "q_b"} {
+						if _, err := json.Marshal(w.explain(id)); err != nil {
+							t.Errorf("%v: %+v", err, w.explain(id))
+						}
+					}
+				}
+				w.stop()
+			})
+		})
+	}
 }
 
 func TestExplain(t *testing.T) {

@@ -454,8 +454,8 @@ func (t *table) Explain(m policy.Moment, c *policy.Candidate) map[string]float64
 		if d := t.deadline(&r); d > 0 {
 			in["deadline"] = float64(d)
 		}
-		if !r.known {
-			in["worth_per_second"] *= r.seconds / t.divisor(r.seconds, r.cost)
+		if d := t.divisor(r.seconds, r.cost); !r.known && d > 0 { // 0: no execution was ever complete
+			in["worth_per_second"] *= r.seconds / d
 		}
 		limit := float64(t.limit(&r))
 		in["waiting"] = t.price.of(t.waited(r.last, limit), limit, m.Turned || t.isLate(r.last))
