@@ -7,14 +7,19 @@ package store
 import (
 	"context"
 	"encoding/gob"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 	"go.etcd.io/bbolt"
@@ -65,6 +70,77 @@ func (j slowJournal) Read(ctx context.Context, after journal.Position, f func(jo
 func followForever(*DB) error {
 	fmt.Println(1)
 	select {}
+}
+
+// writeWhileFull lets the file grow only a little and records a result that is too large. The
+// command is in the journal by then, so Record waits until there is room.
+func writeWhileFull(d *DB) error {
+	if err := errors.Join(registerChild(d), recordSlot(d, 1)); err != nil {
+		return err
+	}
+	i, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ) // writes then return EFBIG
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(i.Size()), Max: before.Max}); err != nil {
+		return err
+	}
+	noise := make([]byte, 4<<20)
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	stats, err1 := d.Catalog.Stats("q_a")
+	old, err2 := d.Ledger.Result("q_a")
+	big, err3 := rows(hex.EncodeToString(noise))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	recorded := make(chan error, 1)
+	go func() {
+		changes, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", 2, big)}})
+		if err == nil && (len(changes) != 1 || changes[0].Seq != 2) {
+			err = fmt.Errorf("the changes are %+v", changes)
+		}
+		recorded <- err
+	}()
+	for d.Writable() == nil {
+		select {
+		case err := <-recorded:
+			return fmt.Errorf("recorded on a full disk: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := recordSlot(d, 3); !errors.Is(err, registry.ErrReadOnly) {
+		return fmt.Errorf("a write on a full disk: %v", err)
+	}
+	select {
+	case err := <-recorded:
+		return fmt.Errorf("recorded on a full disk: %v", err)
+	case <-time.After(3 * headPause):
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	if err := <-recorded; err != nil {
+		return err
+	}
+	fmt.Println("recorded")
+	return d.Check()
+}
+
+// A store whose disk is full applies the journal once there is room, and passes over nothing.
+func TestReplicaOnFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	if err := writeJournal(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(childJournal, path)
+	if out, err := child(t, "wait", t.TempDir()).Output(); err != nil || string(out) != "recorded\n" {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // TestKillReplica kills a process at random moments while it applies a journal. It continues
