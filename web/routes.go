@@ -25,6 +25,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/asyncapi.yaml", run: on(serverAPI.asyncAPI)},
 		{method: "GET", path: "/freshet.js", run: on(serverAPI.clientScript)},
 		{method: "GET", path: "/freshet.d.ts", run: on(serverAPI.clientTypes)},
+		{method: "GET", path: "/freshet.py", run: on(serverAPI.clientPython)},
 
 		{method: "GET", path: "/v1/queries", need: read, run: on(queryAPI.list)},
 		{method: "POST", path: "/v1/queries", need: app, run: on(queryAPI.register)},

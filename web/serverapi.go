@@ -45,6 +45,9 @@ func (c serverAPI) clientScript() error {
 func (c serverAPI) clientTypes() error {
 	return c.asset("application/typescript; charset=utf-8", client.Types)
 }
+func (c serverAPI) clientPython() error {
+	return c.asset("text/x-python; charset=utf-8", client.Python)
+}
 
 // asset is a file that pages of any origin may load. It holds no data.
 func (c serverAPI) asset(mediaType string, b []byte) error {

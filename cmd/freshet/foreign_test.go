@@ -94,16 +94,28 @@ func websocketFlag(t *testing.T) []string {
 // Third-party clients follow a query over a crash of the server and have the same bytes as the
 // server: npm ws, Node's own WebSocket, npm eventsource, and the client's README example.
 func TestForeignClients(t *testing.T) {
+	needNode(t)
 	foreign(t, "", "ws", "native", "sse", "readme")
 }
 
 // If results and changes are too large to send, snapshots replace deltas and links replace rows.
 func TestForeignLarge(t *testing.T) {
+	needNode(t)
 	foreign(t, "limits: {change: 100B}\n", "ws", "readme")
 }
 
+// foreignCommand returns the command of a client that follows a query until a seq.
+func foreignCommand(t *testing.T, args ...string) *exec.Cmd {
+	if way := args[2]; strings.HasPrefix(way, "py-") {
+		return inPython(append([]string{"follow.py"}, args...)...)
+	}
+	cmd := exec.Command("node", append(append(websocketFlag(t), "driver/follow.js"), args...)...)
+	cmd.Dir = jsClient
+	return cmd
+}
+
+// foreign follows queries with clients over two crashes of the server.
 func foreign(t *testing.T, more string, transports ...string) {
-	needNode(t)
 	const last = 12 // the final seq
 	s := newTestServer(t, more)
 	queries := map[string]string{
@@ -115,19 +127,18 @@ func foreign(t *testing.T, more string, transports ...string) {
 		s.must(t, text, "query", "add", "--name", name, "-")
 	}
 	s.must(t, "", "endpoint", "tick", "city")
-	type follower struct {
+	type followed struct {
 		name, query string
 		cmd         *exec.Cmd
 		out         *bufio.Scanner
 		seqs        []int
 		document    string
 	}
-	var all []*follower
+	var all []*followed
 	for _, transport := range transports {
 		for name := range queries {
-			args := append(websocketFlag(t), "driver/follow.js", s.srv.Url, name, transport, strconv.Itoa(last))
-			f := &follower{name: transport + "/" + name, query: name, cmd: exec.Command("node", args...)}
-			f.cmd.Dir, f.cmd.Stderr = jsClient, os.Stderr
+			f := &followed{name: transport + "/" + name, query: name, cmd: foreignCommand(t, s.srv.Url, name, transport, strconv.Itoa(last))}
+			f.cmd.Stderr = os.Stderr
 			pipe, err := f.cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +152,7 @@ func foreign(t *testing.T, more string, transports ...string) {
 			all = append(all, f)
 		}
 	}
-	ended := make(chan *follower, len(all))
+	ended := make(chan *followed, len(all))
 	for _, f := range all {
 		ready := make(chan struct{})
 		go func() {

@@ -17,8 +17,13 @@ import (
 // The commands of the how-to pages run as they are written.
 func TestHowTo(t *testing.T) {
 	clitest.NeedEngine(t)
-	for _, page := range []string{"watch.md", "endpoints.md", "history.md", "metrics.md", "rules.md"} {
-		t.Run(page, func(t *testing.T) { runPage(t, page) })
+	for _, page := range []string{"watch.md", "endpoints.md", "history.md", "metrics.md", "python.md", "rules.md"} {
+		t.Run(page, func(t *testing.T) {
+			if page == "python.md" {
+				needPython(t)
+			}
+			runPage(t, page)
+		})
 	}
 }
 

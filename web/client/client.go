@@ -1,4 +1,4 @@
-// Package client holds the reference client for JavaScript, which the server
+// Package client holds the clients for JavaScript and Python, which the server
 // serves.
 package client
 
@@ -13,3 +13,8 @@ var Script []byte
 //
 //go:embed freshet.d.ts
 var Types []byte
+
+// Python is the module freshet.py.
+//
+//go:embed python/freshet.py
+var Python []byte

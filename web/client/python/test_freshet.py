@@ -1,0 +1,151 @@
+"""Tests of freshet.py. With FRESHET_URL, FRESHET_TOKEN and FRESHET_READ_TOKEN they also ask a
+server that has the endpoint "city" and a slot only on request."""
+
+import asyncio
+import contextlib
+import datetime
+import decimal
+import io
+import os
+import threading
+import unittest
+
+import freshet
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def binding(**values):
+    return {k: {"type": "literal", "value": v} for k, v in values.items()}
+
+
+def table(*rows):
+    return {"head": {"vars": ["n"]}, "results": {"bindings": [binding(n=r) for r in rows]}}
+
+
+def change(added, removed, **more):
+    return freshet.Change({"form": "SELECT", "added": table(*added), "removed": table(*removed), **more})
+
+
+class Results(unittest.TestCase):
+    def rows(self, result):
+        return [row["n"]["value"] for row in result.bindings()]
+
+    def test_bags(self):
+        r = freshet.Result.of("SELECT", False, table("b", "a", "b"))
+        self.assertEqual(self.rows(r), ["a", "b", "b"])
+        self.assertEqual(self.rows(r.apply(change(["c"], ["b"]))), ["a", "b", "c"])
+        with self.assertRaises(freshet.Mismatch):
+            r.apply(change([], ["a", "a"]))
+
+    def test_sequences(self):
+        r = freshet.Result.of("SELECT", True, table("c", "a", "b"))
+        moved = r.apply(change(["c"], ["c"], removed_at=[0], added_at=[2]))
+        self.assertEqual(self.rows(moved), ["a", "b", "c"])
+        for wrong in (change([], ["x"], removed_at=[0], added_at=[]), change([], ["c"], removed_at=[7], added_at=[]), change(["x"], [], removed_at=[], added_at=[9])):
+            with self.assertRaises(freshet.Mismatch):
+                r.apply(wrong)
+
+    def test_documents(self):
+        for r in (freshet.Result.of("SELECT", False, table("é𝄞\\\u2028\n\"")), freshet.Result("ASK", boolean=True), freshet.Result("CONSTRUCT", rows=("<s> <p> <o> .",))):
+            self.assertEqual(freshet.Result.parse(r.form, r.ordered, r.document()), r)
+        r = freshet.Result("SELECT", vars=("a", "n"), rows=('{"n":{"type":"literal","value":"4","datatype":"%sinteger"}}' % XSD,))
+        self.assertEqual(r.values(), [{"a": None, "n": 4}])
+
+    def test_values(self):
+        for datatype, text, want in (
+            ("integer", "12", 12), ("decimal", "1.50", decimal.Decimal("1.50")), ("double", "1e3", 1000.0), ("boolean", "1", True), ("int", "x", "x"),
+            ("dateTime", "2026-11-20T09:00:00Z", datetime.datetime(2026, 11, 20, 9, tzinfo=datetime.timezone.utc)), ("date", "2026-11-20", datetime.date(2026, 11, 20)),
+            ("date", "-0044-03-15", "-0044-03-15"), ("gYear", "2026", "2026"),
+        ):
+            got = freshet.python_value({"type": "literal", "value": text, "datatype": XSD + datatype})
+            self.assertEqual((got, type(got)), (want, type(want)))
+        self.assertEqual(freshet.python_value({"type": "uri", "value": "http://x/1"}), "http://x/1")
+
+    def test_times(self):
+        at = freshet.Change({"time": "2026-11-20T09:00:00.123456789Z"}).time
+        self.assertEqual(at, datetime.datetime(2026, 11, 20, 9, 0, 0, 123456, datetime.timezone.utc))
+
+
+class Events(unittest.TestCase):
+    def test_parsing(self):
+        stream = b": comment\r\nevent: alive\r\nid: a:1\r\ndata: {\"seq\":\r\ndata: 1}\r\n\r\nretry: 5\n\nevent: change\ndata: {}\n"
+        self.assertEqual(list(freshet._events(io.BytesIO(stream))), [("alive", {"seq": 1})])  # the last one is cut off
+
+
+@unittest.skipUnless(os.environ.get("FRESHET_URL"), "FRESHET_URL is not set")
+class Server(unittest.TestCase):
+    def setUp(self):
+        self.url = os.environ["FRESHET_URL"]
+        self.app = freshet.Freshet(self.url + "/", token=os.environ["FRESHET_TOKEN"])
+
+    def test_errors(self):
+        with self.assertRaises(freshet.NotFound) as e:
+            self.app.query("none/such")
+        self.assertEqual((e.exception.status, e.exception.kind), (404, "not-found"))
+        with self.assertRaises(freshet.NotFound):
+            next(self.app.follow("none"))
+        with self.assertRaises(freshet.Forbidden):
+            freshet.Freshet(self.url).query("x")
+        with self.assertRaises(freshet.Forbidden):
+            freshet.Freshet(self.url, token=os.environ["FRESHET_READ_TOKEN"]).register("city", "ASK {}")
+        with self.assertRaises(freshet.Refused) as e:
+            self.app.register("city", "SELECT nonsense")
+        self.assertEqual((e.exception.status, e.exception.kind), (400, "bad-query"))
+        with self.assertRaises(freshet.Unreachable):
+            freshet.Freshet("http://127.0.0.1:1").query("x")
+        with self.assertRaises(ValueError):
+            freshet.Freshet("localhost:8080")
+
+    def test_life(self):
+        q = self.app.register("city", "ASK { <http://x/life> ?p ?o }", name="life", tags=["t"])
+        self.assertEqual(q["name"], "life")
+        with self.assertRaises(freshet.NotFound) as e:
+            self.app.result("life")
+        self.assertEqual(e.exception.kind, "no-result")
+        self.assertEqual(list(self.app.changes("life")), [])
+        with self.assertRaises(freshet.Gap):
+            list(self.app.changes("life", freshet.Position("other", 1)))
+        self.app.release("life")
+        with self.assertRaises(freshet.NotFound):
+            self.app.query("life")
+
+    def test_close(self):
+        q = self.app.register("city", "ASK { <http://x/close> ?p ?o }")
+        follower = self.app.follow(q["id"])
+        threading.Timer(0.5, follower.close).start()
+        self.assertEqual(list(follower), [])
+
+    def test_trouble(self):
+        follower = freshet.Freshet("http://127.0.0.1:1").follow("x")
+        seen = []
+        follower.trouble = lambda e: (seen.append(e), follower.close())
+        self.assertEqual(list(follower), [])
+        self.assertIsInstance(seen[0], freshet.Unreachable)
+
+    def test_asyncio(self):
+        async def run():
+            c = freshet.AsyncFreshet(self.url, token=os.environ["FRESHET_TOKEN"])
+            q = await c.register("city", "ASK { <http://x/async> ?p ?o }")
+            self.assertEqual((await c.query(q["id"]))["id"], q["id"])
+            with self.assertRaises(freshet.NotFound):
+                await c.result(q["id"])
+            self.assertEqual([x async for x in c.changes(q["id"])], [])
+
+            async def wait():
+                async with contextlib.aclosing(c.follow(q["id"])) as updates:
+                    async for _ in updates:
+                        self.fail("an update of a query without a result")
+
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            await c.release(q["id"])
+
+        asyncio.run(run())
+
+
+if __name__ == "__main__":
+    unittest.main()
