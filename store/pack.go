@@ -50,9 +50,10 @@ const (
 	minCompressed = 256
 )
 
-// pieceSize is the amount compressed between two calls of stop: a few milliseconds of
-// work.
-const pieceSize = 1 << 20
+// pieceSize is the amount compressed between two calls of stop: less than a millisecond of
+// work. Larger pieces with their tables do not fit the cache of a processor: with 1 MiB,
+// packing takes up to a quarter longer and the frames are no smaller.
+const pieceSize = 1 << 17
 
 // pack appends the output of from to dst in the shorter form. It calls stop, unless
 // nil, before each piece and returns its first error.
