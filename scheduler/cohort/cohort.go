@@ -101,7 +101,7 @@ func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, membe
 		members = min(members, trialMembers)
 	}
 	if members < 2 {
-		if turn%trialEvery != trialEvery-1 {
+		if !trial && turn%trialEvery != trialEvery-1 {
 			return Single, 1
 		}
 		members = 2
@@ -148,10 +148,14 @@ func (c *Cohort) usable(now time.Time, probes bool) (list []Kind) {
 }
 
 // trialGap is after how many requests another kind than the cheapest is tried again. It
-// grows with the cost, so that trials of a kind take a small part of all time.
+// grows with the cost, so that trials of a kind take a small part of all time, and with the
+// failures of a kind that was never complete.
 func (c *Cohort) trialGap(k Kind, least float64) uint64 {
-	ratio := c.perMember(k) / max(least, 1e-9)
-	return uint64(min(maxTrial, max(1, ratio)*trialEvery))
+	per := c.perMember(k)
+	if m := c.merged[k]; m != nil && math.IsInf(per, 1) {
+		return trialEvery * uint64(max(1, m.patience/goodToGrow))
+	}
+	return uint64(min(maxTrial, max(1, per/max(least, 1e-9))*trialEvery))
 }
 
 // perMember is the expected seconds until a member is confirmed, or has been asked alone

@@ -169,3 +169,31 @@ func TestShares(t *testing.T) {
 		t.Errorf("shares %v", got)
 	}
 }
+
+// A kind whose first requests all failed is tried again soon, and more rarely after each
+// failure: the endpoint may have been in trouble then.
+func TestFailedKindIsTriedAgain(t *testing.T) {
+	c, used := New("t_1", true), map[Kind]int{}
+	for range 3000 {
+		k, n := c.Next(noon, registry.MergeAuto, true)
+		used[k]++
+		if k == Single {
+			c.Asked(k, 1, 1, 1, 10*time.Millisecond)
+		} else {
+			c.Failed(k, n)
+		}
+	}
+	for _, k := range []Kind{Values, Union, Probe} {
+		if used[k] < 5 || used[k] > 40 {
+			t.Errorf("%s was tried %d times", k, used[k])
+		}
+	}
+	for range 1000 { // it is well again
+		k, n := c.Next(noon, registry.MergeAuto, true)
+		used[k]++
+		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Union: 2, Probe: 2}[k]*time.Millisecond*time.Duration(n))
+	}
+	if used[Values] < 700 {
+		t.Errorf("used %v", used)
+	}
+}
