@@ -338,7 +338,7 @@ func TestLockIsFair(t *testing.T) {
 // TestDueSharesUpdates asks when queries are due while the ledger is read for another
 // caller. All of these callers share one more reading, in which each finds its query.
 func TestDueSharesUpdates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const callers = 10
 		entries, readings, release := registered(callers+1), 0, make(chan struct{})
 		s := &shelf{entries: entries[:1]}
