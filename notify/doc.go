@@ -43,7 +43,10 @@
 // that ranges over [Server.Stream] and writes each event. The example of Stream is such a
 // loop, and [Server.Accept] upgrades a WebSocket; package sepa is a complete way. One for
 // callbacks implements deliver.Sender, whose Next returns the next request of a
-// subscription; package webhook is a complete way. What else names a way:
+// subscription; package webhook is a complete way. Its handler makes a subscription with
+// Engine.Edit: an id with a prefix of its own, the query, and the state Active or, until
+// the callback has confirmed it, Pending. The engine only makes HTTP calls: a way that
+// writes elsewhere does so in Next and counts nothing as delivered. What else names a way:
 //
 //   - registry.Ways, with its title and whether its followers are connected. The pages and
 //     the metrics list it from there. The schema Way of web/docs/openapi.yaml repeats it.

@@ -118,7 +118,7 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 	slots := l.calendar()
 	x.NextDue = slots.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
-		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate), "the slot ended before its turn")}
+		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate, c.Cut), "the slot ended before its turn")}
 	}
 	if shut := slots.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why

@@ -289,6 +289,8 @@ func (m *memory) Head() (registry.Offset, error) {
 }
 
 func (m *memory) Slots(endpoint string, limit int) ([]scheduler.Slot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.slots[endpoint]
 	return s[:min(limit, len(s))], nil
 }
@@ -297,6 +299,8 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 	if m.tick != nil {
 		return m.tick(ctx)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := scheduler.Slot{Endpoint: endpoint, Number: uint64(len(m.slots[endpoint]) + 1), Started: m.now, Finished: m.now, Tick: true, Budget: 10}
 	m.slots[endpoint] = append([]scheduler.Slot{s}, m.slots[endpoint]...)
 	return s, nil
@@ -316,7 +320,9 @@ func (m *memory) Due(endpoint string, queries []string) ([]time.Time, error) {
 			due[i] = m.due[id]
 		}
 	}
+	m.mu.Lock()
 	m.asked++
+	m.mu.Unlock()
 	return due, nil
 }
 
@@ -324,6 +330,8 @@ func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
 	if _, err := m.Endpoint(endpoint); err != nil {
 		return scheduler.LoopState{}, err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Oldest: m.now.Add(-90 * time.Second).Truncate(time.Second), Queries: len(m.queries), States: map[registry.State]int{registry.New: len(m.queries)}, Health: registry.Health{State: registry.Healthy}}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		st.Last, st.Debt = s[0], s[0].Debt

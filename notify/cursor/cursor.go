@@ -69,7 +69,7 @@ func (e *Event) Lost() string {
 
 // Rules are the settings that all cursors of one protocol share.
 type Rules struct {
-	Fold   int   // largest number of waiting changes sent one by one; more are folded into one
+	Fold   int   // largest number of waiting changes sent one by one; more are folded into one, with 0 always
 	Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
 	Single bool  // Limit also applies to a single change
 	Page   int   // number of changes read at once; 0: PageSize
@@ -80,7 +80,7 @@ type Rules struct {
 // a Snapshot.
 type Cursor struct {
 	Query     string
-	Filter    *Filter
+	Filter    *Filter       // nil selects everything; the messages of any other are marked as filtered
 	Rate      time.Duration // minimum time between two messages; waiting changes are folded
 	Snapshots bool          // every message is the whole result
 	Rules     *Rules

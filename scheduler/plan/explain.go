@@ -15,6 +15,7 @@ type Place struct {
 	Of       int                // queries in the order
 	Inputs   map[string]float64 // what the rank was computed from
 	Estimate time.Duration      // expected execution time, 0 = unknown
+	Cut      bool               // Estimate is what it had taken when it was cut
 	Since    uint64             // slot in which it entered the order
 	Why      string             // one sentence for people
 	Code     string             // one of the codes
@@ -45,7 +46,7 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	}
 	x = Place{
 		Forecast: p.forecast(c), Tier: c.tier, Inputs: p.inputs(c),
-		Estimate: c.Estimate, LastRun: c.Stats.LastRun,
+		Estimate: c.Estimate, Cut: c.Estimate > c.Median, LastRun: c.Stats.LastRun,
 	}
 	if c.member != nil {
 		x.LastAsk = c.member.lastAsk
@@ -95,7 +96,7 @@ func (p *queues) placeReason(c *item, rank, of int) (code, why string) {
 	}
 	place := fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
 	if r := repayment(p.debt, p.budget); !leads(p.debt-r, c.Estimate, p.budget-r) {
-		return CodeDebt, fmt.Sprintf("%s; it needs about %s, and waits until the debt of %s is repaid, %s a slot", place, c.Estimate, p.debt, p.budget/2)
+		return CodeDebt, fmt.Sprintf("%s; %s, and waits until the debt of %s is repaid, %s a slot", place, need(c.Estimate, c.Estimate > c.Median), p.debt, p.budget/2)
 	}
 	return CodeOrder, place
 }

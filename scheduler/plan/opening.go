@@ -44,8 +44,9 @@ func (o *Opening) grants(rest time.Duration) bool { return rest > o.least }
 func leads(owes, estimate, room time.Duration) bool { return owes == 0 || estimate <= room }
 
 // Refusal explains why Next did not start an eligible query of this tier and estimate; ""
-// if Next could have started it.
-func (o *Opening) Refusal(tier string, estimate time.Duration) string {
+// if Next could have started it. cut says that the estimate is what the query had taken
+// when it was cut.
+func (o *Opening) Refusal(tier string, estimate time.Duration, cut bool) string {
 	front := tier == TierNew || tier == TierRefresh
 	room := o.ranked
 	if front {
@@ -54,20 +55,28 @@ func (o *Opening) Refusal(tier string, estimate time.Duration) string {
 	own := o.budget - o.repaid
 	switch {
 	case o.repaid > 0 && estimate > own:
-		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
-			estimate, own, o.budget)
+		return fmt.Sprintf("%s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
+			need(estimate, cut), own, o.budget)
 	case o.used > own:
 		return "an execution that took longer than expected used up the slot, and more"
 	case estimate > o.budget:
-		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", estimate)
+		return need(estimate, cut) + ", more than the budget: it runs alone once it is first"
 	case o.alone:
 		return "a query that needs more than was left ran alone"
 	case estimate > 0 && (estimate > room || !o.grants(room)):
-		return fmt.Sprintf("it needs about %s, more than was left when its turn came", estimate)
+		return need(estimate, cut) + ", more than was left when its turn came"
 	case front && !o.grants(o.front) && o.grants(o.ranked):
 		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn", map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[tier])
 	case !o.grants(room):
 		return "the budget was used up before its turn"
 	}
 	return ""
+}
+
+// need says how long a query takes. cut is that of Refusal.
+func need(estimate time.Duration, cut bool) string {
+	if cut {
+		return fmt.Sprintf("it was cut after %s and needs more", estimate)
+	}
+	return fmt.Sprintf("it needs about %s", estimate)
 }

@@ -40,14 +40,14 @@ func TestRefusalAgreesWithNext(t *testing.T) {
 				continue
 			}
 			waited++
-			if why := o.Refusal(c.tier, c.Estimate); why == "" {
+			if why := o.Refusal(c.tier, c.Estimate, false); why == "" {
 				t.Fatalf("seed %d, %d at a time, costs %v: no reason for query %s, which needs %s, with %+v left", seed, width, costs, c.Query.ID, c.Estimate, o)
 			}
 		}
 		if _, fresh := begun(width, costs...); fresh != nil {
 			whole := fresh.Opening()
 			c := fresh.Next(noon).c
-			if why := whole.Refusal(c.tier, c.Estimate); why != "" && c.Estimate <= whole.budget {
+			if why := whole.Refusal(c.tier, c.Estimate, false); why != "" && c.Estimate <= whole.budget {
 				t.Fatalf("seed %d, costs %v: query %s starts although %s", seed, costs, c.Query.ID, why)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 // A policy whose keys change from slot to slot, or depend on one another, also
 // implements Ranker.
 type Policy interface {
-	// String is the canonical spelling; ParsePolicy reads it.
+	// String is the canonical spelling; Parse reads it.
 	String() string
 	// Fold returns the state after sample x. last is the slot of the previous
 	// complete execution. The baseline at t0 is not folded.
