@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/docs"
 )
 
@@ -270,6 +272,11 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	query := strings.TrimSpace(s.must(t, text, "query", "add", "--name", "rows", "--tag", "t", "-"))
 	s.must(t, "", "endpoint", "tick", "city")
 	ways := []string{"websocket", "sse", "sse all", "sepa", "websub", "webhook"}
+	for _, w := range registry.Ways {
+		if !slices.Contains(ways, string(w)) {
+			t.Errorf("%s is not tested", w)
+		}
+	}
 	received := map[string]*receivedRows{}
 	for _, w := range ways {
 		received[w] = &receivedRows{}

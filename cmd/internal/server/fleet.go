@@ -56,7 +56,11 @@ func (f *fleet) syncAll() error {
 		return err
 	}
 	for _, e := range all {
-		if err := f.sync(e.Name); err != nil {
+		err := f.sync(e.Name)
+		if setting := (*registry.SettingError)(nil); errors.As(err, &setting) {
+			return fmt.Errorf("%w; the endpoint was stored by a program that accepted this: set %s to a value that this one accepts in the configuration file, under endpoints", err, setting.Setting)
+		}
+		if err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
 	}

@@ -34,6 +34,27 @@ func TestEndpointThatCannotBeAsked(t *testing.T) {
 	}
 }
 
+// A stored setting that this program does not know names the remedy, because the API that
+// could edit it does not run.
+func TestStoredSettingIsUnknown(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
+		c.Endpoint = registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", Policy: "own"}.WithDefaults()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(db, "", slog.New(slog.DiscardHandler), db.Ledger, func([]scheduler.Note) {})
+	err = f.syncAll()
+	if err == nil || strings.Count(err.Error(), "endpoint city") != 1 || !strings.Contains(err.Error(), `"own"`) || !strings.Contains(err.Error(), "set policy to a value that this one accepts in the configuration file") {
+		t.Error(err)
+	}
+}
+
 // A stuckLedger does not answer about one endpoint until let is closed. Then it
 // returns fail, unless that is nil.
 type stuckLedger struct {
