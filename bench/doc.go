@@ -13,9 +13,9 @@
 // sections 4 and 5.4. The experiments of four other papers have workloads of their
 // own (package bench/papers).
 //
-// The 53 runs of a study over one generated trace take 38 s of processor time on a
-// machine with ten times as much work as processors: 15 of hybrid, 7 of sjf and 5 of
-// sqrt (BenchmarkStudy).
+// The 53 runs of a study over one generated trace take 30 s of processor time on an
+// idle machine: 13 of hybrid, 5 of sjf and 3 of sqrt (BenchmarkStudy). The whole command
+// takes 32 s.
 //
 // The page web/docs/results.md shows results.
 package bench
