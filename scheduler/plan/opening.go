@@ -76,7 +76,7 @@ func (o *Opening) Refusal(tier string, estimate time.Duration, cut bool) string 
 // need says how long a query takes. cut is that of Refusal.
 func need(estimate time.Duration, cut bool) string {
 	if cut {
-		return fmt.Sprintf("it was cut after %s and needs more", estimate)
+		return fmt.Sprintf("it was cut after %s and needs longer", estimate)
 	}
 	return fmt.Sprintf("it needs about %s", estimate)
 }

@@ -56,3 +56,25 @@ func TestRefusalAgreesWithNext(t *testing.T) {
 		t.Errorf("%d queries waited, which shows little", waited)
 	}
 }
+
+// How long a query ran before it was cut is not what it needs.
+func TestRefusalAfterACut(t *testing.T) {
+	p, _ := begun(1, 0, 3)
+	for i, c := range p.order {
+		stats := c.Stats
+		if i == 0 {
+			stats.Floor = 5 * time.Second
+		}
+		p.put(c.Query, stats)
+		x, _ := p.Explain(c.Query.ID, noon)
+		if x.Cut != (i == 0) {
+			t.Errorf("query %d: cut %v, estimate %s", i, x.Cut, x.Estimate)
+		}
+	}
+	o := Opening{budget: 10 * time.Second, ranked: 2 * time.Second}
+	for cut, want := range map[bool]string{true: "it was cut after 5s and needs longer, more than was left when its turn came", false: "it needs about 5s, more than was left when its turn came"} {
+		if got := o.Refusal(TierRanked, 5*time.Second, cut); got != want {
+			t.Errorf("cut %v: %s", cut, got)
+		}
+	}
+}
