@@ -48,6 +48,10 @@ func pages(w *world) []look {
 		{name: "revoke", role: "admin", path: "/tokens/guest/revoke", shows: "loses access at once"},
 		{name: "settings", role: "admin", path: "/settings", shows: "endpoints.city.budget"},
 		{name: "about", role: "read", path: "/about", shows: "OpenAPI"},
+		{name: "docs", role: "", path: "/docs", shows: "Add an endpoint"},
+		{name: "docs-page", role: "", path: "/docs/endpoints", shows: "Sign in"},
+		{name: "docs-table", role: "read", path: "/docs/metrics", shows: "What is scraped"},
+		{name: "docs-search", role: "read", path: "/docs?q=budget", shows: "sections with"},
 		{name: "not-found", role: "read", path: "/nowhere", shows: "no such page", refused: true},
 		{name: "forbidden", role: "read", path: "/tokens", shows: "Not allowed", refused: true},
 	}

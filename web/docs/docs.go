@@ -1,7 +1,11 @@
-// Package docs holds the machine-readable descriptions of the interfaces.
+// Package docs holds the documentation: pages in Markdown, which the server shows
+// under /docs, and the machine-readable descriptions of the interfaces.
+//
+// index.md lists the pages in their order. A page that it does not list is shown
+// after the others, under its first heading.
 package docs
 
-import _ "embed"
+import "embed"
 
 // OpenAPI describes the HTTP API (OpenAPI 3.1, YAML).
 //
@@ -13,3 +17,6 @@ var OpenAPI []byte
 //
 //go:embed asyncapi.yaml
 var AsyncAPI []byte
+
+//go:embed *.md
+var files embed.FS

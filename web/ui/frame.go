@@ -52,6 +52,7 @@ var rail = []place{
 var administration = []place{
 	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
 	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
+	{Key: "docs", Path: "/docs", Icon: `<path d="M8 4C6.5 3 4.5 2.8 2 3v9.5c2.5-.2 4.5 0 6 1 1.5-1 3.5-1.2 6-1V3c-2.5-.2-4.5 0-6 1zM8 4v9.5"/>`},
 	{Key: "about", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
 }
 

@@ -41,6 +41,8 @@ func (s *Server) pages() []page {
 		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
 		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove), absent: s.Profiles == nil},
 		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
+		{path: "/docs", look: "docs", section: "docs", build: by(docsHandler.index)},
+		{path: "/docs/{page}", look: "docs", section: "docs", build: by(docsHandler.page)},
 		{path: "/about", look: "about", section: "about", need: read, build: by(serverHandler.about)},
 	}
 }
@@ -83,6 +85,7 @@ func (s *Server) actions() []action {
 func (s *Server) texts() []action {
 	const read = registry.RoleRead
 	return []action{
+		{path: "/docs/files/{name}", run: do(docsHandler.file)},
 		{path: "/queries/{id}/text", need: read, run: do(resultHandler.queryText)},
 		{path: "/queries/{id}/result", need: read, run: do(resultHandler.resultCell)},
 		{path: "/queries/{id}/difference", need: read, run: do(resultHandler.differenceCell)},

@@ -109,6 +109,7 @@ type (
 	sessionHandler     struct{ *visit } // sign-in and theme
 	watchHandler       struct{ *visit }
 	ruleHandler        struct{ *visit }
+	docsHandler        struct{ *visit }
 	menu               struct{ *visit } // the surroundings of every page
 )
 

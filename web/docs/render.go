@@ -1,0 +1,138 @@
+package docs
+
+// This file renders Markdown as the part of a page below its frame.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+// Raw HTML is left out of the pages, and tables are the only extension.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+
+func parse(source []byte) ast.Node {
+	return markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
+}
+
+// comments are for tests, and not for readers.
+var comments = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+
+func render(name string, source []byte) (*Page, error) {
+	source = comments.ReplaceAll(source, nil)
+	doc := parse(source)
+	p := &Page{Name: name}
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		h, ok := n.(*ast.Heading)
+		switch {
+		case ok:
+			id, _ := h.AttributeString("id")
+			p.sections = append(p.sections, section{heading: plain(h, source), id: string(id.([]byte))})
+		case len(p.sections) == 0:
+			return nil, errors.New("the page does not begin with a heading")
+		default:
+			x := &p.sections[len(p.sections)-1]
+			x.text = strings.TrimSpace(x.text + " " + plain(n, source))
+		}
+	}
+	if len(p.sections) == 0 {
+		return nil, errors.New("the page is empty")
+	}
+	p.Title, p.sections[0].id = p.sections[0].heading, ""
+	if err := p.link(doc); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := markdown.Renderer().Render(&b, source, doc); err != nil {
+		return nil, err
+	}
+	p.HTML = template.HTML(framed.Replace(b.String()))
+	return p, nil
+}
+
+// framed adds what Markdown has no words for. Its patterns occur in tags only, because
+// text is escaped. Wide tables and blocks of code scroll, and so they take the focus.
+var framed = strings.NewReplacer(
+	"<table>", `<div class="scroll" tabindex="0"><table class="tbl">`, "</table>", "</table></div>",
+	"<th>", `<th scope="col">`, "<pre>", `<pre class="code" tabindex="0">`)
+
+// link replaces the links of a page by addresses on the server.
+func (p *Page) link(doc ast.Node) error {
+	return ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		var to *[]byte
+		switch n := n.(type) {
+		case *ast.Link:
+			to = &n.Destination
+		case *ast.Image:
+			to = &n.Destination
+		default:
+			return ast.WalkContinue, nil
+		}
+		p.links = append(p.links, string(*to))
+		address, err := served(string(*to))
+		*to = []byte(address)
+		return ast.WalkContinue, err
+	})
+}
+
+// served returns the address on a server of a link in a file.
+func served(link string) (string, error) {
+	u, err := url.Parse(link)
+	switch {
+	case err != nil:
+		return "", err
+	case u.Scheme != "" && u.Host != "", u.Path == "":
+		return link, nil
+	case u.Host != "" || strings.Contains(u.Path, "/"):
+		return "", fmt.Errorf("%s is outside the documentation: servers cannot show it", link)
+	}
+	name, isPage := strings.CutSuffix(u.Path, ".md")
+	switch {
+	case isPage:
+		u.Path = (&Page{Name: name}).Path()
+	case strings.HasSuffix(u.Path, ".yaml"):
+		u.Path = "/v1/" + u.Path
+	default:
+		u.Path = "/docs/files/" + u.Path
+	}
+	return u.String(), nil
+}
+
+// anchors makes the ids of headings in the way of GitHub, so that the same links work in
+// the tree and on a server.
+type anchors map[string]bool
+
+func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
+	var b strings.Builder
+	for _, r := range strings.ToLower(strings.TrimSpace(string(heading))) {
+		switch {
+		case r == ' ':
+			b.WriteByte('-')
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r):
+			b.WriteRune(r)
+		}
+	}
+	id := b.String()
+	for i := 1; a[id]; i++ {
+		id = fmt.Sprintf("%s-%d", b.String(), i)
+	}
+	a[id] = true
+	return []byte(id)
+}
+
+// Put is called for ids that are written into a file. There is no syntax for it.
+func (a anchors) Put(id []byte) { a[string(id)] = true }
