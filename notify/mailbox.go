@@ -10,13 +10,16 @@ type mailbox[T interface{ setAwake(bool) (was bool) }] struct {
 	dropped []T
 }
 
-// wake records that a subscription may have something to send.
-func (m *mailbox[T]) wake(sub T) {
+// wake records that a subscription may have something to send. It reports whether it is
+// the first one since the session looked.
+func (m *mailbox[T]) wake(sub T) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !sub.setAwake(true) {
 		m.woken = append(m.woken, sub)
+		return len(m.woken) == 1
 	}
+	return false
 }
 
 // drop records that a subscription is to end.

@@ -29,6 +29,7 @@ type topic struct {
 	table    *topicTable
 	follower *Follower
 	queued   atomic.Bool // is in the worker pool's queue
+	waking   *waking     // that it was queued for
 
 	mu      sync.Mutex
 	members []*membership // each knows its place
@@ -43,24 +44,24 @@ type topic struct {
 // A membership is one follower's entry in a topic.
 type membership struct {
 	topic *topic
-	place int    // in topic.members, guarded by topic.mu
-	wake  func() // called after a commit; does not wait
+	place int // in topic.members, guarded by topic.mu
+	sub   *subscription
 }
 
-// join adds a follower to a topic. Every later commit wakes it, so the log is to be
+// join adds a subscription to a topic. Every later commit wakes it, so the log is to be
 // read afterwards.
-func (t *topicTable) join(query string, wake func()) *membership {
+func (t *topicTable) join(query string, sub *subscription) *membership {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x := t.topics[query]
 	if x == nil {
 		x = &topic{query: query, table: t, stale: true}
-		x.follower = t.waker.Call(query, x.wake)
+		x.follower = t.waker.followTopic(x)
 		t.topics[query] = x
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	m := &membership{topic: x, place: len(x.members), wake: wake}
+	m := &membership{topic: x, place: len(x.members), sub: sub}
 	x.members = append(x.members, m)
 	return m
 }
@@ -82,21 +83,62 @@ func (t *topicTable) leave(m *membership) {
 	}
 }
 
-// wake is called by Waker.Wake and leaves the work to the worker pool.
-func (t *topic) wake() {
-	if t.queued.CompareAndSwap(false, true) {
+// A waking is one wake-up of several topics, because of one commit. It queues a session
+// when all topics have marked what the session follows. So the session writes the changes
+// of a commit together, however the topics' turns and the session's meet.
+type waking struct {
+	topics atomic.Int64 // that have yet to mark
+
+	mu       sync.Mutex
+	sessions []*session
+}
+
+// claim reports whether the caller is to wake the topic: the wake-up before has begun.
+func (t *topic) claim() bool { return t.queued.CompareAndSwap(false, true) }
+
+// wakeTopics leaves the wake-up of claimed topics to the worker pool.
+func wakeTopics(topics []*topic) {
+	w := &waking{}
+	w.topics.Store(int64(len(topics)))
+	for _, t := range topics {
+		t.waking = w
 		t.table.workers.push(t)
 	}
 }
 
-// work wakes the followers.
+// add adds a session that has something to look at.
+func (w *waking) add(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions = append(w.sessions, s)
+}
+
+// marked records that a topic has marked all that follows it. The last one queues the
+// sessions.
+func (w *waking) marked() {
+	if w.topics.Add(-1) > 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		s.schedule(dueMail)
+	}
+}
+
+// work marks the subscriptions of the topic. The first one of a session adds the session to
+// the wake-up; a session with marks is queued by the wake-up that it was added to.
 func (t *topic) work() bool {
+	w := t.waking
 	t.queued.Store(false) // first: what happens from now on is another wake-up
+	defer w.marked()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale = true
 	for _, m := range t.members {
-		m.wake()
+		if s := m.sub.session; s.mail.wake(m.sub) {
+			w.add(s)
+		}
 	}
 	return false
 }

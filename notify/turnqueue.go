@@ -16,7 +16,7 @@ type turnQueue struct {
 // enter adds a subscription. Every later commit wakes it.
 func (q *turnQueue) enter(sub *subscription) {
 	q.byID[sub.id] = sub
-	sub.member = q.srv.topics.join(sub.follows, func() { sub.session.notify(sub) })
+	sub.member = q.srv.topics.join(sub.follows, sub)
 	q.srv.subscriptions.Add(1)
 }
 

@@ -22,21 +22,35 @@ func NewWaker() *Waker {
 
 // Wake wakes the followers of these queries and those of all queries: there may be
 // something new in the log or in a query's status. It must be called after the commit.
-// It does not block. Its cost grows with the number of followers of these queries.
+// It does not block. Its cost grows with the number of followers of these queries. What
+// one connection gets because of one call is written together, so a commit of several
+// queries takes one call.
 func (h *Waker) Wake(queries ...string) {
 	if len(queries) == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var topics []*topic
 	for _, q := range queries {
-		for f := range h.queries[q] {
-			f.mark(q)
-		}
+		topics = h.mark(q, topics)
 	}
+	wakeTopics(topics)
 	for f := range h.all {
 		f.signal()
 	}
+}
+
+// mark wakes the followers of a query, and appends the topics that wakeTopics is to wake.
+func (h *Waker) mark(query string, topics []*topic) []*topic {
+	for f := range h.queries[query] {
+		if f.topic == nil {
+			f.mark(query)
+		} else if f.topic.claim() {
+			topics = append(topics, f.topic)
+		}
+	}
+	return topics
 }
 
 // WakeAll wakes the followers of every query, for changes that affect many queries at
@@ -44,11 +58,11 @@ func (h *Waker) Wake(queries ...string) {
 func (h *Waker) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for q, followers := range h.queries {
-		for f := range followers {
-			f.mark(q)
-		}
+	var topics []*topic
+	for q := range h.queries {
+		topics = h.mark(q, topics)
 	}
+	wakeTopics(topics)
 	for f := range h.all {
 		f.signal()
 	}
@@ -64,12 +78,12 @@ func (h *Waker) Follow(queries ...string) *Follower {
 	return f
 }
 
-// Call returns a follower that calls f at every wake-up of a query instead of sending a
-// signal. f runs within Wake, so it must be quick and must not use the waker.
-func (h *Waker) Call(query string, f func()) *Follower {
-	w := &Follower{waker: h, call: f}
-	w.Add(query)
-	return w
+// followTopic returns a follower that wakes a topic at every wake-up of its query instead
+// of sending a signal.
+func (h *Waker) followTopic(t *topic) *Follower {
+	f := &Follower{waker: h, topic: t}
+	f.Add(t.query)
+	return f
 }
 
 // FollowAll returns a follower that is woken by every change.
@@ -93,7 +107,7 @@ func (h *Waker) Followers(query string) int {
 type Follower struct {
 	waker *Waker
 	c     chan struct{}
-	call  func() // instead of c, when it is set
+	topic *topic // is woken instead of c, when it is set
 
 	mu    sync.Mutex
 	dirty map[string]struct{} // at most one entry per followed query
@@ -168,10 +182,6 @@ func (f *Follower) Take() []string {
 }
 
 func (f *Follower) mark(query string) {
-	if f.call != nil {
-		f.call()
-		return
-	}
 	f.mu.Lock()
 	f.dirty[query] = struct{}{}
 	f.mu.Unlock()
