@@ -25,6 +25,8 @@
 //     bounds it.
 //   - hint: a report that something changed at an endpoint. Queries that it may
 //     affect run earlier. See [Hint].
+//   - node: a server that keeps the same data as others. Together they are a cluster.
+//     The node that has the lease of an endpoint is its owner. See [Node].
 //
 // When queries run:
 //
@@ -84,7 +86,8 @@
 //   - window: the number of messages that a client may leave unacknowledged.
 //   - fold: to add up waiting changes into one net change, for a reader that lags or
 //     whose rate or filter withholds them. See [Withheld].
-//   - lease: the time after which a WebSub subscription ends unless it is renewed.
+//   - lease: what ends after a time unless it is renewed. A WebSub subscription has one,
+//     and a node has one for each endpoint that it asks.
 //   - delivery: one message to a callback. A delivery that failed too often is given
 //     up and becomes a dead letter. See [DeadLetter].
 //   - outbox: the message of a subscription whose content is fixed before its first

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -32,13 +33,17 @@ type Ledger interface {
 	// registered again since, as the epoch of their position shows. If Record returns an
 	// error, nothing of the batch is in effect. After an error that wraps
 	// registry.ErrReadOnly the loop waits and starts again from the recorded state, as
-	// after a restart. After any other error the process must end, because the disk can
-	// no longer be trusted.
+	// after a restart. After an error that wraps ErrFenced, the loop must end. After any other
+	// error the process must end, because the disk can no longer be trusted.
 	Record(endpoint string, b Batch) ([]registry.Change, error)
 
 	// Result returns the last complete result of a query, nil if there is none yet.
 	Result(query string) (*diff.Result, error)
 }
+
+// ErrFenced means that this process no longer has the right to ask an endpoint, because another
+// node of its cluster took it.
+var ErrFenced = errors.New("another node of the cluster has the lease now")
 
 // News is the answer of Ledger.Since.
 type News struct {

@@ -51,8 +51,14 @@ func NewManager(c Config) *Manager {
 // Add adds an endpoint. Its loop starts at once if Run has been called, otherwise
 // with Run. The error wraps registry.ErrExists if the name is taken.
 func (m *Manager) Add(e registry.Endpoint, x Executor) error {
+	return m.AddWith(e, x, m.shared.Ledger)
+}
+
+// AddWith is Add for a loop with a ledger of its own. A loop whose ledger returns ErrFenced ends
+// alone; its endpoint remains until it is removed.
+func (m *Manager) AddWith(e registry.Endpoint, x Executor, ledger Ledger) error {
 	c := m.shared
-	c.Endpoint, c.Executor = e, x
+	c.Endpoint, c.Executor, c.Ledger = e, x, ledger
 	l, err := NewLoop(c)
 	if err != nil {
 		return err
@@ -80,7 +86,12 @@ func (m *Manager) start(k *member) {
 	go func() {
 		defer close(k.over)
 		defer cancel()
-		if err := k.loop.Run(ctx); err != nil {
+		err := k.loop.Run(ctx)
+		if errors.Is(err, ErrFenced) { // the node that has the lease goes on
+			k.loop.log.Warn("the loop has ended", "reason", err)
+			return
+		}
+		if err != nil {
 			select {
 			case m.failed <- err:
 			default:

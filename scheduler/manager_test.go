@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +140,41 @@ func TestManagerEndsOnLedgerError(t *testing.T) {
 		full := errors.New("no space left on device")
 		ledger.Break(full)
 		if err := <-done; !errors.Is(err, full) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// A loop whose lease another node has taken ends alone.
+func TestFencedLoopEndsAlone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		lost, own := &schedulertest.Memory{}, &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: own})
+		for n, ledger := range map[string]*schedulertest.Memory{"alpha": lost, "beta": own} {
+			if err := ledger.Register(schedulertest.Query(n, "q")); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.AddWith(named(n), &service{reply: same(t, time.Second)}, ledger); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		until(15 * time.Second)
+		lost.Break(fmt.Errorf("record: %w", scheduler.ErrFenced))
+		until(45 * time.Second)
+		if a, b := len(lost.Slots("alpha")), len(own.Slots("beta")); a != 2 || b != 5 {
+			t.Errorf("%d slots of the endpoint that was lost and %d of the other, want 2 and 5", a, b)
+		}
+		if _, err := m.Tick(ctx, "alpha"); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("tick: %v", err)
+		}
+		if err := m.Remove("alpha"); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})

@@ -58,7 +58,11 @@ func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
 	t.account.ended = t.clock.Now()
 	over := t.account.over
 	t.mu.Unlock()
-	if err := recordHealth(t.loopData, false); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+	err := recordHealth(t.loopData, false)
+	if errors.Is(err, ErrFenced) {
+		return Answer{}, ErrStopped
+	}
+	if err != nil && !errors.Is(err, registry.ErrReadOnly) {
 		return a, err
 	}
 	if over && a.Outcome == registry.Cut {

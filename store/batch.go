@@ -32,7 +32,7 @@ func (w *writer) append(b []byte) ([]byte, error) {
 	for _, n := range []int64{int64(w.keep.Changes), int64(w.keep.Age), w.keep.Bytes} {
 		b = binary.AppendVarint(b, n)
 	}
-	b = binary.AppendUvarint(b, w.b.Space)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, w.token), w.b.Space)
 	b = binary.AppendUvarint(b, uint64(len(w.b.Outcomes)))
 	for i := range w.b.Outcomes {
 		b = appendOutcome(b, &w.b.Outcomes[i])
@@ -50,7 +50,7 @@ func (w *writer) decode(in *scan) {
 	w.b = new(scheduler.Batch)
 	w.endpoint, w.now = in.text(), in.moment()
 	w.keep = Retention{Changes: int(in.signed()), Age: time.Duration(in.signed()), Bytes: in.signed()}
-	w.b.Space = in.number()
+	w.token, w.b.Space = in.number(), in.number()
 	w.b.Outcomes = make([]scheduler.Outcome, in.count())
 	for i := range w.b.Outcomes {
 		decodeOutcome(in, &w.b.Outcomes[i])

@@ -22,7 +22,7 @@ type command interface {
 	// decode reads the output of append. It may refer to the bytes of in.
 	decode(in *scan)
 	// resume reads what a decoded command was decided on. It returns errMoved if that has
-	// changed since.
+	// changed since, and scheduler.ErrFenced if it was decided on under a lease that has ended.
 	resume(tx *bbolt.Tx) error
 	// apply performs the command. It returns errUnchanged if it has written nothing. Any other
 	// error must undo the transaction.
@@ -44,6 +44,8 @@ const (
 	kindSubscriptions byte = 's'
 	kindToken         byte = 't'
 	kindPurge         byte = 'd'
+	kindNode          byte = 'n'
+	kindLease         byte = 'l'
 )
 
 // commandVersion is the version of the forms of all commands.
@@ -68,6 +70,10 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(tokenEdit)
 	case kindPurge:
 		return new(purgeStep)
+	case kindNode:
+		return new(nodeEdit)
+	case kindLease:
+		return new(leaseEdit)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type DB struct {
 	Subscriptions *SubscriptionStore
 	Rules         *RuleStore
 	Tokens        *TokenStore
+	Leases        *LeaseStore
 
 	stop context.CancelFunc // of the background work
 	done sync.WaitGroup
@@ -31,7 +32,7 @@ type DB struct {
 func newDB(f *boltFile) *DB {
 	return &DB{
 		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
-		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f},
+		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
 	}
 }
 

@@ -26,6 +26,8 @@
 //     refuses a journal that does not continue there.
 //   - The epoch and the seed come from the first command (begin.go). The purge is a sequence of
 //     numbered commands, because retention counts what it deletes.
+//   - Leases (leases.go) say which node owns an endpoint. What the owner records has the
+//     token of its lease, and has no effect once another node has taken the lease.
 //   - A read on a node that lags waits for the end of the journal before it reports a gap or
 //     that something does not exist.
 //
@@ -80,6 +82,8 @@
 //	captures  serial, seq → position among the ends
 //	models    query id → update.Week, as JSON, of queries that profiles predict
 //	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
+//	nodes     name → registry.Node, as JSON: the members of the cluster
+//	leases    key → its owner and token, as JSON
 //
 // # Cost
 //

@@ -191,6 +191,7 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 		c.save(tx),
 		tx.Bucket(bSpaces).Delete([]byte(name)),
 		tx.Bucket(bOwners).Delete(key8(s.number)),
+		forgetLease(tx, EndpointLease(name)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeSpace, s.number), nil),
 	)
 }

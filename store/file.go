@@ -33,6 +33,7 @@ type boltFile struct {
 	renewal   func() error  // of the generation
 	entered   atomic.Bool   // the generation has been renewed
 	removed   chan struct{} // signals that there is data to purge
+	leased    chan struct{} // signals that nodes or leases have changed
 	replica   *replica      // nil without a journal
 }
 

@@ -11,7 +11,14 @@ import (
 )
 
 // A Ledger records what the loops of the endpoints do. It implements scheduler.Ledger.
-type Ledger struct{ *boltFile }
+type Ledger struct {
+	*boltFile
+	token uint64
+}
+
+// Under returns a ledger for the node that has the lease of an endpoint. Record returns
+// scheduler.ErrFenced once the lease has another token.
+func (d *Ledger) Under(token uint64) *Ledger { return &Ledger{d.boltFile, token} }
 
 // Result implements scheduler.Ledger. A query without a holder has no result.
 func (d *Ledger) Result(query string) (*diff.Result, error) {
@@ -66,7 +73,7 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	if err := d.refusal(); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	w := &writer{b: &b, endpoint: endpoint, epoch: d.epoch, keep: d.retention, now: d.now().UTC()}
+	w := &writer{b: &b, endpoint: endpoint, token: d.token, epoch: d.epoch, keep: d.retention, now: d.now().UTC()}
 	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)

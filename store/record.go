@@ -19,6 +19,7 @@ const keptSlots = 2000
 type writer struct {
 	b        *scheduler.Batch
 	endpoint string
+	token    uint64 // of the endpoint's lease, 0 without a cluster
 	epoch    storeEpoch
 	keep     Retention
 	now      time.Time
@@ -35,7 +36,14 @@ func (w *writer) kind() byte { return kindBatch }
 
 func (w *writer) frees() bool { return false }
 
-func (w *writer) resume(*bbolt.Tx) error { return nil }
+// resume refuses what was found under a lease that has ended. An endpoint that was removed has
+// none; apply passes its batch over.
+func (w *writer) resume(tx *bbolt.Tx) error {
+	if _, known := findSpace(tx, w.endpoint); !known {
+		return nil
+	}
+	return fence(tx, EndpointLease(w.endpoint), w.token)
+}
 
 // apply performs the batch. Outcomes and rounds that no longer fit what is stored are skipped.
 func (w *writer) apply(tx *bbolt.Tx) error {

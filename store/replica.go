@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store/journal"
 	"go.etcd.io/bbolt"
 )
@@ -231,8 +232,8 @@ func (r *replica) one(tx *bbolt.Tx, e *journal.Entry, a *answer) error {
 	}
 	*a = answer{command: c}
 	switch {
-	case err == errMoved:
-		a.err = errMoved
+	case err == errMoved, errors.Is(err, scheduler.ErrFenced):
+		a.err = err
 	case err != nil && err != errUnchanged:
 		return err
 	}
@@ -258,6 +259,7 @@ func (r *replica) publish(group []journal.Entry, answers []answer) {
 	r.moved = make(chan struct{})
 	r.mu.Unlock()
 	r.file.wakePurge()
+	r.file.wakeLeases(answers)
 }
 
 // wait waits until an entry is applied.

@@ -212,6 +212,8 @@ func (c *cluster) step(n int) {
 		} else {
 			c.must(err)
 		}
+	case k < 48:
+		c.leases(d)
 	case k < 50:
 		c.restart(r.IntN(len(c.stores)))
 	default:
@@ -233,6 +235,40 @@ func (c *cluster) subscriptions(d *DB, n int) {
 		}})
 	}
 	c.must(d.Subscriptions.EditSubscriptions(append(edits, edits[0])))
+}
+
+// leases makes sessions of two nodes join, live, and pass two leases to each other.
+func (c *cluster) leases(d *DB) {
+	r := c.random
+	n := registry.Node{Name: fmt.Sprint("n", r.IntN(2)), Session: fmt.Sprint("s", r.IntN(2)), Applied: r.Uint64()}
+	var err error
+	switch r.IntN(5) {
+	case 0:
+		err = d.Leases.Join(n)
+	case 1:
+		err = d.Leases.Beat(n)
+	case 2:
+		err = d.Leases.Release(n, "shard/1", "shard/2")
+	default:
+		c.must(d.replica.catchUp(context.Background()))
+		nodes, leases, readErr := d.Leases.Nodes()
+		c.must(readErr)
+		claims := []Claim{{Key: "shard/1"}, {Key: "shard/2"}}
+		for i := range claims {
+			for _, l := range leases {
+				if l.Key == claims[i].Key {
+					claims[i].Token = l.Token
+				}
+			}
+			for _, x := range nodes {
+				claims[i].Beats = x.Beats
+			}
+		}
+		_, err = d.Leases.Take(n, claims)
+	}
+	if !errors.Is(err, scheduler.ErrFenced) && !errors.Is(err, registry.ErrNotFound) {
+		c.must(err)
+	}
 }
 
 func (c *cluster) profile(d *DB, endpoint string) {

@@ -1,0 +1,337 @@
+// Leases: which node of a cluster may do what only one node may do.
+
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+// The buckets of leases exist only in stores that belong to a cluster.
+var (
+	bNodes  = []byte("nodes")  // name → registry.Node, as JSON
+	bLeases = []byte("leases") // key → Lease, as JSON
+)
+
+// kTokens is the entry of meta that has the last fencing token.
+var kTokens = []byte("tokens")
+
+// A Lease is the right of one session of a node to do what its key names. What is done under a
+// lease carries its token. Each grant and each release gives the key a new token, so a command
+// with an older one is refused.
+//
+// The applier knows no time. The node that takes a lease names the beats of its owner that it has
+// seen, and is granted the lease only if there are no further ones. That node decides how long
+// beats must be missing.
+type Lease struct {
+	Key     string `json:"-"`
+	Node    string `json:"node,omitempty"` // "" if no node has it
+	Session string `json:"session,omitempty"`
+	Token   uint64 `json:"token"`
+}
+
+// EndpointLease returns the key of the lease under which an endpoint is asked.
+func EndpointLease(endpoint string) string { return endpointPrefix + endpoint }
+
+const endpointPrefix = "endpoint/"
+
+// A LeaseStore stores the members of a cluster and their leases.
+type LeaseStore struct{ *boltFile }
+
+// Changed returns a channel that gets a value after nodes or leases have changed. It has room
+// for one value, and one reader.
+func (d *LeaseStore) Changed() <-chan struct{} { return d.leased }
+
+// Nodes returns all nodes that have joined, in the order of their names, and all leases, in the
+// order of their keys.
+func (d *LeaseStore) Nodes() (nodes []registry.Node, leases []Lease, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		if tx.Bucket(bNodes) == nil {
+			return nil
+		}
+		err := tx.Bucket(bNodes).ForEach(func(name, _ []byte) error {
+			n, err := findNode(tx, string(name))
+			nodes = append(nodes, n)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(bLeases).ForEach(func(key, _ []byte) error {
+			l, err := findLease(tx, string(key))
+			leases = append(leases, l)
+			return err
+		})
+	})
+	return nodes, leases, err
+}
+
+// Join begins a session of a node. A session of the same node before it ends.
+func (d *LeaseStore) Join(n registry.Node) error { return d.node(nodeEdit{Op: "join", Node: n}) }
+
+// Beat records that a session lives, and how far its node has applied the journal. It returns
+// scheduler.ErrFenced if another session of the node has begun.
+func (d *LeaseStore) Beat(n registry.Node) error { return d.node(nodeEdit{Op: "beat", Node: n}) }
+
+// Leave ends a session. The node is no longer a member until it joins again.
+func (d *LeaseStore) Leave(n registry.Node) error { return d.node(nodeEdit{Op: "leave", Node: n}) }
+
+// Drain makes a node give its leases away, or take some again. It wraps registry.ErrNotFound.
+func (d *LeaseStore) Drain(name string, drains bool) error {
+	return d.node(nodeEdit{Op: "drain", Node: registry.Node{Name: name, Drains: drains}})
+}
+
+func (d *LeaseStore) node(e nodeEdit) error {
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.resume(tx) })
+	return err
+}
+
+// A Claim names a lease that is to be taken as its taker has seen it: its token, and the beats
+// of its owner.
+type Claim struct {
+	Key   string `json:"key"`
+	Token uint64 `json:"token"`
+	Beats uint64 `json:"beats,omitempty"`
+}
+
+// Take returns those of the leases that n's session was granted: those that have not changed.
+func (d *LeaseStore) Take(n registry.Node, claims []Claim) ([]Lease, error) {
+	return d.lease(leaseEdit{Node: n.Name, Session: n.Session, Take: claims})
+}
+
+// Release gives leases of n's session back.
+func (d *LeaseStore) Release(n registry.Node, keys ...string) error {
+	_, err := d.lease(leaseEdit{Node: n.Name, Session: n.Session, Release: keys})
+	return err
+}
+
+func (d *LeaseStore) lease(e leaseEdit) ([]Lease, error) {
+	c, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.resume(tx) })
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return c.(*leaseEdit).granted, nil
+}
+
+func findNode(tx *bbolt.Tx, name string) (n registry.Node, err error) {
+	b := tx.Bucket(bNodes)
+	if b == nil || b.Get([]byte(name)) == nil {
+		return n, fmt.Errorf("node %s: %w", name, registry.ErrNotFound)
+	}
+	if err := json.Unmarshal(b.Get([]byte(name)), &n); err != nil {
+		return n, fmt.Errorf("node %s: %w: %w", name, ErrDamaged, err)
+	}
+	return n, nil
+}
+
+// findLease returns a lease, with token 0 if there is none.
+func findLease(tx *bbolt.Tx, key string) (Lease, error) {
+	l := Lease{Key: key}
+	b := tx.Bucket(bLeases)
+	if b == nil || b.Get([]byte(key)) == nil {
+		return l, nil
+	}
+	if err := json.Unmarshal(b.Get([]byte(key)), &l); err != nil {
+		return l, fmt.Errorf("lease %s: %w: %w", key, ErrDamaged, err)
+	}
+	return l, nil
+}
+
+// fence returns scheduler.ErrFenced if a token is not that of a lease.
+func fence(tx *bbolt.Tx, key string, token uint64) error {
+	l, err := findLease(tx, key)
+	if err == nil && l.Token != token {
+		err = fmt.Errorf("%w: the lease %s has the token %d", scheduler.ErrFenced, key, l.Token)
+	}
+	return err
+}
+
+// A nodeEdit changes a node. It is a command.
+type nodeEdit struct {
+	Op   string
+	Node registry.Node
+	now  registry.Node
+}
+
+func (e *nodeEdit) kind() byte { return kindNode }
+
+func (e *nodeEdit) frees() bool { return false }
+
+func (e *nodeEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
+
+func (e *nodeEdit) decode(in *scan) { decodeJSON(in, e) }
+
+func (e *nodeEdit) resume(tx *bbolt.Tx) error {
+	was, err := findNode(tx, e.Node.Name)
+	if errors.Is(err, registry.ErrNotFound) && e.Op == "join" {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	e.now = was
+	if e.Op != "join" && e.Op != "drain" && was.Session != e.Node.Session {
+		return fmt.Errorf("%w: another process has joined the cluster as %s: give each a cluster.node of its own", scheduler.ErrFenced, e.Node.Name)
+	}
+	switch e.Op {
+	case "join":
+		e.now = e.Node
+		e.now.Beats, e.now.Drains = was.Beats+1, false
+	case "beat":
+		e.now.Beats++
+		e.now.Applied = e.Node.Applied
+	case "leave":
+		e.now.Session = ""
+	case "drain":
+		e.now.Drains = e.Node.Drains
+	}
+	return nil
+}
+
+func (e *nodeEdit) apply(tx *bbolt.Tx) error {
+	_, err1 := tx.CreateBucketIfNotExists(bLeases)
+	b, err2 := tx.CreateBucketIfNotExists(bNodes)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	return putJSON(b, []byte(e.Node.Name), &e.now)
+}
+
+// A leaseEdit takes and gives back leases of a session. It is a command.
+type leaseEdit struct {
+	Node, Session string
+	Take          []Claim
+	Release       []string
+	granted       []Lease
+}
+
+func (e *leaseEdit) kind() byte { return kindLease }
+
+func (e *leaseEdit) frees() bool { return false }
+
+func (e *leaseEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
+
+func (e *leaseEdit) decode(in *scan) { decodeJSON(in, e) }
+
+func (e *leaseEdit) resume(tx *bbolt.Tx) error {
+	n, err := findNode(tx, e.Node)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	if n.Session == "" || n.Session != e.Session {
+		return fmt.Errorf("%w: this session of the node %s has ended", scheduler.ErrFenced, e.Node)
+	}
+	return nil
+}
+
+func (e *leaseEdit) apply(tx *bbolt.Tx) error {
+	e.granted = nil
+	for _, c := range e.Take {
+		l, err := findLease(tx, c.Key)
+		if err != nil {
+			return err
+		}
+		lives, err := beatsSince(tx, &l, c.Beats)
+		if err != nil {
+			return err
+		}
+		name, isEndpoint := bytes.CutPrefix([]byte(c.Key), []byte(endpointPrefix))
+		if l.Token != c.Token || lives || isEndpoint && tx.Bucket(bEndpoints).Get(name) == nil {
+			continue
+		}
+		l.Node, l.Session = e.Node, e.Session
+		if err := putLease(tx, &l); err != nil {
+			return err
+		}
+		e.granted = append(e.granted, l)
+	}
+	for _, key := range e.Release {
+		l, err := findLease(tx, key)
+		if err != nil {
+			return err
+		}
+		if l.Session != e.Session {
+			continue
+		}
+		l.Node, l.Session = "", ""
+		if err := putLease(tx, &l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beatsSince reports whether the session that has a lease lives longer than the beats tell.
+func beatsSince(tx *bbolt.Tx, l *Lease, beats uint64) (bool, error) {
+	if l.Session == "" {
+		return false, nil
+	}
+	n, err := findNode(tx, l.Node)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return false, err
+	}
+	return n.Session == l.Session && n.Beats != beats, nil
+}
+
+// putLease stores a lease with the next token.
+func putLease(tx *bbolt.Tx, l *Lease) error {
+	m := tx.Bucket(bMeta)
+	l.Token = number(m.Get(kTokens)) + 1
+	return errors.Join(m.Put(kTokens, key8(l.Token)), putJSON(tx.Bucket(bLeases), []byte(l.Key), l))
+}
+
+// forgetLease deletes the lease of an endpoint that is removed.
+func forgetLease(tx *bbolt.Tx, key string) error {
+	if b := tx.Bucket(bLeases); b != nil {
+		return b.Delete([]byte(key))
+	}
+	return nil
+}
+
+// leaveCluster deletes the members and leases of a cluster that a file no longer belongs to.
+func leaveCluster(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bNodes, bLeases} {
+		if tx.Bucket(name) == nil {
+			continue
+		}
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bMeta).Delete(kTokens)
+}
+
+func appendJSON(b []byte, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	return putText(b, string(text)), err
+}
+
+func decodeJSON(in *scan, v any) {
+	if b := in.bytes(); in.bad || json.Unmarshal(b, v) != nil {
+		in.fail()
+	}
+}
+
+// wakeLeases signals a change of nodes or leases if one is among the commands.
+func (d *boltFile) wakeLeases(answers []answer) {
+	if !slices.ContainsFunc(answers, func(a answer) bool {
+		switch a.command.(type) {
+		case *nodeEdit, *leaseEdit, *endpointEdit:
+			return true
+		}
+		return false
+	}) {
+		return
+	}
+	select {
+	case d.leased <- struct{}{}:
+	default:
+	}
+}

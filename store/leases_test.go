@@ -1,0 +1,148 @@
+// Tests of leases: who has them, and what is refused without them.
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+func member(name, session string) registry.Node { return registry.Node{Name: name, Session: session} }
+
+// leased returns a lease as a store knows it.
+func leased(t *testing.T, d *DB, key string) Lease {
+	t.Helper()
+	_, leases, err := d.Leases.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range leases {
+		if l.Key == key {
+			return l
+		}
+	}
+	return Lease{Key: key}
+}
+
+// A node whose lease was taken records nothing more. It is taken only if its owner has shown no
+// sign of life that the taker does not know.
+func TestLease(t *testing.T) {
+	c := newCluster(t, 1, 3)
+	a, b := c.stores[0], c.stores[1]
+	na, nb := member("a", "s1"), member("b", "s2")
+	put(t, a, "q", "e")
+	_, err := a.Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error { x.Endpoint.URL = "http://x/"; return nil })
+	c.must(err)
+	c.must(a.Leases.Join(na))
+	c.must(b.Leases.Join(nb))
+	key := EndpointLease("e")
+	take := func(d *DB, n registry.Node, token, beats uint64) uint64 {
+		t.Helper()
+		granted, err := d.Leases.Take(n, []Claim{{key, token, beats}})
+		c.must(err)
+		if len(granted) == 0 {
+			return 0
+		}
+		return granted[0].Token
+	}
+	record := func(d *DB, token, slot uint64, value string) error {
+		c.must(d.replica.catchUp(d.replica.ctx))
+		_, err := d.Ledger.Under(token).Record("e", scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q", slot, bag(t, value))}})
+		return err
+	}
+	first := take(a, na, 0, 0)
+	if first == 0 || take(b, nb, 0, 0) != 0 {
+		t.Fatalf("token %d; only the first is granted the lease", first)
+	}
+	c.must(record(a, first, 1, "x"))
+	c.must(a.Leases.Beat(na)) // the second sign of life, after that of joining
+	if take(b, nb, first, 1) != 0 {
+		t.Fatal("the lease of a node that lives was taken")
+	}
+	second := take(b, nb, first, 2)
+	if second <= first {
+		t.Fatalf("token %d after %d", second, first)
+	}
+	c.must(c.stores[2].replica.catchUp(a.replica.ctx))
+	before := dump(t, c.stores[2])
+	if err := record(a, first, 2, "y"); !errors.Is(err, scheduler.ErrFenced) {
+		t.Fatalf("a record under the old token: %v", err)
+	}
+	if err := record(a, 0, 2, "y"); !errors.Is(err, scheduler.ErrFenced) {
+		t.Fatalf("a record without a token: %v", err)
+	}
+	c.must(c.stores[2].replica.catchUp(a.replica.ctx))
+	for k, v := range dump(t, c.stores[2]) {
+		if before[k] != v && k != fmt.Sprintf("meta/%x", kApplied) {
+			t.Errorf("a refused record wrote %s", k)
+		}
+	}
+	c.must(record(b, second, 2, "y"))
+	// Another session of a ends the first one, and b's lease goes with its release.
+	c.must(a.Leases.Join(member("a", "s3")))
+	for name, err := range map[string]error{
+		"a sign of life": a.Leases.Beat(na), "leaving": a.Leases.Leave(na), "a release": a.Leases.Release(na, key),
+		"taking": func() error { _, err := a.Leases.Take(na, nil); return err }(),
+	} {
+		if !errors.Is(err, scheduler.ErrFenced) {
+			t.Errorf("%s of a session that has ended: %v", name, err)
+		}
+	}
+	c.must(b.Leases.Release(nb, key))
+	if err := record(b, second, 3, "z"); !errors.Is(err, scheduler.ErrFenced) {
+		t.Fatalf("a record after the release: %v", err)
+	}
+	if l := leased(t, b, key); l.Node != "" || l.Token <= second {
+		t.Fatalf("after the release: %+v", l)
+	}
+	// A removed endpoint has no lease, and one of its name gets a token that was never used.
+	_, err = b.Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error { x.Endpoint.URL = ""; return nil })
+	c.must(err)
+	if l := leased(t, b, key); l.Token != 0 {
+		t.Fatalf("the removed endpoint has %+v", l)
+	}
+	if take(b, nb, 0, 0) != 0 {
+		t.Fatal("the lease of a removed endpoint was granted")
+	}
+	put(t, b, "q", "e")
+	_, err = b.Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error { x.Endpoint.URL = "http://x/"; return nil })
+	c.must(err)
+	if n := take(b, nb, 0, 0); n <= second+1 {
+		t.Fatalf("token %d was used before", n)
+	}
+	settle(t, c.stores...)
+	for _, d := range c.stores {
+		expectSame(t, a, d)
+	}
+}
+
+// A lease of a session that another session of the node has replaced may be taken at any time.
+func TestLeaseOfReplacedSession(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	d := c.stores[0]
+	c.must(d.Leases.Join(member("a", "s1")))
+	old, err := d.Leases.Take(member("a", "s1"), []Claim{{Key: "shard/1"}})
+	if err != nil || len(old) != 1 {
+		t.Fatal(old, err)
+	}
+	c.must(d.Leases.Join(member("a", "s2")))
+	got, err := d.Leases.Take(member("a", "s2"), []Claim{{"shard/1", old[0].Token, 0}})
+	if err != nil || len(got) != 1 || got[0].Session != "s2" {
+		t.Fatal(got, err)
+	}
+	c.must(d.Leases.Drain("a", true))
+	if nodes, _, err := d.Leases.Nodes(); err != nil || len(nodes) != 1 || !nodes[0].Drains || nodes[0].Session != "s2" {
+		t.Fatal(nodes, err)
+	}
+	if err := d.Leases.Drain("x", true); !errors.Is(err, registry.ErrNotFound) {
+		t.Fatal(err)
+	}
+	c.must(d.Leases.Leave(member("a", "s2")))
+	if nodes, _, err := d.Leases.Nodes(); err != nil || nodes[0].Session != "" {
+		t.Fatal(nodes, err)
+	}
+}
