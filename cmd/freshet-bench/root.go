@@ -34,7 +34,8 @@ allocation of retrievals.`,
   freshet bench study --trace t.trace --out report`,
 	}
 	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), ablateCommand(w), goalsCommand(w), withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), mergeCommand(w), withJSON(w, convertCommand(w)),
-		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w))
+		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w),
+		cli.ManCommand(w, func() *cobra.Command { return c }, "  freshet bench man ~/.local/share/man/man1"))
 	return c
 }
 

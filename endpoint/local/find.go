@@ -16,7 +16,8 @@ var inCheckout = filepath.Join("endpoint", "local", "node_modules", "oxigraph", 
 
 // FindEngine returns the path of the engine file. If the user names a path, by
 // explicit (a flag) or FRESHET_ENGINE, only that is tried. Otherwise FindEngine
-// looks beside the running binary, in the checkout (upwards from the working
+// looks beside the running binary, where packages put it (share/freshet beside the
+// directory bin), in the checkout (upwards from the working
 // directory and from the binary), and in the user's cache directory. If there
 // is none, the error wraps ErrNoEngine and lists every path.
 func FindEngine(explicit string) (string, error) {
@@ -37,7 +38,8 @@ func places() []string {
 			executable = real
 		}
 		beside := filepath.Dir(executable)
-		list = append(list, filepath.Join(beside, "node_bg.wasm"), filepath.Join(beside, "oxigraph.wasm"))
+		list = append(list, filepath.Join(beside, "node_bg.wasm"), filepath.Join(beside, "oxigraph.wasm"),
+			filepath.Join(filepath.Dir(beside), "share", "freshet", "oxigraph.wasm"))
 	}
 	if cwd, err := os.Getwd(); err == nil {
 		list = append(list, upwards(cwd)...)

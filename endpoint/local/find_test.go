@@ -22,13 +22,19 @@ func TestFindEngine(t *testing.T) {
 		}
 	}
 
-	_, err := FindEngine("")
-	if !errors.Is(err, ErrNoEngine) {
-		t.Fatalf("nowhere: %v", err)
+	_, missing := FindEngine("")
+	if !errors.Is(missing, ErrNoEngine) {
+		t.Fatalf("nowhere: %v", missing)
 	}
-	for _, part := range []string{"make deps", filepath.Join(empty, inCheckout), "oxigraph.wasm", "freshet", EngineEnv} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error does not name %s:\n%v", part, err)
+	// Where packages put it: the program of this test is in a directory as /usr/bin is.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packaged := filepath.Join(filepath.Dir(filepath.Dir(self)), "share", "freshet", "oxigraph.wasm")
+	for _, part := range []string{packaged, "make deps", filepath.Join(empty, inCheckout), "oxigraph.wasm", "freshet", EngineEnv} {
+		if !strings.Contains(missing.Error(), part) {
+			t.Errorf("the error does not name %s:\n%v", part, missing)
 		}
 	}
 	if _, err := os.UserCacheDir(); err != nil {

@@ -34,7 +34,7 @@ func OSEnv() *Env {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
 	return &Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Terminal: tty,
-		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv), Exec: syscall.Exec,
+		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv), Exec: replace,
 	}
 }
 
