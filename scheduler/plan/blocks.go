@@ -104,6 +104,32 @@ func (l *blocks) cut(e listEntry) {
 	l.join(b)
 }
 
+// shift removes the first entry.
+func (l *blocks) shift() {
+	k := &(*l)[0]
+	k.sum -= k.entries[0].estimate
+	k.entries[0], k.entries = listEntry{}, k.entries[1:]
+	if len(k.entries) == 0 {
+		*l = slices.Delete(*l, 0, 1)
+	}
+}
+
+// keep deletes the entries up to e whose items are not wanted.
+func (l *blocks) keep(e *listEntry, wanted func(*item) bool) {
+	last, _ := l.find(e)
+	last = min(last, len(*l)-1)
+	for b := last; b >= 0; b-- {
+		k := &(*l)[b]
+		k.entries = slices.DeleteFunc(k.entries, func(e listEntry) bool { return !wanted(e.c) })
+		if len(k.entries) == 0 {
+			*l = slices.Delete(*l, b, b+1)
+			continue
+		}
+		k.measure()
+		l.join(b + 1)
+	}
+}
+
 // join moves the entries of block b to the block before it if both are small.
 func (l *blocks) join(b int) {
 	if b == 0 || b >= len(*l) || len((*l)[b-1].entries)+len((*l)[b].entries) > full/2 {

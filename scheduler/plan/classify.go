@@ -55,7 +55,10 @@ func (p *Planner) Classify(query string, m Membership) {
 		}
 		p.cohorts[m.Key] = k
 	}
-	c.member, c.cohort = &cohortState{args: m.Arguments, at: len(k.members)}, k
+	c.member, c.cohort = &cohortState{args: m.Arguments, text: 16, at: len(k.members)}, k
+	for _, a := range m.Arguments {
+		c.member.text += len(a) + 1
+	}
 	k.members = append(k.members, c)
 }
 

@@ -48,6 +48,7 @@ type queue struct {
 type cohortState struct {
 	at      int // in the cohort's members
 	args    []string
+	text    int   // bytes that the arguments add to a request
 	proofs  uint8 // probes that may still confirm the result
 	doubted bool  // a probe did not confirm the result
 	opaque  bool  // probes do not confirm the result although it is unchanged

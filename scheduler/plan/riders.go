@@ -55,7 +55,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	}
 	r.kind, r.expected = kind, max(r.expected, f.time())
 	r.limit = min(r.limit, f.worthwhile())
-	s.p.ranked.withdrawAll(riders)
+	s.p.ranked.removeAll(riders)
 	list := make([]Execution, len(riders))
 	r.riders = make([]*Execution, len(riders))
 	for i, o := range riders {
@@ -155,10 +155,7 @@ func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting 
 
 // add adds a member if it fits.
 func (f *fitting) add(c *item) {
-	n, rows, text := f.n+1, f.rows+c.rows(), f.text+16
-	for _, a := range c.member.args {
-		text += len(a) + 1
-	}
+	n, rows, text := f.n+1, f.rows+c.rows(), f.text+c.member.text
 	answer := rows
 	if f.kind == cohort.Probe {
 		answer = n
@@ -178,17 +175,3 @@ func (f *fitting) time() time.Duration {
 
 // worthwhile is the longest that the request may take.
 func (f *fitting) worthwhile() time.Duration { return worthwhileTimes*f.single + time.Second }
-
-// withdrawAll removes those of the items that are pending. It is remove for many items.
-func (t *waitList) withdrawAll(items []*item) {
-	if len(t.pending) == 0 {
-		return
-	}
-	gone := map[*item]bool{}
-	for _, c := range items {
-		if e := listEntryOf(c); c.in == t && (t.source == nil || !c.listed) && t.deferred(&e) {
-			gone[c], c.in = true, nil
-		}
-	}
-	t.pending = slices.DeleteFunc(t.pending, func(e listEntry) bool { return gone[e.c] })
-}

@@ -10,10 +10,13 @@ import (
 
 // A waitList keeps items in order. A policy that assigns new keys in each slot would
 // have to sort all items for the few that the budget reaches. So the items after edge
-// stay pending, or in the policy's table, until they are needed.
+// stay pending, or in the policy's table, until they are needed. The riders of a request
+// leave the middle of the order; their entries are deleted later, many at once.
 type waitList struct {
 	sorted  blocks
-	n       int // entries in sorted
+	n       int       // entries in sorted, without those that are to be deleted
+	gone    int       // entries in sorted that are to be deleted: their items have left the list
+	last    listEntry // the last of them
 	pending []listEntry
 	edge    listEntry
 	least   time.Duration // lower bound of the estimates of pending
@@ -22,7 +25,10 @@ type waitList struct {
 	made    uint64        // how often the order was made again
 }
 
-const firstBatch = 128
+const (
+	firstBatch = 128
+	mostGone   = 4 * full
+)
 
 func (t *waitList) len() int { return t.n + t.unsorted() }
 
@@ -30,6 +36,7 @@ func (t *waitList) len() int { return t.n + t.unsorted() }
 func (t *waitList) unsorted() int { return len(t.pending) + t.source.len() }
 
 func (t *waitList) insert(c *item) {
+	t.tidy()
 	c.in = t
 	if t.source.put(c) {
 		return
@@ -53,6 +60,43 @@ func (t *waitList) remove(c *item) {
 	} else {
 		t.sorted.cut(e)
 		t.n--
+	}
+}
+
+// removeAll is remove for many items, of which some may not be in the list.
+func (t *waitList) removeAll(items []*item) {
+	pending := 0
+	for _, c := range items {
+		if c.in != t {
+			continue
+		}
+		c.in = nil
+		if t.source.remove(c) {
+			continue
+		}
+		e := listEntryOf(c)
+		if t.deferred(&e) {
+			pending++
+			continue
+		}
+		if t.gone == 0 || t.last.before(&e) {
+			t.last = e
+		}
+		t.n, t.gone = t.n-1, t.gone+1
+	}
+	if pending > 0 {
+		t.pending = slices.DeleteFunc(t.pending, func(e listEntry) bool { return e.c.in != t })
+	}
+	if t.gone > mostGone {
+		t.tidy()
+	}
+}
+
+// tidy deletes the entries of items that removeAll has removed.
+func (t *waitList) tidy() {
+	if t.gone > 0 {
+		t.sorted.keep(&t.last, func(c *item) bool { return c.in == t })
+		t.gone, t.last = 0, listEntry{}
 	}
 }
 
@@ -88,12 +132,14 @@ func (t *waitList) empty() {
 	t.made++
 	clear(t.pending)
 	t.sorted, t.n, t.pending = nil, 0, t.pending[:0]
+	t.gone, t.last = 0, listEntry{}
 	t.edge, t.least, t.batch = listEntry{value: math.Inf(-1)}, math.MaxInt64, firstBatch
 }
 
 // reload leaves the items of the source to its new plan. Only refresh requests stay in
 // order.
 func (t *waitList) reload() {
+	t.tidy()
 	var first []listEntry
 	for _, b := range t.sorted {
 		for i := 0; i < len(b.entries) && b.entries[i].c.tier == TierRefresh; i++ {
@@ -119,9 +165,23 @@ func (t *waitList) first() *item { return t.fits(math.MaxInt64) }
 
 // fits returns the first item whose estimate is at most left.
 func (t *waitList) fits(left time.Duration) *item {
-	c := t.sorted.fits(left)
+	c := t.fitting(left)
 	for c == nil && t.more(left) {
 		t.flush()
+		c = t.fitting(left)
+	}
+	return c
+}
+
+// fitting is fits for the sorted items.
+func (t *waitList) fitting(left time.Duration) *item {
+	for t.gone > 0 && t.sorted[0].entries[0].c.in != t {
+		t.sorted.shift()
+		t.gone--
+	}
+	c := t.sorted.fits(left)
+	if c != nil && c.in != t {
+		t.tidy()
 		c = t.sorted.fits(left)
 	}
 	return c
@@ -203,6 +263,7 @@ func (t *waitList) visit(e *listEntry, accept func(*listEntry) (more bool)) {
 
 // sort sorts all items.
 func (t *waitList) sort() {
+	t.tidy()
 	if t.source.len() > 0 {
 		t.receive(t.source.all())
 	}
@@ -241,6 +302,7 @@ func (t *waitList) all() []*item {
 // unordered appends all items to a list, in no order. The waitList must have no
 // source.
 func (t *waitList) unordered(list []*item) []*item {
+	t.tidy()
 	list = t.sorted.list(list)
 	for i := range t.pending {
 		list = append(list, t.pending[i].c)

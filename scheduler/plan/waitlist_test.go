@@ -19,22 +19,25 @@ func TestWaitList(t *testing.T) {
 		var tr waitList
 		var list []*item // in order
 		serial := 0
+		any := func() policy.Key {
+			return policy.Key{Class: r.IntN(3), Value: float64(r.IntN(50)), Low: float64(r.IntN(2))}
+		}
+		place := func(c *item) {
+			i, _ := slices.BinarySearchFunc(list, c, order)
+			list = slices.Insert(list, i, c)
+			tr.insert(c)
+		}
 		insert := func(key policy.Key, last uint64) {
 			c := &item{key: key}
 			serial++
 			c.Query.ID = fmt.Sprintf("%02d q%d", r.IntN(3), serial) // many share their first bytes
 			c.Prefix = selection.Prefix(c.Query.ID)
 			c.Stats.Last, c.Estimate = last, time.Duration(1+r.IntN(1000))
-			i, _ := slices.BinarySearchFunc(list, c, order)
-			list = slices.Insert(list, i, c)
-			tr.insert(c)
+			place(c)
 		}
 		remove := func(i int) {
 			tr.remove(list[i])
 			list = slices.Delete(list, i, i+1)
-		}
-		any := func() policy.Key {
-			return policy.Key{Class: r.IntN(3), Value: float64(r.IntN(50)), Low: float64(r.IntN(2))}
 		}
 		for phase, grow := range []float64{1, 0.5, 0.9, 0.3, 0, 0.7} {
 			for step := range 3000 {
@@ -47,11 +50,39 @@ func TestWaitList(t *testing.T) {
 					if tr.first() != list[0] {
 						t.Fatalf("seed %d, phase %d: the first is another one", seed, phase)
 					}
+				case r.IntN(10) == 0: // as the riders of a request
+					first, most := r.IntN(len(list)), r.IntN(30)
+					var riders []*item
+					list = slices.Concat(list[:first], slices.DeleteFunc(slices.Clone(list[first:]), func(c *item) bool {
+						rides := len(riders) < most && r.IntN(3) == 0
+						if rides {
+							riders = append(riders, c)
+						}
+						return rides
+					}))
+					tr.removeAll(riders)
+					for _, c := range riders[:len(riders)/2*(step%2)] { // settled
+						if r.IntN(4) > 0 {
+							c.key = any()
+						}
+						place(c)
+					}
+					left := time.Duration(r.IntN(1000) / (1 + r.IntN(100)))
+					var want *item
+					if i := slices.IndexFunc(list, func(c *item) bool { return c.Estimate <= left }); i >= 0 {
+						want = list[i]
+					}
+					if tr.fits(left) != want {
+						t.Fatalf("seed %d: after riders left, the first that fits %d is another one", seed, left)
+					}
 				case r.IntN(3) > 0: // near the beginning, as slots do
 					remove(min(r.IntN(8), len(list)-1))
 				default:
 					remove(r.IntN(len(list)))
 				}
+			}
+			if phase%2 > 0 { // each is the first to read the list in some phase
+				compareList(t, &tr, list, r)
 			}
 			if got := tr.unordered(nil); len(got) != len(list) || tr.len() != len(list) {
 				t.Fatalf("seed %d, phase %d: %d candidates of %d", seed, phase, len(got), len(list))

@@ -91,6 +91,9 @@ func (w *window) extend(q *queue) {
 // add adds an item to the queue of its cohort and returns the time that it is expected to
 // take.
 func (w *window) add(e *listEntry) time.Duration {
+	if e.c.in != w.list {
+		return 0
+	}
 	k := e.c.cohort
 	if k == nil || !w.s.pays(e.c) {
 		return e.estimate
