@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/freshet/freshet/endpoint/formats"
+	"github.com/freshet/freshet/internal/loopback"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -92,12 +92,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func TestNoConnection(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "http://" + l.Addr().String()
-	l.Close()
+	closed := "http://" + loopback.Reserve(t)
 	c := client(t, closed+"/secret-path", nil)
 	a := execute(t, c, sel("SELECT secret"))
 	want(t, a, registry.Failed, "connection refused")

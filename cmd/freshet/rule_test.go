@@ -107,7 +107,7 @@ func TestRulesSurviveKills(t *testing.T) {
 	bin := binary(t)
 	engine := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0")
 	w := town{env: map[string]string{}, endpoint: engine.Url}
-	u := &restartingServer{t: t, bin: bin, addr: steadyAddr(t), data: t.TempDir(), yaml: "endpoints: [{name: city, url: \"" + engine.Url + "\", slot: never, budget: 1h}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n"}
+	u := &restartingServer{t: t, bin: bin, addr: clitest.FreeAddr(t), data: t.TempDir(), yaml: "endpoints: [{name: city, url: \"" + engine.Url + "\", slot: never, budget: 1h}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n"}
 	u.start()
 	defer func() { u.p.Kill() }()
 	var q struct{ ID string }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,26 +23,6 @@ type restartingServer struct {
 	p               *clitest.Process
 	kills           int
 	ran, asked      int // executions and requests in all slots
-}
-
-var addresses sync.Map // addresses that steadyAddr has returned
-
-// steadyAddr returns a free loopback address whose port the system does not use for outgoing
-// connections while the server is down. Concurrent tests get different addresses, whatever their
-// seeds.
-func steadyAddr(t testing.TB) string {
-	t.Helper()
-	for range 200 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		if _, taken := addresses.LoadOrStore(l.Addr().String(), true); !taken {
-			return l.Addr().String()
-		}
-	}
-	return clitest.FreeAddr(t)
 }
 
 func (u *restartingServer) start() {

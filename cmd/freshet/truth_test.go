@@ -172,7 +172,7 @@ func (r *truthRun) setUp(ctx context.Context) {
 	if dropped := r.oracle.dropSlow(slowest); len(dropped) > 0 {
 		r.t.Logf("%d queries take more than %v and are left out: %v", len(dropped), slowest, dropped)
 	}
-	r.server = &restartingServer{t: r.t, bin: bin, addr: steadyAddr(r.t), data: r.t.TempDir(), yaml: fmt.Sprintf(`
+	r.server = &restartingServer{t: r.t, bin: bin, addr: clitest.FreeAddr(r.t), data: r.t.TempDir(), yaml: fmt.Sprintf(`
 endpoints:
   - {name: truth, url: %q, slot: never, budget: 10m, policy: rr, merge: %q}
 log: {level: warn}

@@ -4,17 +4,17 @@ package virtuosotest
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/internal/loopback"
 )
 
 // Options are the settings that tests vary; 0 means the default.
@@ -51,7 +51,7 @@ func Start(t testing.TB, o Options) *Server {
 		if tries == 1 {
 			t.Fatal(err)
 		}
-		t.Logf("once more: %v", err) // another process may have taken a port in between
+		t.Logf("once more: %v", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func Start(t testing.TB, o Options) *Server {
 func launch(t testing.TB, o Options) (s *Server, sql string, err error) {
 	t.Helper()
 	dir := t.TempDir()
-	sql, web := freePort(t), freePort(t)
+	sql, web := loopback.Reserve(t), loopback.Reserve(t)
 	ini := filepath.Join(dir, "virtuoso.ini")
 	if err := os.WriteFile(ini, []byte(settings(dir, sql, web, o)), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,27 +90,6 @@ func absent(t testing.TB) {
 	}
 	t.Skip(message)
 }
-
-// freePort is an address for a new server. Its port is below those of outgoing
-// connections: one made before the server is up would otherwise prevent it from
-// listening. No two tests of one process get the same address.
-func freePort(t testing.TB) string {
-	t.Helper()
-	const first, ports = 10000, 10000
-	for range ports {
-		n := (os.Getpid()*127 + int(lastPort.Add(1))) % ports
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+n))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
-var lastPort atomic.Int64
 
 // stop shuts the server down, and kills it if it does not end.
 func stop(p *os.Process, ended <-chan struct{}) {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/internal/loopback"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -46,12 +46,7 @@ func alertmanager(t *testing.T, hook string) string {
 	if err := os.WriteFile(filepath.Join(dir, "alertmanager.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := loopback.Reserve(t)
 	cmd := exec.Command(program, "--config.file", filepath.Join(dir, "alertmanager.yml"), "--storage.path", dir, "--web.listen-address", addr, "--cluster.listen-address", "")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/internal/loopback"
 	"github.com/spf13/cobra"
 )
 
@@ -151,25 +150,12 @@ func (t *Tail) String() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// FreeAddr returns a loopback address for a process that restarts on it. Its port is
-// below those of outgoing connections, so that no other connection takes it meanwhile.
+// FreeAddr returns a reserved loopback address for a process that restarts on it, or for
+// none.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	const first, ports = 20000, 12000
-	for range ports {
-		n := (os.Getpid()*127 + int(lastPort.Add(1))) % ports
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+n))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
+	return loopback.Reserve(t)
 }
-
-var lastPort atomic.Int64
 
 // SkipPart skips a test that needs a missing part of the machine. It fails the test if
 // FRESHET_REQUIRE names the part.

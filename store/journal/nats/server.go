@@ -32,8 +32,9 @@ type ServerConfig struct {
 
 const (
 	defaultMaxSize = 32 << 30
-	startTimeout   = 10 * time.Second
-	user           = "freshet" // of routes
+	startTimeout   = time.Minute      // longer than a start on a busy machine takes
+	loginTimeout   = 10 * time.Second // of a member or client that connects
+	user           = "freshet"        // of routes
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
@@ -50,6 +51,9 @@ func Start(c ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.probe(o); err != nil {
+		return nil, err
+	}
 	s, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -60,13 +64,35 @@ func Start(c ServerConfig) (*Server, error) {
 	s.Start()
 	if !s.ReadyForConnections(startTimeout) {
 		s.Shutdown()
-		return nil, fmt.Errorf("cluster.listen: the journal's server does not start on %s: is the address in use?", c.Listen)
+		return nil, fmt.Errorf("cluster: the journal's server on %s does not accept connections within %v: see its warnings; the machine may be too busy", c.Listen, startTimeout)
 	}
 	if !s.JetStreamEnabled() {
 		s.Shutdown()
 		return nil, fmt.Errorf("cluster: the journal's server cannot use the directory %s: see its warnings", c.Dir)
 	}
 	return &Server{c, s}, nil
+}
+
+// probe reports an address that cannot be listened on. The server itself would only log that
+// and wait.
+func (c ServerConfig) probe(o *server.Options) error {
+	if !o.DontListen && o.Port != server.RANDOM_PORT {
+		if err := probe("cluster.clients", c.Clients); err != nil {
+			return err
+		}
+	}
+	if o.Cluster.Name == "" {
+		return nil
+	}
+	return probe("cluster.listen", c.Listen)
+}
+
+func probe(setting, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: the journal's server cannot listen: %w: choose another address, or end the program that uses it", setting, err)
+	}
+	return l.Close()
 }
 
 // options checks the configuration and returns the server's.
@@ -89,7 +115,7 @@ func (c ServerConfig) options() (*server.Options, error) {
 		o.JetStreamMaxStore = defaultMaxSize
 	}
 	if c.TLS != nil {
-		o.TLSConfig, o.TLS, o.TLSTimeout = c.TLS.Clone(), true, startTimeout.Seconds()
+		o.TLSConfig, o.TLS, o.TLSTimeout = c.TLS.Clone(), true, loginTimeout.Seconds()
 	}
 	switch {
 	case c.Clients != "":
@@ -111,7 +137,7 @@ func (c ServerConfig) options() (*server.Options, error) {
 // routes sets how the members reach each other.
 func (c ServerConfig) routes(o *server.Options) (err error) {
 	o.Cluster = server.ClusterOpts{
-		Name: c.Cluster, Username: user, Password: c.Token, Advertise: c.Peers[c.Node], AuthTimeout: startTimeout.Seconds(),
+		Name: c.Cluster, Username: user, Password: c.Token, Advertise: c.Peers[c.Node], AuthTimeout: loginTimeout.Seconds(),
 		NoAdvertise:  true,                            // clients are not told the members' addresses, which may be loopback ones
 		PingInterval: 5 * time.Second, MaxPingsOut: 2, // a silent member is noticed
 	}
@@ -124,7 +150,7 @@ func (c ServerConfig) routes(o *server.Options) (err error) {
 		if t.ClientCAs == nil {
 			t.ClientCAs = t.RootCAs
 		}
-		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = t, startTimeout.Seconds()
+		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = t, loginTimeout.Seconds()
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.Peers)) {
 		if _, _, err := split("cluster.peers", c.Peers[node]); err != nil {

@@ -146,6 +146,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestAddressInUse checks that an address in use is reported with its setting.
+func TestAddressInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for setting, alter := range map[string]func(c *nats.ServerConfig){
+		"cluster.listen":  func(c *nats.ServerConfig) { c.Listen = l.Addr().String() },
+		"cluster.clients": func(c *nats.ServerConfig) { c.Clients = l.Addr().String() },
+	} {
+		c := natstest.Configs(t, "used", 3)[0]
+		alter(&c)
+		s, err := nats.Start(c)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), setting+": ") || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+}
+
 // TestServerConfig checks that errors name the setting.
 func TestServerConfig(t *testing.T) {
 	good := natstest.Configs(t, "config", 3)[0]

@@ -3,28 +3,28 @@ package natstest
 
 import (
 	"fmt"
-	"net"
 	"testing"
 
+	"github.com/freshet/freshet/internal/loopback"
 	"github.com/freshet/freshet/store/journal/nats"
 )
 
 // Token is the token of all servers.
 const Token = "test-token"
 
-// Configs returns the configurations of the members n0, n1 … of a cluster, on free ports of the
-// loopback interface and with directories of the test. Each also listens for clients.
+// Configs returns the configurations of the members n0, n1 … of a cluster, on reserved ports of
+// the loopback interface and with directories of the test. Each also listens for clients.
 func Configs(t testing.TB, cluster string, members int) []nats.ServerConfig {
 	t.Helper()
-	addresses := Free(t, 2*members)
 	peers := map[string]string{}
 	for i := range members {
-		peers[fmt.Sprint("n", i)] = addresses[i]
+		peers[fmt.Sprint("n", i)] = loopback.Reserve(t)
 	}
 	list := make([]nats.ServerConfig, members)
 	for i := range list {
+		node := fmt.Sprint("n", i)
 		list[i] = nats.ServerConfig{
-			Cluster: cluster, Node: fmt.Sprint("n", i), Listen: addresses[i], Peers: peers, Clients: addresses[members+i],
+			Cluster: cluster, Node: node, Listen: peers[node], Peers: peers, Clients: loopback.Reserve(t),
 			Dir: t.TempDir(), Token: Token, MaxSize: 1 << 30,
 		}
 	}
@@ -44,18 +44,4 @@ func Start(t testing.TB, c nats.ServerConfig) *nats.Server {
 		}
 	})
 	return s
-}
-
-// Free returns addresses with free ports of the loopback interface.
-func Free(t testing.TB, n int) (list []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // at the end, so that the ports differ
-		list = append(list, l.Addr().String())
-	}
-	return list
 }

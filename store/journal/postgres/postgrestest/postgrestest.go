@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/internal/loopback"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -29,7 +30,7 @@ type Server struct {
 	log            bytes.Buffer
 }
 
-// Start starts a server for the test, on a free port of the loopback interface. Where PostgreSQL
+// Start starts a server for the test, on a reserved port of the loopback interface. Where PostgreSQL
 // is missing the test is skipped, or fails when FRESHET_REQUIRE names postgresql.
 func Start(t testing.TB) *Server {
 	t.Helper()
@@ -50,12 +51,8 @@ func Start(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(loopback.Reserve(t))
 	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{bin: bin, dir: dir, port: port, URL: "postgres://freshet:freshet@127.0.0.1:" + port + "/postgres?sslmode=disable"}
