@@ -40,7 +40,7 @@ func needNode(t *testing.T) string {
 	if err != nil {
 		skipPart(t, "npm")
 	}
-	for _, module := range []string{"ws", "eventsource"} {
+	for _, module := range []string{"ws", "eventsource", "n3", "@rdfjs/types"} {
 		if _, err := os.Stat(filepath.Join(clientDir, "node_modules", module)); err != nil {
 			skipPart(t, "npm")
 		}
@@ -220,15 +220,33 @@ func runDriver(t *testing.T, w *truth, id string, begun func(), cmd *exec.Cmd) {
 	}
 }
 
+// hardTriples is a graph with terms that are hard to write and to read.
+func hardTriples() *diff.Result {
+	b := diff.NewBuilder(diff.Construct, diff.Options{})
+	iri := func(v string) diff.Term { return diff.Term{Kind: diff.IRI, Value: v} }
+	p := iri("http://x/é𝄞?a=b&c#d")
+	for _, o := range []diff.Term{
+		{Kind: diff.Literal, Value: ""}, {Kind: diff.Literal, Value: "a\"b\\c\nd\re\tf\bg\fh"}, {Kind: diff.Literal, Value: "\x01\x7f\u2028é𝄞"},
+		{Kind: diff.Literal, Value: `\u0041 \n`}, {Kind: diff.Literal, Value: `" . <x> "`, Lang: "de-ch"}, {Kind: diff.Literal, Value: "1.50", Datatype: "http://www.w3.org/2001/XMLSchema#decimal"},
+		{Kind: diff.Literal, Value: "@en"}, {Kind: diff.Literal, Value: "^^<x>", Datatype: "http://x/ü"}, {Kind: diff.Blank, Value: "b"}, iri("urn:a:b"),
+	} {
+		must(b.Triple(iri("http://x/s"), p, o))
+	}
+	must(b.Triple(diff.Term{Kind: diff.Blank, Value: "b"}, p, diff.Term{Kind: diff.Blank, Value: "c"}))
+	return finish(b)
+}
+
 // TestJavaScriptUnits runs the client's own tests.
 func TestJavaScriptUnits(t *testing.T) {
 	node := needNode(t)
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, rows("ü", "\"\u2028", "𝄞"))
+	graph := r.log.Add("graph", diff.Construct, false)
+	r.record(graph, hardTriples())
 	cmd := exec.CommandContext(t.Context(), node, "--test")
 	cmd.Dir = clientDir
-	cmd.Env = append(os.Environ(), "FRESHET_URL="+r.http.URL, "FRESHET_QUERY=q")
+	cmd.Env = append(os.Environ(), "FRESHET_URL="+r.http.URL, "FRESHET_QUERY=q", "FRESHET_GRAPH=graph")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "# skipped 0") {
 		t.Errorf("node --test: %v\n%s", err, out)

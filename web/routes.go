@@ -25,6 +25,8 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/asyncapi.yaml", run: on(serverAPI.asyncAPI)},
 		{method: "GET", path: "/freshet.js", run: on(serverAPI.clientScript)},
 		{method: "GET", path: "/freshet.d.ts", run: on(serverAPI.clientTypes)},
+		{method: "GET", path: "/freshet-rdfjs.js", run: on(serverAPI.quadScript)},
+		{method: "GET", path: "/freshet-rdfjs.d.ts", run: on(serverAPI.quadTypes)},
 		{method: "GET", path: "/freshet.py", run: on(serverAPI.clientPython)},
 
 		{method: "GET", path: "/v1/queries", need: read, run: on(queryAPI.list)},

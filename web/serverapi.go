@@ -45,6 +45,12 @@ func (c serverAPI) clientScript() error {
 func (c serverAPI) clientTypes() error {
 	return c.asset("application/typescript; charset=utf-8", client.Types)
 }
+func (c serverAPI) quadScript() error {
+	return c.asset("text/javascript; charset=utf-8", client.Quads)
+}
+func (c serverAPI) quadTypes() error {
+	return c.asset("application/typescript; charset=utf-8", client.QuadTypes)
+}
 func (c serverAPI) clientPython() error {
 	return c.asset("text/x-python; charset=utf-8", client.Python)
 }

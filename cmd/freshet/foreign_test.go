@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -363,5 +364,63 @@ func TestBrowserClient(t *testing.T) {
 	s.step(2)
 	if got, want := until(3).Document, s.results("rows"); got != want {
 		t.Errorf("the browser holds\n%s\nthe server holds\n%s", got, want)
+	}
+}
+
+// A store of n3 that applies the quads of a graph query is what the server has at each position,
+// and Comunica answers queries from it, over two crashes of the server.
+func TestQuads(t *testing.T) {
+	quads(t, "", "items", "saved", "stream")
+}
+
+// If results and changes are too large to send, it applies the differences between snapshots.
+func TestQuadsLarge(t *testing.T) {
+	quads(t, "limits: {change: 100B}\n", "items", "stream")
+}
+
+func quads(t *testing.T, more string, ways ...string) {
+	needModules(t, "n3", "@comunica/query-sparql-rdfjs-lite")
+	const last = 10 // the final seq
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	s := newTestServer(t, more)
+	s.must(t, "CONSTRUCT { ?s <http://x/m> [ <http://x/k> ?n ] } WHERE { ?s <http://x/n> ?n }", "query", "add", "--name", "graph", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	type follower struct {
+		way string
+		cmd *exec.Cmd
+		out *bufio.Scanner
+	}
+	var all []follower
+	for _, way := range ways {
+		cmd := exec.CommandContext(ctx, "node", append(websocketFlag(t), "driver/rdfjs.js", s.srv.Url, "graph", way, strconv.Itoa(last))...)
+		cmd.Dir, cmd.Stderr = jsClient, os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f := follower{way, cmd, bufio.NewScanner(pipe)}
+		if way != "stream" {
+			waitLine(t, f.out, `{"seq":1,`)
+		}
+		all = append(all, f)
+	}
+	for n := 1; n < last; n++ {
+		if n%3 == 0 { // a row that was added before
+			s.update(t, fmt.Sprintf("DELETE WHERE { <http://x/%d> ?p ?o }", n-1))
+		}
+		s.step(n)
+		if n == 3 || n == 6 {
+			s.crash()
+		}
+	}
+	for _, f := range all {
+		waitLine(t, f.out, fmt.Sprintf(`{"seq":%d,"rows":7}`, last))
+		if err := f.cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", f.way, err)
+		}
 	}
 }

@@ -14,6 +14,16 @@ var Script []byte
 //go:embed freshet.d.ts
 var Types []byte
 
+// Quads is the ES module freshet-rdfjs.js.
+//
+//go:embed freshet-rdfjs.js
+var Quads []byte
+
+// QuadTypes are its declarations for TypeScript.
+//
+//go:embed freshet-rdfjs.d.ts
+var QuadTypes []byte
+
 // Python is the module freshet.py.
 //
 //go:embed python/freshet.py

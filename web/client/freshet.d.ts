@@ -86,10 +86,34 @@ export class Result {
   /** The canonical text, byte-identical to the server's. */
   document (): string
   /** Throws MismatchError if the change does not fit. */
-  apply (change: Omit<DeltaEvent, 'type' | 'id'>): Result
+  apply (change: Pick<DeltaEvent, 'form' | 'added' | 'removed' | 'added_at' | 'removed_at' | 'boolean'>): Result
 }
 
 export class MismatchError extends Error {}
+
+/** The server refuses to read a result of the past. */
+export class RefusedError extends Error {
+  constructor (status: number, kind: string, detail: string)
+  readonly status: number
+  /** The problem type, such as 'gap' (no longer kept), 'no-result' (before the first result) or 'not-found' (no such query or change). */
+  readonly kind: string
+}
+
+/** A state of a result: a Date or a time as text, the number of a change, or a position. */
+export type Moment = Date | string | number | Position
+
+/** A state of a result. */
+export interface PastResult { result: Result, position: Position, checkedAt: Date }
+
+/** The difference between two states. */
+export interface NetChange {
+  query: string, form: Form, jaccard: number, hash: string, previous_hash: string
+  from: Version, to: Version
+  added?: Rows, removed?: Rows, added_at?: number[], removed_at?: number[], boolean?: boolean, previous?: boolean
+}
+
+/** A state as differences name it. */
+export interface Version extends Position { time: string, checked_at: string }
 
 /** Compares strings by their UTF-8 bytes. */
 export function byBytes (a: string, b: string): number
@@ -118,5 +142,9 @@ export class Freshet {
   constructor (server: string | URL, options?: Options)
   /** query: an id, a name, or what to register. */
   follow (query: string | { endpoint: string, sparql: string }, handler?: (event: Event) => void, options?: FollowOptions): Subscription
+  /** The result of a query as it was. Rejects with RefusedError, or with that of fetch. */
+  past (query: string, when: Moment): Promise<PastResult>
+  /** What changed between two states; to is the newest one by default. */
+  diff (query: string, from: Moment, to?: Moment): Promise<NetChange>
   close (): void
 }

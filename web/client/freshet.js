@@ -26,6 +26,20 @@ const SUBPROTOCOL = 'freshet.v1'
 export class MismatchError extends Error {}
 
 /**
+ * Thrown if the server refuses to read a result of the past.
+ * status: the HTTP status; kind: the problem type, such as 'gap' for a state that is no
+ * longer kept, 'no-result' for one before the first result, or 'not-found'
+ */
+export class RefusedError extends Error {
+  constructor (status, kind, detail) {
+    super(detail)
+    this.name = 'RefusedError'
+    this.status = status
+    this.kind = kind
+  }
+}
+
+/**
  * A query's result. It is immutable; apply returns the next one.
  * form: 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
  * vars: variables of a SELECT result
@@ -342,6 +356,41 @@ export class Freshet {
     return sub
   }
 
+  /**
+   * Reads the result of a query as it was. when: a Date or a time as text, the number of a
+   * change, or a position. Returns {result, position, checkedAt}.
+   */
+  async past (query, when) {
+    const path = '/v1/queries/' + encodeURIComponent(query)
+    const { id, form, ordered = false } = await (await this.get(path)).json()
+    const of = typeof when === 'number' || when?.epoch ? 'seq' : 'at'
+    const graph = form === 'CONSTRUCT' || form === 'DESCRIBE'
+    const answer = await this.get(`/v1/queries/${id}/results.${graph ? 'nt' : 'srj'}?${of}=${encodeURIComponent(moment(when))}`)
+    const [epoch, seq] = answer.headers.get('ETag').replace(/^W\//, '').slice(1).split('.')
+    return {
+      result: Result.parse(form, ordered, await answer.text()),
+      position: { epoch, seq: Number(seq) },
+      checkedAt: new Date(answer.headers.get('Freshet-Checked-At'))
+    }
+  }
+
+  /**
+   * Returns what changed between two states, each given as in past; to is the newest one by
+   * default. The answer has added and removed like a delta, and result.apply takes it.
+   */
+  async diff (query, from, to) {
+    const until = to === undefined ? '' : '&to=' + encodeURIComponent(moment(to))
+    return (await this.get(`/v1/queries/${encodeURIComponent(query)}/changes/diff?from=${encodeURIComponent(moment(from))}${until}`)).json()
+  }
+
+  async get (path) {
+    const headers = this.options.token ? { Authorization: 'Bearer ' + this.options.token } : {}
+    const answer = await fetch(this.url.replace(/^ws/, 'http').replace(/\/v1\/live$/, '') + path, { headers })
+    if (answer.ok) return answer
+    const problem = await answer.json().catch(() => ({}))
+    throw new RefusedError(answer.status, String(problem.type ?? '').split('/').pop(), problem.detail ?? problem.title ?? answer.statusText)
+  }
+
   /** Closes the connection and ends all subscriptions. */
   close () {
     this.closed = true
@@ -426,6 +475,12 @@ export class Freshet {
     }, ms)
     this.timers.add(t)
   }
+}
+
+/** The text of a moment in an address. */
+function moment (when) {
+  if (when instanceof Date) return when.toISOString()
+  return when?.epoch ? `${when.epoch}:${when.seq}` : String(when)
 }
 
 function liveURL (server) {

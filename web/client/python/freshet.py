@@ -32,11 +32,11 @@ import ssl
 import threading
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import Any, AsyncIterator, Dict, Iterator, List, Optional, Tuple
+from typing import Any, AsyncIterator, Dict, Iterator, List, Optional, Tuple, Union
 
 __all__ = [
-    "AsyncFreshet", "Busy", "Change", "Follower", "Forbidden", "Freshet", "FreshetError", "Gap", "Mismatch",
-    "NotFound", "Position", "Refused", "Result", "Unreachable", "Update", "python_value",
+    "AsyncFreshet", "Busy", "Change", "Difference", "Follower", "Forbidden", "Freshet", "FreshetError", "Gap", "Mismatch",
+    "Moment", "NotFound", "Position", "Refused", "Result", "Unreachable", "Update", "python_value",
 ]
 
 
@@ -200,8 +200,8 @@ class Result:
         """The hash that the server publishes."""
         return "sha256:" + hashlib.sha256(self.document().encode()).hexdigest()
 
-    def apply(self, change: "Change") -> "Result":
-        """Returns the result after a change. Raises Mismatch if the change does not fit."""
+    def apply(self, change: Union["Change", "Difference"]) -> "Result":
+        """Returns the result after a change or a difference. Raises Mismatch if the change does not fit."""
         if change.form == "ASK":
             return Result("ASK", boolean=change.data["boolean"])
         added, removed = _row_texts(change.form, change.data["added"]), _row_texts(change.form, change.data["removed"])
@@ -284,6 +284,44 @@ def _rows(form: str, rows: Optional[Dict[str, Any]]) -> List[Any]:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """What changed between two states of a result. data has all fields of the answer.
+    result.apply(difference) makes the later state of the earlier one."""
+
+    data: Dict[str, Any] = field(repr=False)
+
+    @property
+    def form(self) -> str:
+        return self.data["form"]
+
+    @property
+    def start(self) -> Position:
+        """The earlier state."""
+        return Position(self.data["from"]["epoch"], self.data["from"]["seq"])
+
+    @property
+    def end(self) -> Position:
+        """The later state."""
+        return Position(self.data["to"]["epoch"], self.data["to"]["seq"])
+
+    def added(self) -> List[Any]:
+        """Bindings, or N-Triples statements."""
+        return _rows(self.form, self.data.get("added"))
+
+    def removed(self) -> List[Any]:
+        """Bindings, or N-Triples statements."""
+        return _rows(self.form, self.data.get("removed"))
+
+
+Moment = Union[str, int, datetime.datetime, Position]
+
+
+def _moment(when: Moment) -> str:
+    """The text of a moment in an address. A datetime without a zone is in local time."""
+    return when.astimezone(datetime.timezone.utc).isoformat() if isinstance(when, datetime.datetime) else str(when)
+
+
+@dataclass(frozen=True)
 class Update:
     """What happened to a result since the update before.
 
@@ -337,10 +375,12 @@ class Freshet:
         """Ends the caller's registration."""
         self._json("DELETE", _path(query))
 
-    def result(self, query: str, at: Optional[str] = None, seq: Optional[int] = None) -> Result:
-        """Returns the last complete result, or the one at a time (RFC 3339) or seq. Raises
-        NotFound if there is none yet."""
+    def result(self, query: str, at: Union[str, datetime.datetime, None] = None, seq: Union[int, Position, None] = None) -> Result:
+        """Returns the last complete result, or the one at a time (datetime, or text in
+        RFC 3339), after the change with a number, or at a Position. Raises NotFound if there
+        was none yet, and Gap if that state is no longer kept."""
         q = self.query(query)
+        at, seq = (None if x is None else _moment(x) for x in (at, seq))
         return self._result(q["id"], q["form"], q.get("ordered", False), at=at, seq=seq)[0]
 
     def _result(self, query: str, form: str, ordered: bool, **moment: Any) -> Tuple[Result, Position]:
@@ -350,6 +390,13 @@ class Freshet:
         body, headers = self._request("GET", path)
         epoch, seq = headers["ETag"].strip('"').split(".")[:2]
         return Result.parse(form, ordered, body.decode()), Position(epoch, int(seq))
+
+    def diff(self, query: str, start: Moment, end: Optional[Moment] = None) -> "Difference":
+        """Returns what changed between two states, each given by a time (datetime, or text in
+        RFC 3339), by the number of a change, or by a Position; end is the newest state by
+        default. Raises Gap if a state is no longer kept."""
+        of = {"from": _moment(start), **({} if end is None else {"to": _moment(end)})}
+        return Difference(self._json("GET", _path(query) + "/changes/diff?" + urllib.parse.urlencode(of)))
 
     def changes(self, query: str, after: Optional[Position] = None) -> Iterator[Change]:
         """Iterates over the changes that the log holds, oldest first, up to now. Raises Gap
@@ -594,9 +641,13 @@ class AsyncFreshet:
         """See Freshet.release."""
         await asyncio.to_thread(self._client.release, query)
 
-    async def result(self, query: str, at: Optional[str] = None, seq: Optional[int] = None) -> Result:
+    async def result(self, query: str, at: Union[str, datetime.datetime, None] = None, seq: Union[int, Position, None] = None) -> Result:
         """See Freshet.result."""
         return await asyncio.to_thread(self._client.result, query, at, seq)
+
+    async def diff(self, query: str, start: Moment, end: Optional[Moment] = None) -> Difference:
+        """See Freshet.diff."""
+        return await asyncio.to_thread(self._client.diff, query, start, end)
 
     async def changes(self, query: str, after: Optional[Position] = None) -> AsyncIterator[Change]:
         """See Freshet.changes."""
