@@ -295,6 +295,21 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 	return q, nil
 }
 
+// Edited takes note of edits that another process has made in the store, as if they were its
+// own: of queries and profiles, of queries that are no longer public, and of endpoints.
+func (r *Registry) Edited(queries, hidden, endpoints []string) {
+	r.revision.Add(1)
+	for _, id := range hidden {
+		r.queryHidden(id)
+	}
+	for _, id := range queries {
+		r.queryEdited(id)
+	}
+	for _, name := range endpoints {
+		r.EndpointRegistry.edited(name)
+	}
+}
+
 // Revision grows with every edit of a query or an endpoint. While it is
 // unchanged, so is everything that depends on their settings.
 func (r *Registry) Revision() uint64 { return r.revision.Load() + r.EndpointRegistry.revision.Load() }

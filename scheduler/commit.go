@@ -18,7 +18,7 @@ const (
 )
 
 // count adds an outcome to the slot's summary and to the notes for followers.
-func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
+func (r *runner) count(q *registry.Query, was policy.Stats, out *Outcome) {
 	s := &r.slot
 	changed := out.Stats.LastRun.Outcome == registry.Changed && was.Executions > 0
 	switch o := out.Stats.LastRun.Outcome; {
@@ -38,9 +38,9 @@ func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
 		s.Failed++
 	}
 	limit := q.MaxStaleness()
-	status := was.StateWithin(limit) != out.Stats.StateWithin(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
-	if out.Delta != nil || status {
-		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
+	out.Turned = was.StateWithin(limit) != out.Stats.StateWithin(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
+	if out.Delta != nil || out.Turned {
+		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: out.Turned})
 	}
 }
 

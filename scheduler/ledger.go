@@ -107,6 +107,7 @@ type Outcome struct {
 	Delta   *diff.Delta  // from the stored result to Result; nil together with Result
 	Checked time.Time    // when the answer was true
 	At      time.Time    // when the execution ended
+	Turned  bool         // the query's status is another one, so followers are woken
 	// Prepared is what Ledger.Prepare returned for both. If nil, Record prepares them.
 	Prepared Prepared
 }

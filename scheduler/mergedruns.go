@@ -80,7 +80,7 @@ func (r *runner) takeAsk(x answered) error {
 	}
 	r.checkHealth(now)
 	for i := range outs {
-		r.count(outs[i].m.q, outs[i].m.was, outs[i].out)
+		r.count(outs[i].m.q, outs[i].m.was, &outs[i].out)
 		r.report(outs[i].m.q, outs[i].out.Stats.LastRun)
 		outs[i].out.Stats = outs[i].out.Stats.Frozen()
 		if len(r.pending) == 0 {

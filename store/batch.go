@@ -74,6 +74,7 @@ func appendOutcome(b []byte, o *scheduler.Outcome) []byte {
 	b = putText(putText(b, o.Query), o.Stats.Position.Epoch)
 	b = putText(b, string((&record{stats: o.Stats}).append(nil)))
 	b = putTime(b, o.Checked)
+	b = putBool(b, o.Turned)
 	b = putBool(b, o.Prepared != nil)
 	if o.Prepared == nil {
 		return b
@@ -93,6 +94,7 @@ func decodeOutcome(in *scan, o *scheduler.Outcome) {
 	o.Stats = r.stats
 	o.Stats.Position.Epoch = epoch
 	o.Checked = in.time()
+	o.Turned = in.bool()
 	if in.bool() {
 		o.Delta = &diff.Delta{Baseline: in.bool(), OldHash: in.text()}
 		o.Prepared = &prepared{result: in.bytes(), delta: in.bytes()}

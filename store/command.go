@@ -27,6 +27,8 @@ type command interface {
 	// apply performs the command. It returns errUnchanged if it has written nothing. Any other
 	// error must undo the transaction.
 	apply(tx *bbolt.Tx) error
+	// touch adds what an applied command has changed to o.
+	touch(o *others)
 	// frees reports whether the command may be tried on a full disk, as it only deletes.
 	frees() bool
 }
@@ -46,6 +48,7 @@ const (
 	kindPurge         byte = 'd'
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
+	kindRules         byte = 'a'
 )
 
 // commandVersion is the version of the forms of all commands.
@@ -74,6 +77,8 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(nodeEdit)
 	case kindLease:
 		return new(leaseEdit)
+	case kindRules:
+		return new(ruleEdit)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@
 //   - With Options.Journal, a command is decided on in a read transaction and appended. The
 //     replica (replica.go) of every node decodes the commands and applies them in the order of
 //     the journal, and gives the answer to the caller on the node that appended it.
+//   - What other nodes have written is reported by WatchOthers after its commit, so that the
+//     memory and the followers of this node learn of it (others.go).
 //   - A decoded command contains what its caller had seen. If that has changed, the command has
 //     no effect, and the caller decides again.
 //   - The position of the last command is written in the transaction that applies it. Open

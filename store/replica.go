@@ -45,6 +45,8 @@ type replica struct {
 	applied uint64
 	moved   chan struct{} // closed and replaced when applied increases
 	waiting map[string]chan answer
+	others  others
+	foreign chan struct{} // signals that others is not empty
 }
 
 // An answer is what became of a command.
@@ -56,7 +58,7 @@ type answer struct {
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
 func (d *boltFile) startReplica(j journal.Journal) error {
-	r := &replica{file: d, journal: j, moved: make(chan struct{}), waiting: map[string]chan answer{}}
+	r := &replica{file: d, journal: j, moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	at, err := fetch(d, loadApplied)
 	if err != nil {
@@ -245,19 +247,29 @@ func (r *replica) skip(e journal.Entry) error {
 	return r.file.edit(func(tx *bbolt.Tx) (bool, error) { return false, saveApplied(tx, []journal.Entry{e}) })
 }
 
-// publish gives answers to those who wait for them.
+// publish gives answers to those who wait for them, and reports the rest to WatchOthers.
 func (r *replica) publish(group []journal.Entry, answers []answer) {
+	foreign := false
 	r.mu.Lock()
 	for i, e := range group {
 		if to := r.waiting[e.ID]; to != nil {
 			delete(r.waiting, e.ID)
 			to <- answers[i]
+		} else if answers[i].err == nil {
+			answers[i].command.touch(&r.others)
+			foreign = true
 		}
 	}
 	r.applied = group[len(group)-1].Seq
 	close(r.moved)
 	r.moved = make(chan struct{})
 	r.mu.Unlock()
+	if foreign {
+		select {
+		case r.foreign <- struct{}{}:
+		default:
+		}
+	}
 	r.file.wakePurge()
 	r.file.wakeLeases(answers)
 }

@@ -215,6 +215,8 @@ func (c *cluster) step(n int) {
 	case k < 48:
 		c.leases(d)
 	case k < 50:
+		c.rules(d, n)
+	case k < 52:
 		c.restart(r.IntN(len(c.stores)))
 	default:
 		c.record(d, endpoint)
@@ -268,6 +270,27 @@ func (c *cluster) leases(d *DB) {
 	}
 	if !errors.Is(err, scheduler.ErrFenced) && !errors.Is(err, registry.ErrNotFound) {
 		c.must(err)
+	}
+}
+
+func (c *cluster) rules(d *DB, n int) {
+	id := fmt.Sprint("rule", n%3)
+	e := registry.RuleEdit{States: map[string]*registry.RuleState{id: {Rows: n}}, Queue: []registry.AlertMessage{{ID: fmt.Sprint("m", n), Rule: id}}, Sent: []uint64{uint64(n / 30)}}
+	if c.random.IntN(3) == 0 {
+		e.Remove = []string{id}
+	} else {
+		e.Put = []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}}
+	}
+	c.must(d.Rules.EditRules(&e))
+	if e.Queue[0].Seq == 0 {
+		c.t.Fatal("a message has no number")
+	}
+	if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{{ID: "other", RuleSettings: registry.RuleSettings{Name: id}}}}); (err == nil) != (e.Remove != nil) {
+		c.t.Fatalf("a second rule with the name %s: %v", id, err)
+	} else if err == nil {
+		c.must(d.Rules.EditRules(&registry.RuleEdit{Remove: []string{"other"}}))
+	} else if !errors.Is(err, registry.ErrExists) {
+		c.t.Fatal(err)
 	}
 }
 
@@ -653,6 +676,7 @@ func TestBatchForm(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
 	o := next(t, d, "q_a", 7, bag(t, "x"))
+	o.Turned = true
 	o.Stats.Position = registry.Position{Epoch: "e-1"}
 	o.Stats.Memory = registry.AnswerMemory{ETag: `"x"`, Vars: []string{"s"}}
 	o.Stats.LastRun.How = policy.HowProbe

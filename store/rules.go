@@ -4,6 +4,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -68,54 +69,139 @@ func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
 	return m, nil
 }
 
-// EditRules makes all changes of an edit in one transaction, and numbers its messages.
-func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
-	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		for _, name := range [][]byte{bRules, bRuleStates, bAlerts} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return false, err
-			}
+// Rule returns one rule with its state. It wraps registry.ErrNotFound.
+func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (r registry.StoredRule, err error) {
+		var v []byte
+		if rules := tx.Bucket(bRules); rules != nil && id != "" {
+			v = rules.Get([]byte(id))
 		}
-		rules, states, alerts := tx.Bucket(bRules), tx.Bucket(bRuleStates), tx.Bucket(bAlerts)
-		for i := range e.Put {
-			if err := d.disk.room(); err != nil {
-				return false, err
-			}
-			if err := putJSON(rules, []byte(e.Put[i].ID), &e.Put[i]); err != nil {
-				return false, err
-			}
+		if v == nil {
+			return r, fmt.Errorf("rule %s: %w", id, registry.ErrNotFound)
 		}
-		for id, s := range e.States {
-			if rules.Get([]byte(id)) == nil {
-				continue
-			}
-			if err := putJSON(states, []byte(id), s); err != nil {
-				return false, err
-			}
-		}
-		for i := range e.Queue {
-			if e.Queue[i].Seq, err = alerts.NextSequence(); err != nil {
-				return false, err
-			}
-			if err := putJSON(alerts, key8(e.Queue[i].Seq), &e.Queue[i]); err != nil {
-				return false, err
-			}
-		}
-		for _, seq := range e.Sent {
-			if err := alerts.Delete(key8(seq)); err != nil {
-				return false, err
-			}
-		}
-		for _, id := range e.Remove {
-			if err := rules.Delete([]byte(id)); err != nil {
-				return false, err
-			}
-			if err := states.Delete([]byte(id)); err != nil {
-				return false, err
-			}
-		}
-		return len(e.Put)+len(e.States)+len(e.Queue) == 0, nil
+		return parseRule([]byte(id), v, tx.Bucket(bRuleStates).Get([]byte(id)))
 	})
+}
+
+// EditRules makes all changes of an edit in one transaction, and numbers its messages. With a
+// journal it returns registry.ErrExists if another rule has the name of one that it puts.
+func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
+	r := &ruleEdit{edit: e}
+	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		if d.replica != nil { // otherwise the caller knows all rules
+			if err := r.free(tx); err != nil {
+				return nil, err
+			}
+		}
+		if len(e.Put) > 0 {
+			return r, d.disk.room()
+		}
+		return r, nil
+	})
+	if err != nil {
+		return err
+	}
+	if applied := c.(*ruleEdit); applied != r {
+		for i := range e.Queue {
+			e.Queue[i].Seq = applied.edit.Queue[i].Seq
+		}
+	}
+	return nil
+}
+
+// A ruleEdit is one call of EditRules. It is a command.
+type ruleEdit struct{ edit *registry.RuleEdit }
+
+// free returns an error if another rule has the name of one that is to be stored.
+func (r *ruleEdit) free(tx *bbolt.Tx) error {
+	rules := tx.Bucket(bRules)
+	if len(r.edit.Put) == 0 || rules == nil {
+		return nil
+	}
+	ids := make(map[string]string, len(r.edit.Put))
+	for i := range r.edit.Put {
+		ids[r.edit.Put[i].Name] = r.edit.Put[i].ID
+	}
+	return rules.ForEach(func(id, v []byte) error {
+		var x struct{ Name string }
+		if err := json.Unmarshal(v, &x); err != nil {
+			return fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
+		}
+		if own, taken := ids[x.Name]; taken && own != string(id) {
+			return fmt.Errorf("rule %s: %w", x.Name, registry.ErrExists)
+		}
+		return nil
+	})
+}
+
+func (r *ruleEdit) kind() byte { return kindRules }
+
+func (r *ruleEdit) frees() bool {
+	return len(r.edit.Put)+len(r.edit.States)+len(r.edit.Queue) == 0
+}
+
+func (r *ruleEdit) append(b []byte) ([]byte, error) {
+	text, err := json.Marshal(r.edit)
+	return putText(b, string(text)), err
+}
+
+func (r *ruleEdit) decode(in *scan) {
+	r.edit = new(registry.RuleEdit)
+	if v := in.bytes(); in.bad || json.Unmarshal(v, r.edit) != nil {
+		in.fail()
+	}
+}
+
+func (r *ruleEdit) resume(tx *bbolt.Tx) error {
+	err := r.free(tx)
+	if errors.Is(err, registry.ErrExists) {
+		return errMoved
+	}
+	return err
+}
+
+func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
+	for _, name := range [][]byte{bRules, bRuleStates, bAlerts} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	rules, states, alerts, e := tx.Bucket(bRules), tx.Bucket(bRuleStates), tx.Bucket(bAlerts), r.edit
+	for i := range e.Put {
+		if err := putJSON(rules, []byte(e.Put[i].ID), &e.Put[i]); err != nil {
+			return err
+		}
+	}
+	for id, s := range e.States {
+		if rules.Get([]byte(id)) == nil {
+			continue
+		}
+		if err := putJSON(states, []byte(id), s); err != nil {
+			return err
+		}
+	}
+	for i := range e.Queue {
+		if e.Queue[i].Seq, err = alerts.NextSequence(); err != nil {
+			return err
+		}
+		if err := putJSON(alerts, key8(e.Queue[i].Seq), &e.Queue[i]); err != nil {
+			return err
+		}
+	}
+	for _, seq := range e.Sent {
+		if err := alerts.Delete(key8(seq)); err != nil {
+			return err
+		}
+	}
+	for _, id := range e.Remove {
+		if err := rules.Delete([]byte(id)); err != nil {
+			return err
+		}
+		if err := states.Delete([]byte(id)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func putJSON(b *bbolt.Bucket, key []byte, v any) error {

@@ -51,6 +51,8 @@ import (
 type Store interface {
 	// Rules returns all rules, and all messages that are not delivered, oldest first.
 	Rules() ([]registry.StoredRule, []registry.AlertMessage, error)
+	// Rule returns one rule. It wraps registry.ErrNotFound.
+	Rule(id string) (registry.StoredRule, error)
 	// EditRules makes all changes in one durable transaction, or none. An error that wraps
 	// registry.ErrReadOnly is temporary; any other that is no problem ends the engine.
 	EditRules(*registry.RuleEdit) error

@@ -168,6 +168,40 @@ func (e *Engine) admit(r *registry.Rule) error {
 	return nil
 }
 
+// Refresh takes note of rules that another process has changed in the store.
+func (e *Engine) Refresh(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	defer e.signal()
+	return e.exclusive(func() error {
+		for _, id := range ids {
+			r, err := e.opts.Store.Rule(id)
+			x := &entry{StoredRule: r}
+			switch {
+			case errors.Is(err, registry.ErrNotFound):
+				x = nil
+			case err != nil:
+				return err
+			default:
+				if x.program, err = e.stored(r.RuleSettings); err != nil {
+					x.broken = err.Error()
+				}
+			}
+			e.mu.Lock()
+			if was := e.rules[id]; was != nil {
+				e.forget(was)
+			}
+			if x != nil {
+				e.enter(x)
+				e.due[x.Query] = time.Time{}
+			}
+			e.mu.Unlock()
+		}
+		return nil
+	})
+}
+
 // Remove deletes a rule. Its firing alerts are resolved.
 func (e *Engine) Remove(id string) error {
 	err := e.exclusive(func() error {

@@ -347,3 +347,18 @@ type host struct {
 	rate    *rate.Limiter
 	waiting queue // entries that found all its places taken
 }
+
+// Refresh takes note of subscriptions that another process has changed in the store.
+func (e *Engine) Refresh(ids []string) error {
+	for _, id := range ids {
+		s, err := e.opts.Store.Subscription(id)
+		switch {
+		case errors.Is(err, registry.ErrNotFound):
+			s = registry.Subscription{ID: id}
+		case err != nil:
+			return err
+		}
+		e.update(&s)
+	}
+	return nil
+}

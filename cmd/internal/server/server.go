@@ -37,6 +37,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/web"
 	"github.com/freshet/freshet/web/ui"
 )
@@ -68,7 +69,10 @@ type Server struct {
 }
 
 // New opens all parts in the order of their dependencies. Nothing runs yet.
-func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
+func New(conf *config.Config, log *slog.Logger) (*Server, error) { return newOn(conf, log, nil) }
+
+// newOn is New with a journal, which belongs to the caller. nil means that there is none.
+func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server, err error) {
 	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
@@ -85,7 +89,7 @@ func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
 	}
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
-	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve),
+	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve), Journal: j,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
 		return s, err
@@ -353,17 +357,21 @@ const (
 func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
-	failed := make(chan error, 5)
+	failed := make(chan error, 6)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.deliveries.engine.Run(slots) }()
 	go func() { failed <- s.alerts.Run(slots) }()
 	go func() { failed <- s.Store.Watch(slots) }() // a registration may be the first to find the disk broken
 	go func() { failed <- s.accept() }()
+	go func() {
+		s.followOthers(slots)
+		failed <- nil
+	}()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	go s.becomeReady(slots, readyLimit)
 	var err error
-	left := 5
+	left := 6
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

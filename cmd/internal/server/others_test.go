@@ -1,0 +1,341 @@
+// Tests of servers that share a journal.
+
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal"
+	memoryjournal "github.com/freshet/freshet/store/journal/memory"
+)
+
+// A node is a server of a cluster in this process.
+type node struct {
+	*Server
+	t    testing.TB
+	dir  string
+	open func() journal.Journal
+	stop func()
+}
+
+// A sensor is an endpoint with one number.
+type sensor struct{ atomic.Int64 }
+
+func (s *sensor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/sparql-results+json")
+	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, s.Load())
+}
+
+// newNodes starts servers on one journal in memory. Slots run on request only.
+func newNodes(t *testing.T, count int) (*sensor, []*node) {
+	s := new(sensor)
+	ep := httptest.NewServer(s)
+	t.Cleanup(ep.Close)
+	log := memoryjournal.New("test")
+	var list []*node
+	for range count {
+		n := &node{t: t, dir: t.TempDir(), open: func() journal.Journal { return log.Open() }}
+		n.start()
+		t.Cleanup(func() { n.stop() })
+		list = append(list, n)
+	}
+	list[0].call("POST", "/v1/endpoints", map[string]any{"name": "city", "url": ep.URL, "slot": "never", "budget": "1m"}, nil)
+	return s, list
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	conf := config.Default()
+	conf.Listen, conf.Data = "127.0.0.1:0", n.dir
+	if err := conf.Check(); err != nil {
+		n.t.Fatal(err)
+	}
+	j := n.open()
+	s, err := newOn(&conf, slog.New(slog.DiscardHandler), j)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- s.Run(ctx) }()
+	n.Server = s
+	n.stop = func() {
+		n.stop = func() {}
+		cancel()
+		if err := <-over; err != nil {
+			n.t.Error(err)
+		}
+		s.Close()
+		j.Close()
+	}
+}
+
+// call calls the API and fails the test unless it succeeds.
+func (n *node) call(method, path string, body, out any) {
+	n.t.Helper()
+	if err := n.Call(n.t.Context(), method, path, body, out); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// await waits until f returns nil. Its limit is that of a test that hangs.
+func await(t testing.TB, what string, f func() error) {
+	t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+type change struct {
+	Epoch string
+	Seq   uint64
+}
+
+// changes reads the changes of a query after a position as a poll does.
+func (n *node) changes(query, after string) (ids []string) {
+	n.t.Helper()
+	var page struct{ Changes []change }
+	n.call("GET", "/v1/queries/"+query+"/changes?limit=1000&after="+after, nil, &page)
+	for _, c := range page.Changes {
+		ids = append(ids, fmt.Sprintf("%s:%d", c.Epoch, c.Seq))
+	}
+	return ids
+}
+
+// stream reads the ids of changes from an event stream until ctx ends.
+func (n *node) stream(ctx context.Context, query, after string) <-chan string {
+	n.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", n.URL()+"/v1/queries/"+query+"/changes", nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		n.t.Fatalf("%s: %s", answer.Status, text)
+	}
+	ids := make(chan string, 100)
+	go func() {
+		defer close(ids)
+		defer answer.Body.Close()
+		for in := bufio.NewScanner(answer.Body); in.Scan(); {
+			if id, ok := strings.CutPrefix(in.Text(), "id: "); ok {
+				ids <- id
+			}
+		}
+	}()
+	return ids
+}
+
+// follow returns the positions that a WebSocket client receives until ctx ends.
+func (n *node) follow(ctx context.Context, query string, from *client.State) <-chan client.State {
+	states := make(chan client.State, 100)
+	go func() {
+		defer close(states)
+		_ = client.Follow(ctx, client.Options{Server: n.URL(), Query: query, From: from}, func(e client.Event) error {
+			if e.Kind == client.Snapshot || e.Kind == client.Delta {
+				states <- e.State
+			}
+			return nil
+		})
+	}()
+	return states
+}
+
+func receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v, ok := <-c:
+		if !ok {
+			t.Fatalf("%s: the stream has ended", what)
+		}
+		return v
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: nothing came", what)
+	}
+	panic("not reached")
+}
+
+// TestFollowersOfAnotherNode registers and executes at one node. Followers at another node
+// receive the same changes under the same positions, by every protocol, and continue at the
+// first node where they stopped at the other, even after that node was restarted from a
+// compacted file.
+func TestFollowersOfAnotherNode(t *testing.T) {
+	s, nodes := newNodes(t, 2)
+	a, b := nodes[0], nodes[1]
+	var q struct{ ID string }
+	a.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }", "name": "n"}, &q)
+	b.call("GET", "/v1/queries/"+q.ID, nil, nil)
+	tick := func() (id string) {
+		t.Helper()
+		s.Add(1)
+		before := len(a.changes(q.ID, ""))
+		a.call("POST", "/v1/endpoints/city/tick", nil, nil)
+		ids := a.changes(q.ID, "")
+		if len(ids) != before+1 {
+			t.Fatalf("%d changes after %d", len(ids), before)
+		}
+		return ids[before]
+	}
+	first := tick()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	socket, stream := b.follow(ctx, q.ID, nil), b.stream(ctx, q.ID, first)
+	if at := receive(t, "WebSocket", socket); at.Position() != first {
+		t.Fatalf("a snapshot of %s, not of %s", at.Position(), first)
+	}
+	var last string
+	var state client.State
+	for range 5 {
+		last = tick()
+		if state = receive(t, "WebSocket", socket); state.Position() != last {
+			t.Fatalf("WebSocket: %s, want %s", state.Position(), last)
+		}
+		if id := receive(t, "event stream", stream); id != last {
+			t.Fatalf("event stream: %s, want %s", id, last)
+		}
+		if got := b.changes(q.ID, first); got[len(got)-1] != last {
+			t.Fatalf("poll: %v, want %s at the end", got, last)
+		}
+	}
+	cancel()
+	missed := []string{tick(), tick()}
+	for _, at := range []*node{a, b, compacted(b), a} {
+		if got := at.changes(q.ID, last); strings.Join(got, " ") != strings.Join(missed, " ") {
+			t.Fatalf("poll after %s: %v, want %v", last, got, missed)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, socket := at.stream(ctx, q.ID, last), at.follow(ctx, q.ID, &state)
+		for i, want := range missed {
+			if id := receive(t, "event stream", stream); id != want {
+				t.Fatalf("event stream: %s, want %s", id, want)
+			}
+			if i == len(missed)-1 { // a client that reconnects may get both in one message
+				for receive(t, "WebSocket", socket).Position() != want {
+				}
+			}
+		}
+		cancel()
+	}
+	ended := b.follow(t.Context(), q.ID, nil)
+	receive(t, "WebSocket", ended)
+	a.call("DELETE", "/v1/queries/"+q.ID, nil, nil)
+	select {
+	case _, more := <-ended:
+		if more {
+			t.Error("a released query has changed")
+		}
+	case <-time.After(time.Minute):
+		t.Error("a follower of a released query waits at the other node")
+	}
+}
+
+// compacted restarts a node on a compacted copy of its file.
+func compacted(n *node) *node {
+	n.t.Helper()
+	n.stop()
+	j := n.open()
+	db, err := store.Open(n.dir, store.Options{Journal: j})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	small := filepath.Join(n.dir, "small")
+	if err := db.Compact(small); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		n.t.Fatal(err)
+	}
+	j.Close()
+	if err := os.Rename(small, filepath.Join(n.dir, store.File)); err != nil {
+		n.t.Fatal(err)
+	}
+	n.start()
+	return n
+}
+
+// TestSettingsOfAnotherNode edits endpoints, rules and tokens at one node and expects them in
+// force at the other.
+func TestSettingsOfAnotherNode(t *testing.T) {
+	_, nodes := newNodes(t, 2)
+	a, b := nodes[0], nodes[1]
+	budget := func(want registry.Duration) func() error {
+		return func() error {
+			e, _, err := b.fleet.InForce("city")
+			if err == nil && e.Budget != want {
+				err = fmt.Errorf("the budget is %s, not %s", e.Budget, want)
+			}
+			return err
+		}
+	}
+	await(t, "a new endpoint", budget(registry.Duration(time.Minute)))
+	a.call("PATCH", "/v1/endpoints/city", map[string]string{"budget": "7s"}, nil)
+	await(t, "an edited endpoint", budget(registry.Duration(7*time.Second)))
+	before := b.Registry.Revision()
+	var q, rule struct{ ID string }
+	a.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	await(t, "the revision of the registry", func() error {
+		if b.Registry.Revision() == before {
+			return fmt.Errorf("it is still %d", before)
+		}
+		return nil
+	})
+	a.call("POST", "/v1/rules", map[string]any{"name": "many", "query": q.ID, "when": "rows > 3"}, &rule)
+	await(t, "a new rule", func() error { return b.Call(t.Context(), "GET", "/v1/rules/"+rule.ID, nil, nil) })
+	if err := b.Call(t.Context(), "POST", "/v1/rules", map[string]any{"name": "many", "query": q.ID, "when": "rows > 4"}, nil); err == nil {
+		t.Error("two rules have one name")
+	}
+	b.call("DELETE", "/v1/rules/"+rule.ID, nil, nil)
+	await(t, "a removed rule", func() error {
+		if a.Call(t.Context(), "GET", "/v1/rules/"+rule.ID, nil, nil) == nil {
+			return fmt.Errorf("it is there")
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream := b.stream(ctx, q.ID, "")
+	a.call("POST", "/v1/tokens", map[string]string{"name": "root", "role": "admin"}, nil)
+	select {
+	case _, more := <-stream:
+		if more {
+			t.Error("a query without a result has changed")
+		}
+	case <-time.After(time.Minute):
+		t.Error("a follower without a token goes on at the other node")
+	}
+	if err := b.Call(t.Context(), "GET", "/v1/queries/"+q.ID, nil, nil); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("a request without a token: %v", err)
+	}
+}
