@@ -83,7 +83,7 @@ func (d *DB) Watch(ctx context.Context) error {
 // Room returns a problem of the type storage-full while free space is too low for new
 // registrations.
 func (d *DB) Room() error {
-	if r := d.disk.refusal(); r != nil {
+	if r := d.Writable(); r != nil {
 		return r
 	}
 	return d.disk.room()
@@ -91,7 +91,14 @@ func (d *DB) Room() error {
 
 // Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
 // written.
-func (d *DB) Writable() error { return d.disk.refusal() }
+func (d *DB) Writable() error {
+	if d.replica != nil {
+		if err := d.replica.refusal(); err != nil {
+			return err
+		}
+	}
+	return d.disk.refusal()
+}
 
 // Storage reports the state of the disk.
 func (d *DB) Storage() registry.Storage {

@@ -75,10 +75,16 @@ func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	return err
 }
 
-// refusal returns why nothing can be written now, or nil.
+// refusal returns why nothing can be written now, or nil. With a journal that is also the
+// journal.
 func (d *boltFile) refusal() error {
 	if err := d.breakage(); err != nil {
 		return err
+	}
+	if d.replica != nil {
+		if err := d.replica.refusal(); err != nil {
+			return err
+		}
 	}
 	return d.disk.refusal()
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// Journal, unless nil, has the commands of all stores of a cluster. Open applies those that
 	// this store lacks. The caller closes it after the store.
 	Journal journal.Journal
+	// JournalWait bounds how long a write waits for the journal; 0: 10 s. Open waits six times
+	// as long without progress.
+	JournalWait time.Duration
 }
 
 // Open opens the store in dir and creates both if they do not exist. Only one process
@@ -68,7 +71,7 @@ func Open(dir string, o Options) (*DB, error) {
 		err = guarded(func() error { return d.enter(o.Journal != nil) })
 	}
 	if err == nil && o.Journal != nil {
-		err = d.startReplica(o.Journal)
+		err = d.startReplica(o.Journal, o.JournalWait)
 	}
 	if c := (*crash)(nil); errors.As(err, &c) {
 		return nil, withRemedy(path, err) // closing could block on a lock held by the failed code

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,8 @@ const (
 	groupBytes   = 8 << 20
 )
 
-// How long a store waits for its journal.
-const (
-	startWait = time.Minute     // Open, to apply what the journal contains
-	readWait  = 5 * time.Second // a read that needs the newest state
-	headPause = 100 * time.Millisecond
-)
-
-// ErrNoJournal is wrapped by the errors of a store whose journal does not answer.
-var ErrNoJournal = errors.New("the journal does not answer")
+// headPause is the pause between two questions to a journal that does not answer.
+const headPause = 100 * time.Millisecond
 
 // A replica applies the commands of a journal to the file, in their order. Two goroutines
 // work for it: one reads entries, the other applies them, as many in a transaction as are
@@ -40,6 +34,8 @@ type replica struct {
 	ctx     context.Context // ends with the first failure, which is its cause
 	stop    context.CancelCauseFunc
 	done    sync.WaitGroup
+	// patience is how long a write, or a read of the newest state, waits for the journal.
+	patience time.Duration
 
 	mu      sync.Mutex
 	applied uint64
@@ -47,6 +43,7 @@ type replica struct {
 	waiting map[string]chan answer
 	others  others
 	foreign chan struct{} // signals that others is not empty
+	outage  *outage       // nil while the journal answers
 }
 
 // An answer is what became of a command.
@@ -57,19 +54,19 @@ type answer struct {
 
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
-func (d *boltFile) startReplica(j journal.Journal) error {
-	r := &replica{file: d, journal: j, moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
+	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	at, err := fetch(d, loadApplied)
 	if err != nil {
 		return err
 	}
 	r.applied = at.Seq
-	ctx, cancel := context.WithTimeout(r.ctx, startWait)
+	ctx, cancel := r.opening()
 	defer cancel()
 	if at == (journal.Position{}) {
 		if err := r.begin(ctx); err != nil {
-			return err
+			return r.blame(ctx, err)
 		}
 	}
 	r.follow(at)
@@ -252,6 +249,7 @@ func (r *replica) publish(group []journal.Entry, answers []answer) {
 	foreign := false
 	r.mu.Lock()
 	for i, e := range group {
+		r.outage.settled(e.ID)
 		if to := r.waiting[e.ID]; to != nil {
 			delete(r.waiting, e.ID)
 			to <- answers[i]
@@ -299,6 +297,14 @@ func (r *replica) why(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNoJournal, context.Cause(ctx))
 }
 
+// blame returns err with the reason for the end of ctx, if it has ended.
+func (r *replica) blame(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ErrNoJournal) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", r.why(ctx), err)
+}
+
 // head returns the end of the journal. It retries until ctx ends.
 func (r *replica) head(ctx context.Context) (journal.Position, error) {
 	for {
@@ -341,14 +347,11 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 			return err
 		})
 		if err != nil {
-			head, headErr := r.head(r.ctx)
+			late, lateErr := r.late(seen)
 			switch {
-			case headErr != nil:
-				return nil, headErr
-			case head.Seq > seen.Seq:
-				if err := r.wait(r.ctx, head.Seq); err != nil {
-					return nil, err
-				}
+			case lateErr != nil:
+				return nil, lateErr
+			case late:
 				continue
 			case err == errUnchanged:
 				err = nil
@@ -361,25 +364,56 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 	}
 }
 
+// late reports whether the journal has entries after a position. It waits until those that it
+// contains now are applied.
+func (r *replica) late(seen journal.Position) (bool, error) {
+	ctx, cancel := r.patient(0)
+	defer cancel()
+	head, err := r.head(ctx)
+	if err == nil && head.Seq > seen.Seq {
+		err = r.wait(ctx, head.Seq)
+	}
+	if errors.Is(err, ErrNoJournal) {
+		err = unavailable(outageDetail, err)
+	}
+	return head.Seq > seen.Seq, err
+}
+
 // submit appends a command and returns it as it was applied.
 func (r *replica) submit(form []byte) (command, error) {
 	id, result := randomText(15), make(chan answer, 1)
 	r.mu.Lock()
 	r.waiting[id] = result
 	r.mu.Unlock()
-	_, err := r.journal.Append(r.ctx, id, form)
-	if err != nil {
-		r.mu.Lock()
-		delete(r.waiting, id)
-		r.mu.Unlock()
-		return nil, fmt.Errorf("journal: %w", err)
+	ctx, cancel := r.patient(len(form))
+	defer cancel()
+	_, err := r.journal.Append(ctx, id, form)
+	if err == nil {
+		select {
+		case a := <-result:
+			return a.command, a.err
+		case <-ctx.Done():
+		}
 	}
+	r.mu.Lock()
+	delete(r.waiting, id)
+	r.mu.Unlock()
 	select {
 	case a := <-result:
 		return a.command, a.err
-	case <-r.ctx.Done():
-		return nil, r.why(r.ctx)
+	default:
 	}
+	switch {
+	case r.ctx.Err() != nil:
+		return nil, r.why(r.ctx)
+	case err != nil && ctx.Err() == nil:
+		err = fmt.Errorf("journal: %w", err)
+		if errors.Is(err, journal.ErrDamaged) {
+			r.fail(err)
+		}
+		return nil, err
+	}
+	return nil, r.suspend(id, form, err)
 }
 
 // once appends a command that several nodes may append with the same id, and waits until it is
@@ -412,9 +446,11 @@ func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
 	if d.replica == nil || !mayLag(err) {
 		return v, err
 	}
-	ctx, cancel := context.WithTimeout(d.replica.ctx, readWait)
-	defer cancel()
-	if err := d.replica.catchUp(ctx); err != nil {
+	r := d.replica
+	if err := r.refusal(); err != nil {
+		return v, err
+	}
+	if _, err := r.late(journal.Position{}); err != nil {
 		return v, err
 	}
 	return fetch(d, f)

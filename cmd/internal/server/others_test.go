@@ -217,8 +217,11 @@ func TestFollowersOfAnotherNode(t *testing.T) {
 	}
 	var last string
 	var state client.State
+	woken := b.Waker.Follow(q.ID) // the protocols also look at the log now and then
+	defer woken.Close()
 	for range 5 {
 		last = tick()
+		receive(t, "wake-up", woken.C())
 		if state = receive(t, "WebSocket", socket); state.Position() != last {
 			t.Fatalf("WebSocket: %s, want %s", state.Position(), last)
 		}

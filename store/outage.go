@@ -1,0 +1,185 @@
+// What a replica does while its journal does not answer.
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal"
+)
+
+// journalWait is the default of Options.JournalWait. Open waits openWaits times as long without
+// progress.
+const (
+	journalWait = 10 * time.Second
+	openWaits   = 6
+)
+
+// ErrNoJournal is wrapped by the errors of a store whose journal does not answer.
+var ErrNoJournal = errors.New("the journal does not answer")
+
+// An outage is the time from a command that was not applied within JournalWait until the journal
+// takes commands again and the outcome of every such command is known. Writes are refused in the
+// meantime, because they could be decided on a state that is about to change.
+type outage struct {
+	began   time.Time
+	unknown map[string][]byte // commands that may become entries, by id
+}
+
+const (
+	outageDetail  = "this node does not reach the majority of its cluster, so nothing can be stored; it goes on by itself"
+	unknownDetail = outageDetail + ". It is not known yet whether this was stored: look before you send it again"
+)
+
+// unavailable returns the error of a write that the journal did not take in time.
+func unavailable(detail string, cause error) error {
+	return fmt.Errorf("%w: %w (%w): %w", registry.ErrReadOnly, ErrNoJournal, cause,
+		&registry.Problem{Kind: registry.KindUnavailable, Detail: detail, RetryAfter: 5 * time.Second})
+}
+
+var errOutage = errors.New("it has not answered since an earlier write")
+
+// refusal returns an error during an outage, else nil.
+func (r *replica) refusal() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outage == nil {
+		return nil
+	}
+	return unavailable(outageDetail, errOutage)
+}
+
+// suspend begins an outage, or joins it, after a command was not applied in time. err is the
+// error of Append, if any.
+func (r *replica) suspend(id string, form []byte, err error) error {
+	cause := err
+	if err == nil {
+		cause = errors.New("it has the command, which this node has not applied yet")
+	}
+	detail := outageDetail
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return r.why(r.ctx)
+	}
+	if r.outage == nil {
+		r.outage = &outage{began: time.Now(), unknown: map[string][]byte{}}
+		r.file.log.Error("the journal does not answer: nothing is executed or stored until it does; nothing is lost", "waited", r.patience, "error", cause)
+		r.done.Go(r.endOutage)
+	}
+	if err == nil || errors.Is(err, journal.ErrUnknown) {
+		r.outage.unknown[id] = form
+		detail = unknownDetail
+	}
+	return unavailable(detail, cause)
+}
+
+// endOutage waits until the journal takes a command, and until every command with an unknown
+// outcome is applied. Such a command is appended again under its id, so it has its effect once.
+func (r *replica) endOutage() {
+	probe, err := encodeCommand(new(purgeStep)) // a step that is over has no effect
+	if err == nil {
+		err = r.resolve(randomText(15), probe)
+	}
+	for err == nil {
+		r.mu.Lock()
+		o := r.outage
+		ids := slices.Sorted(maps.Keys(o.unknown))
+		if len(ids) == 0 {
+			r.outage = nil
+		}
+		r.mu.Unlock()
+		if len(ids) == 0 {
+			r.file.log.Info("the journal answers again: the server writes again", "after", time.Since(o.began))
+			return
+		}
+		for _, id := range ids {
+			if err = r.resolve(id, o.form(r, id)); err != nil {
+				break
+			}
+		}
+	}
+	r.fail(err)
+}
+
+// form returns an unknown command, nil if it was applied meanwhile.
+func (o *outage) form(r *replica, id string) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return o.unknown[id]
+}
+
+// settled forgets an unknown command that is applied. The caller holds the lock of the replica.
+func (o *outage) settled(id string) {
+	if o != nil {
+		delete(o.unknown, id)
+	}
+}
+
+// resolve appends a command until the journal answers, and waits until it is applied. nil is no
+// command. Its error ends the replica.
+func (r *replica) resolve(id string, form []byte) error {
+	for form != nil {
+		ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+		seq, err := r.journal.Append(ctx, id, form)
+		cancel()
+		switch {
+		case err == nil:
+			return r.wait(r.ctx, seq)
+		case errors.Is(err, journal.ErrDamaged), errors.Is(err, journal.ErrClosed):
+			return err
+		}
+		if err := pause(r.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patient returns a context for a write of some size.
+func (r *replica) patient(size int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.ctx, r.patience+time.Duration(size>>20)*time.Second)
+}
+
+// opening returns a context that ends when nothing has been applied for long. Until then it logs
+// that Open waits.
+func (r *replica) opening() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	go func() {
+		every := time.NewTicker(r.patience / 2)
+		defer every.Stop()
+		last, since := r.position(), time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+			}
+			waited := time.Since(since)
+			switch applied := r.position(); {
+			case applied > last:
+				last, since = applied, time.Now()
+				r.file.log.Info("applying what the journal contains", "applied", applied)
+			case waited > openWaits*r.patience:
+				cancel(fmt.Errorf("nothing came from it in %s: start the other members, and check cluster.journal and cluster.peers", waited.Round(time.Millisecond)))
+				return
+			default:
+				r.file.log.Warn("waiting for the journal: a majority of the members must run", "applied", applied, "waited", waited)
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// position returns the number of the last entry that was applied.
+func (r *replica) position() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied
+}
