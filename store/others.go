@@ -72,13 +72,14 @@ func (c *beginning) touch(*others) {}
 func (s *purgeStep) touch(*others) {}
 
 func (e *queryEdit) touch(o *others) {
+	var everybody registry.Caller
 	for i := range e.queries {
 		x := &e.queries[i]
 		if x.same {
 			continue
 		}
 		o.queries.add(x.now.ID)
-		if x.found && x.old.Public() && len(x.now.Holders) > 0 && !x.now.Public() {
+		if x.found && len(x.now.Holders) > 0 && everybody.MayRead(&x.old.Query) && !everybody.MayRead(&x.now) {
 			o.hidden.add(x.now.ID)
 		}
 	}
