@@ -51,6 +51,8 @@ func pages(w *world) []look {
 		{name: "docs", role: "", path: "/docs", shows: "Add an endpoint"},
 		{name: "docs-page", role: "", path: "/docs/endpoints", shows: "Sign in"},
 		{name: "docs-table", role: "read", path: "/docs/metrics", shows: "What is scraped"},
+		{name: "docs-reference", role: "read", path: "/docs/reference-configuration", shows: "retention.changes"},
+		{name: "docs-objects", role: "", path: "/docs/reference-objects", shows: "Registration"},
 		{name: "docs-search", role: "read", path: "/docs?q=budget", shows: "sections with"},
 		{name: "not-found", role: "read", path: "/nowhere", shows: "no such page", refused: true},
 		{name: "forbidden", role: "read", path: "/tokens", shows: "Not allowed", refused: true},

@@ -62,10 +62,11 @@ func render(name string, source []byte) (*Page, error) {
 }
 
 // framed adds what Markdown has no words for. Its patterns occur in tags only, because
-// text is escaped. Wide tables and blocks of code scroll, and so they take the focus.
+// text is escaped. Blocks of code scroll, and so they take the focus. On narrow screens
+// wide tables become lists, and their roles keep them tables for screen readers.
 var framed = strings.NewReplacer(
-	"<table>", `<div class="scroll" tabindex="0"><table class="tbl">`, "</table>", "</table></div>",
-	"<th>", `<th scope="col">`, "<pre>", `<pre class="code" tabindex="0">`)
+	"<table>", `<table class="tbl" role="table">`, "<thead>", `<thead role="rowgroup">`, "<tbody>", `<tbody role="rowgroup">`, "<tr>", `<tr role="row">`,
+	"<th>", `<th scope="col" role="columnheader">`, "<td>", `<td role="cell">`, "<pre>", `<pre class="code" tabindex="0">`)
 
 // link replaces the links of a page by addresses on the server.
 func (p *Page) link(doc ast.Node) error {

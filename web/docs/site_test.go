@@ -75,7 +75,7 @@ func TestRender(t *testing.T) {
 	}
 	html := string(p.HTML)
 	for _, want := range []string{`href="/docs/b#two"`, `href="#again-1"`, `href="/v1/openapi.yaml"`, `href="https://example.org/?a=1&amp;b=2"`, `src="/docs/files/p.svg"`,
-		`<h2 id="again">`, `<h2 id="again-1">`, `<div class="scroll" tabindex="0"><table class="tbl">`, `<th scope="col">a</th>`, `<code>&lt;b&gt;</code>`,
+		`<h2 id="again">`, `<h2 id="again-1">`, `<table class="tbl" role="table">`, `<th scope="col" role="columnheader">a</th>`, `<code>&lt;b&gt;</code>`,
 		`<pre class="code" tabindex="0"><code class="language-sh">echo &lt;table&gt;`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%s is missing", want)
