@@ -231,14 +231,18 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// seq returns the version of a query's result.
+func (w *world) seq(word string) uint64 {
+	w.t.Helper()
+	var now struct{ Seq uint64 }
+	w.call("GET", "/v1/queries/"+w.queries[word], nil, &now)
+	return now.Seq
+}
+
 // until waits for a version of a query's result.
 func (w *world) until(word string, seq uint64) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("version %d of %s", seq, word), func() bool {
-		var now struct{ Seq uint64 }
-		w.call("GET", "/v1/queries/"+w.queries[word], nil, &now)
-		return now.Seq >= seq
-	})
+	eventually(w.t, fmt.Sprintf("version %d of %s", seq, word), func() bool { return w.seq(word) >= seq })
 }
 
 func write(t testing.TB, path, text string) {
