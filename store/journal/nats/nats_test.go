@@ -75,7 +75,7 @@ func TestContract(t *testing.T) {
 	journals := 0
 	journaltest.Run(t, func(*testing.T) journaltest.Rig {
 		journals++
-		c := nats.Config{Name: fmt.Sprint("test-", journals), Patience: 400 * time.Millisecond, InFlight: 1 << 20}
+		c := nats.Config{Name: fmt.Sprint("test-", journals), Patience: 2 * time.Second, InFlight: 1 << 20}
 		return journaltest.Rig{
 			Name: c.Name,
 			Open: func(t testing.TB, node int) journal.Journal {
@@ -123,7 +123,7 @@ func TestContract(t *testing.T) {
 		}
 	})
 	t.Run("Strangers", func(t *testing.T) {
-		_, err := client.Connect("nats://"+configs[0].Clients, client.Token("wrong"))
+		_, err := client.Connect("nats://"+configs[0].Clients, client.Token("wrong"), client.Timeout(time.Minute))
 		if !errors.Is(err, client.ErrAuthorization) {
 			t.Errorf("a client with another token: %v", err)
 		}
@@ -208,7 +208,7 @@ func TestKill(t *testing.T) {
 	members[0].kill(t)
 	add(10)
 	members[1].kill(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	next++
 	if seq, err := j.Append(ctx, fmt.Sprint("kill-", next), nil); !errors.Is(err, journal.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {

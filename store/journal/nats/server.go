@@ -179,7 +179,7 @@ func split(setting, address string) (string, int, error) {
 // Connect returns a connection to the server within the process, for Open.
 func (s *Server) Connect() (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(s.server), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
+		nats.Timeout(loginTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 }
 
 // Replicas returns how many members keep each entry, for Config.

@@ -70,10 +70,10 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	outside := "nats://" + configs[0].Clients
-	if _, err := client.Connect(outside, client.Token(natstest.Token)); err == nil {
+	if _, err := client.Connect(outside, client.Token(natstest.Token), client.Timeout(time.Minute)); err == nil {
 		t.Error("a client without TLS is let in")
 	}
-	gateway, err := nats.Dial(t.Context(), outside, nats.Config{Name: "tls"}, client.Token(natstest.Token), client.Secure(ours))
+	gateway, err := nats.Dial(t.Context(), outside, nats.Config{Name: "tls"}, client.Token(natstest.Token), client.Secure(ours), client.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
