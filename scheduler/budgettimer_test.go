@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 // A slow ledger takes time to record, to return results and to prepare them.
 type slow struct {
+	full bool // no result fits
 	*schedulertest.Memory
 	record, result, prepare time.Duration
 	preparing               chan struct{} // closed when it first begins to prepare, unless nil
@@ -32,6 +34,9 @@ func (s *slow) Prepare(stop func() error, r *diff.Result, d *diff.Delta) (schedu
 		if err := stop(); err != nil {
 			return nil, err
 		}
+	}
+	if s.full {
+		return nil, fmt.Errorf("%w: it has no room", scheduler.ErrTooLarge)
 	}
 	s.prepared.Add(1)
 	return s.Memory.Prepare(stop, r, d)

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -105,4 +106,31 @@ func slowWorld(t *testing.T) (*world, *slow) {
 	w.register("a")
 	w.run()
 	return w, ledger
+}
+
+// An execution fails if the ledger has no room for its result. The last result stays, and the
+// next one that fits is recorded.
+func TestResultTooLarge(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w, ledger := slowWorld(t)
+		w.tick()
+		ledger.full = true
+		if s := w.tick(); s.Failed != 1 || s.Changed != 0 {
+			t.Errorf("%+v", s)
+		}
+		if x := w.stats("q_a").LastRun; x.Outcome != registry.Failed || !strings.Contains(x.Error, "too large") {
+			t.Errorf("last run %+v", x)
+		}
+		if n := len(ledger.Changes()); n != 1 {
+			t.Errorf("%d changes, want the baseline alone", n)
+		}
+		ledger.full = false
+		for range 3 { // it backs off after a failure
+			w.tick()
+		}
+		if n := len(ledger.Changes()); n != 2 {
+			t.Errorf("%d changes, want 2", n)
+		}
+		w.stop()
+	})
 }

@@ -24,14 +24,16 @@ type Ledger interface {
 
 	// Prepare computes what Record will write for a result and its delta, so that this
 	// work is part of the execution. It calls stop now and then and returns the first
-	// error of stop. It writes nothing.
+	// error of stop. It returns an error that wraps ErrTooLarge if Record could not write
+	// them. It writes nothing.
 	Prepare(stop func() error, r *diff.Result, d *diff.Delta) (Prepared, error)
 
 	// Record commits a batch in one transaction: statistics, results, changes, index,
 	// retention, slot and health. It numbers the changes and returns them in the order
 	// of the outcomes. It skips queries that were removed meanwhile, and those that were
 	// registered again since, as the epoch of their position shows. If Record returns an
-	// error, nothing of the batch is in effect. After an error that wraps
+	// error, nothing of the batch is in effect, except that a ledger that is shared by several
+	// processes may have recorded it or its first outcomes. After an error that wraps
 	// registry.ErrReadOnly the loop waits and starts again from the recorded state, as
 	// after a restart. After an error that wraps ErrFenced, the loop must end. After any other
 	// error the process must end, because the disk can no longer be trusted.
@@ -40,6 +42,9 @@ type Ledger interface {
 	// Result returns the last complete result of a query, nil if there is none yet.
 	Result(query string) (*diff.Result, error)
 }
+
+// ErrTooLarge means that the ledger has no room for a result.
+var ErrTooLarge = errors.New("the result is too large to be recorded")
 
 // ErrFenced means that this process no longer has the right to ask an endpoint, because another
 // node of its cluster took it.

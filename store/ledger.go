@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -61,15 +62,66 @@ func (d *Ledger) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (
 	if p.result, err = d.pack.packResult(stop, r); err != nil {
 		return nil, err
 	}
+	if r := d.replica; r != nil && p.size() > r.largest-largestRest {
+		return nil, fmt.Errorf("%w: with what has changed it takes %d MiB, and a journal has room for %d MiB: add a LIMIT to the query, or divide it into several",
+			scheduler.ErrTooLarge, p.size()>>20, (r.largest-largestRest)>>20)
+	}
 	return &p, nil
 }
 
-// Record implements scheduler.Ledger.
-func (d *Ledger) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
-	var err error
+// largestRest is the room in a command besides one result and its delta.
+const largestRest = 1 << 20
+
+// Record implements scheduler.Ledger. A batch that is too large for one command of the journal
+// is recorded by several.
+func (d *Ledger) Record(endpoint string, b scheduler.Batch) (changes []registry.Change, err error) {
 	if b.Outcomes, err = d.prepareRest(b.Outcomes); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
+	if d.replica == nil {
+		return d.record(endpoint, b)
+	}
+	for first, more := true, true; more; first = false {
+		var part scheduler.Batch
+		part, b, more = divide(b, d.replica.largest/2)
+		made, err := d.record(endpoint, part)
+		if err != nil {
+			return nil, err
+		}
+		if first && !more {
+			return made, nil
+		}
+		changes = append(changes, made...)
+	}
+	return changes, nil
+}
+
+// divide takes from b what may have a number of bytes. The parts before the last one say that
+// the slot has not ended. An outcome that is larger than that is a part of its own.
+func divide(b scheduler.Batch, most int) (part, rest scheduler.Batch, more bool) {
+	size := 0
+	for i := range b.Outcomes {
+		p, changed := b.Outcomes[i].Prepared.(*prepared)
+		if !changed {
+			continue
+		}
+		if size += p.size(); size <= most {
+			continue
+		}
+		part, rest = scheduler.Batch{Space: b.Space, Slot: b.Slot, Health: b.Health}, b
+		n := max(i, 1)
+		part.Outcomes, rest.Outcomes = b.Outcomes[:n], b.Outcomes[n:]
+		if part.Slot != nil {
+			s := *b.Slot
+			s.Finished = time.Time{}
+			part.Slot = &s
+		}
+		return part, rest, true
+	}
+	return b, b, false
+}
+
+func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	if err := d.refusal(); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}

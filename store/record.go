@@ -253,3 +253,5 @@ func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
 
 // prepared is a result and its delta in stored form.
 type prepared struct{ result, delta []byte }
+
+func (p *prepared) size() int { return len(p.result) + len(p.delta) }

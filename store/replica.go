@@ -36,6 +36,7 @@ type replica struct {
 	done    sync.WaitGroup
 	// patience is how long a write, or a read of the newest state, waits for the journal.
 	patience time.Duration
+	largest  int // size of a command
 
 	mu      sync.Mutex
 	applied uint64
@@ -55,7 +56,7 @@ type answer struct {
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
 func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
-	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), largest: journal.MaxCommand, moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	at, err := fetch(d, loadApplied)
 	if err != nil {

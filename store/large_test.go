@@ -1,0 +1,85 @@
+// Tests of batches and results that are larger than a command of the journal may be.
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store/journal/memory"
+)
+
+// noise returns a result that takes about n bytes when it is stored.
+func noise(t testing.TB, random *rand.Rand, n int) *diff.Result {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte('a' + random.IntN(26))
+	}
+	return bag(t, string(b))
+}
+
+// A batch that is larger than a command is recorded by several. The slot ends with the last one.
+func TestLargeBatch(t *testing.T) {
+	const seed, queries = 3, 12
+	random := rand.New(rand.NewPCG(seed, 1))
+	log := memory.New("test")
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: openJournal(t, log)})
+	a.replica.largest = 3 << 20
+	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: 1, Started: start, Finished: start.Add(time.Minute)}}
+	for i := range queries {
+		id := fmt.Sprint("q_", i)
+		put(t, a, id, "city")
+		size := 300_000
+		if i == 5 {
+			size = 1_000_000 // more than a part
+		}
+		batch.Outcomes = append(batch.Outcomes, next(t, a, id, 1, noise(t, random, size)))
+	}
+	put(t, a, "q_same", "city")
+	batch.Outcomes = append(batch.Outcomes, scheduler.Outcome{Query: "q_same", At: start})
+	batch.Rounds = []registry.Round{}
+	before := len(entriesOf(t, log))
+	changes, err := a.Ledger.Record("city", batch)
+	if err != nil || len(changes) != queries {
+		t.Fatalf("seed %d: %d changes: %v", seed, len(changes), err)
+	}
+	for i, c := range changes {
+		if c.Query != batch.Outcomes[i].Query || c.Offset != uint64(i+1) || c.Delta != batch.Outcomes[i].Delta {
+			t.Errorf("change %d is that of %s with the offset %d", i, c.Query, c.Offset)
+		}
+	}
+	if n := len(entriesOf(t, log)) - before; n < 3 {
+		t.Errorf("%d commands", n)
+	}
+	for _, e := range entriesOf(t, log)[before:] {
+		if len(e.Command) > a.replica.largest {
+			t.Errorf("a command of %d bytes", len(e.Command))
+		}
+	}
+	settle(t, a, b)
+	expectSame(t, a, b)
+	check(t, b)
+	slots, err := b.History.Slots("city", 5)
+	if err != nil || len(slots) != 1 || slots[0].Finished.IsZero() {
+		t.Errorf("%+v %v", slots, err)
+	}
+}
+
+// A result that no command has room for is refused before it is recorded.
+func TestLargeResult(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 1))
+	a := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test"))})
+	a.replica.largest = largestRest + 50_000
+	for size, want := range map[int]error{10_000: nil, 100_000: scheduler.ErrTooLarge} {
+		r := noise(t, random, size)
+		if _, err := a.Ledger.Prepare(nil, r, diff.Compare(nil, r)); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
