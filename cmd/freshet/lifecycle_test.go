@@ -21,7 +21,7 @@ import (
 // dial connects to a server's WebSocket and sends init.
 func dial(t *testing.T, url, token string) *websocket.Conn {
 	t.Helper()
-	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: 10 * time.Second}
+	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: time.Minute}
 	c, _, err := d.Dial("ws"+strings.TrimPrefix(url, "http")+"/v1/live", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestReload(t *testing.T) {
 		if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for range 600 {
+		for range 1200 {
 			if strings.Contains(s.srv.Stderr.String(), says) {
 				return
 			}

@@ -274,7 +274,7 @@ func randomUpdate(r *rand.Rand) string {
 // waitQueries waits until the server has that many queries.
 func waitQueries(t *testing.T, s *testServer, n int) {
 	t.Helper()
-	for range 600 {
+	for range 1200 {
 		if strings.Count(s.must(t, "", "query", "list", "--json"), "\n") >= n {
 			return
 		}

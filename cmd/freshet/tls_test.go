@@ -116,7 +116,7 @@ func TestTLS(t *testing.T) {
 		if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for range 600 {
+		for range 1200 {
 			if strings.Count(s.srv.Stderr.String(), says) > before {
 				return
 			}

@@ -167,7 +167,7 @@ func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
 }
 
 func (f *wsFollower) connect(ctx context.Context, last bool) bool {
-	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: 20 * time.Second}
+	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: time.Minute}
 	conn, _, err := d.DialContext(ctx, "ws://"+f.addr+"/v1/live", nil)
 	if err != nil {
 		if ctx.Err() == nil {
