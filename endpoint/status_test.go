@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/freshet/freshet/endpoint/formats"
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 )
 

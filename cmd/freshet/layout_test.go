@@ -24,7 +24,7 @@ const module = "github.com/freshet/freshet/"
 // mayImport lists which packages of this module each package may import, together with the
 // packages below them. A package without an entry has the entry of the closest package above it.
 // Packages below an entry's package may import that package and each other. All helpers of
-// tests may import internal/loopback.
+// tests may import endpoint/loopback.
 var mayImport = map[string][]string{
 	"diff":      {},
 	"registry":  {"diff"},
@@ -106,7 +106,7 @@ func violations(p listedPackage) (bad []string) {
 	for _, i := range p.Imports {
 		to, ours := strings.CutPrefix(i, module)
 		below := func(of string) bool { return to == of || strings.HasPrefix(to, of+"/") }
-		if ours && to != "internal/loopback" && !below(room) && !slices.ContainsFunc(mayImport[room], below) {
+		if ours && to != "endpoint/loopback" && !below(room) && !slices.ContainsFunc(mayImport[room], below) {
 			bad = append(bad, i)
 		}
 	}
@@ -368,4 +368,28 @@ func methodsOf(i *ast.InterfaceType) (n int) {
 		}
 	}
 	return n
+}
+
+// TestTopLevel checks that the repository has only the directories that CONTRIBUTING.md
+// explains, so that a newcomer finds a package by its subject.
+func TestTopLevel(t *testing.T) {
+	rooms := []string{"bench", "cmd", "diff", "endpoint", "notify", "registry", "scheduler", "store", "web"}
+	made := []string{"bin", "dist", "freshet-data", "node_modules", "test-output"} // by commands
+	entries, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case !e.IsDir() || strings.HasPrefix(name, ".") || slices.Contains(made, name):
+		case slices.Contains(rooms, name):
+			seen++
+		default:
+			t.Errorf("%s: no such directory is expected at the top level", name)
+		}
+	}
+	if seen != len(rooms) {
+		t.Errorf("%d of %d directories seen", seen, len(rooms))
+	}
 }

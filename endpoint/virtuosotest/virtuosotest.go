@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 )
 
 // Options are the settings that tests vary; 0 means the default.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 )
 

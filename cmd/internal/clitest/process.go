@@ -20,7 +20,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/spf13/cobra"
 )
 

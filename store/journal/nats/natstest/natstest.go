@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/store/journal/nats"
 )
 

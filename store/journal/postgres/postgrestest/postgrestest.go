@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/jackc/pgx/v5"
 )
 

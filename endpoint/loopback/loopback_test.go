@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/freshet/freshet/internal/loopback"
+	"github.com/freshet/freshet/endpoint/loopback"
 )
 
 // TestReserve starts servers on a reserved address one after the other. While none runs, the
