@@ -18,5 +18,5 @@ var OpenAPI []byte
 //go:embed asyncapi.yaml
 var AsyncAPI []byte
 
-//go:embed *.md
+//go:embed *.md *.svg
 var files embed.FS
