@@ -154,7 +154,7 @@ func (a *admissions) fits(own takeover, c Caller, fresh *Query, mine, all Holdin
 		h.Queries, h.Bytes = h.Queries-1, h.Bytes-freed[i].Size()
 	}
 	if most := a.limits.TokenQueries; most > 0 && h.Queries >= most {
-		return overQuota("%s holds %d queries, as many as limits.token_queries allows", c.Name, h.Queries)
+		return overQueries(c.Name, h.Queries)
 	}
 	return a.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
 }
@@ -180,8 +180,25 @@ func (a *admissions) fitsTotal(own takeover, found bool, pending int) error {
 	if n < a.limits.Queries {
 		return nil
 	}
+	return overLimit()
+}
+
+func overLimit() *Problem {
 	return &Problem{Kind: KindLimit,
 		Detail: "limits.queries are registered already: release some, or raise the limit"}
+}
+
+func overQueries(caller string, held int) *Problem {
+	return overQuota("%s holds %d queries, as many as limits.token_queries allows", caller, held)
+}
+
+// bounds returns the limits that apply to a registration of a caller.
+func (a *admissions) bounds(c Caller) Bounds {
+	b := Bounds{Queries: a.limits.Queries, Caller: c.Name}
+	if isLimited(c) {
+		b.TokenQueries, b.TokenBytes = a.limits.TokenQueries, a.limits.TokenBytes
+	}
+	return b
 }
 
 // released lists the queries that the takeover releases.

@@ -262,15 +262,23 @@ type barrierStore struct {
 }
 
 func (s *barrierStore) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+	if err := s.wait(); err != nil {
+		return registry.Query{}, err
+	}
+	return s.QueryStore.EditQueries(n, edit)
+}
+
+// wait waits until as many callers have arrived as there are to be.
+func (s *barrierStore) wait() error {
 	if s.left.Add(-1) == 0 {
 		close(s.all)
 	}
 	select {
 	case <-s.all:
+		return nil
 	case <-time.After(time.Minute):
-		return registry.Query{}, errors.New("the other edits did not come")
+		return errors.New("the other edits did not come")
 	}
-	return s.QueryStore.EditQueries(n, edit)
 }
 
 // Registrations far from the limits do not wait for each other.

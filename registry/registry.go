@@ -125,7 +125,9 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 		}
 	}
 	created := false
-	q, err := r.editQueries(own.names(fresh.ID), func(q *Query, others []*Query, found bool) error {
+	names := own.names(fresh.ID)
+	names.Bounds = r.admissions.bounds(c)
+	q, err := r.editQueries(names, func(q *Query, others []*Query, found bool) error {
 		if err := own.apply(q, others); err != nil {
 			return err
 		}

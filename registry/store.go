@@ -53,6 +53,32 @@ type Names struct {
 	// The other queries are those that Caller calls Name, oldest first, and the
 	// query Instead if Caller holds it. Query is never one of them.
 	Caller, Name, Instead string
+	// Bounds must hold after an edit that adds to what they bound. A store that several
+	// processes share checks them when it applies the edit.
+	Bounds Bounds
+}
+
+// Bounds are the limits that apply to one registration; 0 means no limit.
+type Bounds struct {
+	Queries int // at all endpoints
+
+	Caller       string // whose holdings the others bound
+	TokenQueries int
+	TokenBytes   int64
+}
+
+// Check returns a problem if an edit adds more than the bounds allow to the queries of all
+// callers, or to the holdings of the caller.
+func (b *Bounds) Check(queriesBefore, queries int, before, after Holdings) error {
+	switch {
+	case b.Queries > 0 && queries > max(b.Queries, queriesBefore):
+		return overLimit()
+	case b.TokenQueries > 0 && after.Queries > max(b.TokenQueries, before.Queries):
+		return overQueries(b.Caller, before.Queries)
+	case b.TokenBytes > 0 && after.Bytes > max(b.TokenBytes, before.Bytes):
+		return overQuota("%s would hold %d bytes, and limits.token_bytes allows %d", b.Caller, after.Bytes, b.TokenBytes)
+	}
+	return nil
 }
 
 // A LiveHold is a hold made by a live subscription.

@@ -25,6 +25,11 @@ func (e *queryEdit) append(b []byte) ([]byte, error) {
 	for _, s := range []string{e.names.Query, e.names.Caller, e.names.Name, e.names.Instead} {
 		b = putText(b, s)
 	}
+	bounds := &e.names.Bounds
+	b = putText(b, bounds.Caller)
+	for _, n := range []int64{int64(bounds.Queries), int64(bounds.TokenQueries), bounds.TokenBytes} {
+		b = binary.AppendVarint(b, n)
+	}
 	b = binary.AppendUvarint(b, uint64(len(e.queries)))
 	for i := range e.queries {
 		x := &e.queries[i]
@@ -44,6 +49,7 @@ func (e *queryEdit) append(b []byte) ([]byte, error) {
 func (e *queryEdit) decode(in *scan) {
 	n := &e.names
 	n.Query, n.Caller, n.Name, n.Instead = in.text(), in.text(), in.text(), in.text()
+	n.Bounds = registry.Bounds{Caller: in.text(), Queries: int(in.signed()), TokenQueries: int(in.signed()), TokenBytes: in.signed()}
 	e.queries = make([]edited, in.count())
 	for i := range e.queries {
 		x := &e.queries[i]
@@ -80,6 +86,9 @@ func (e *queryEdit) resume(tx *bbolt.Tx) error {
 		if x.now.ID != id || x.old.revision != x.seen {
 			return errMoved
 		}
+	}
+	if e.within(tx) != nil {
+		return errMoved // the caller decides again, and learns why
 	}
 	return nil
 }

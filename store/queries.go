@@ -77,7 +77,12 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	e := &queryEdit{names: n, edit: edit, leads: make(chan bool, 1)}
 	if d.replica != nil {
-		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) { return e, e.prepare(tx, d.disk.room) })
+		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) {
+			if err := e.prepare(tx, d.disk.room); err != nil {
+				return e, err
+			}
+			return e, e.within(tx)
+		})
 	} else if d.edits.enter(e) {
 		d.editTogether()
 	}
@@ -147,6 +152,38 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 		return errUnchanged
 	}
 	return nil
+}
+
+// within returns a problem if the edit exceeds its bounds. Only a store with a journal asks:
+// otherwise the caller admits one registration after the other.
+func (e *queryEdit) within(tx *bbolt.Tx) error {
+	b := &e.names.Bounds
+	if *b == (registry.Bounds{}) {
+		return nil
+	}
+	before := int(loadCounters(tx).queries)
+	held := loadHoldings(tx, b.Caller)
+	queries, holds := before, held
+	count := func(q *registry.Query, sign int) {
+		queries += sign
+		if _, ok := q.Holder(b.Caller); ok {
+			holds.Queries += sign
+			holds.Bytes += int64(sign) * q.Size()
+		}
+	}
+	for i := range e.queries {
+		x := &e.queries[i]
+		if x.same {
+			continue
+		}
+		if x.found {
+			count(&x.old.Query, -1)
+		}
+		if len(x.now.Holders) > 0 {
+			count(&x.now, 1)
+		}
+	}
+	return b.Check(before, queries, held, holds)
 }
 
 func (e *queryEdit) kind() byte { return kindQueries }
