@@ -55,8 +55,8 @@ check: ## check formatting, vet and staticcheck
 # race detector finds nothing and takes ten times as long.
 LONG      := ^Test(Long|Truth)
 LONG_IN    = $(sort $(dir $(shell git grep -lE 'func Test(Long|Truth)' -- '*_test.go')))
-GOTEST    := go test -tags "$(TAGS)" -timeout 25m -json
-UITEST    := go test -C web/browsertest -count 1 -timeout 10m -json .
+GOTEST    := go test -tags "$(TAGS)" -timeout 90m -json
+UITEST    := go test -C web/browsertest -count 1 -timeout 30m -json .
 
 unit: ## run the Go tests, with the race detector except for the long ones
 	@mkdir -p test-output

@@ -115,7 +115,7 @@ func TestAlertmanager(t *testing.T) {
 	url := alertmanager(t, hook)
 	r := newRig(t)
 	r.stop()
-	r.options.Resend = 2 * time.Second // alerts that are not repeated for four times as long end
+	r.options.Resend = 5 * time.Second // alerts that are not repeated for four times as long end
 	r.start()
 	q := r.log.Add("late", diff.Select, false)
 	r.tick = int(time.Since(time.Unix(1_790_000_000, 0))/time.Minute) - 10 // Alertmanager drops what has ended long ago

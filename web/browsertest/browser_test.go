@@ -55,7 +55,7 @@ func needBrowser(t testing.TB) context.Context {
 }
 
 // patience is the timeout of every wait, generous enough for a loaded machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // A tab is one page of a browser without cookies. It records what no page may do:
 // write to the console, send a request to another host, or receive an error.

@@ -101,7 +101,7 @@ func start(t testing.TB, args ...string) *process {
 	case p.url = <-ready:
 	case <-p.ended:
 		t.Fatalf("freshet %v ended:\n%s", args, strings.Join(p.lines, "\n"))
-	case <-time.After(2 * time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("freshet %v did not come up", args)
 	}
 	return p
