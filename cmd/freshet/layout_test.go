@@ -370,7 +370,7 @@ func methodsOf(i *ast.InterfaceType) (n int) {
 	return n
 }
 
-// TestTopLevel checks that the repository has only the directories that CONTRIBUTING.md
+// TestTopLevel checks that the repository has only the directories that the README
 // explains, so that a newcomer finds a package by its subject.
 func TestTopLevel(t *testing.T) {
 	rooms := []string{"bench", "cmd", "diff", "endpoint", "notify", "registry", "scheduler", "store", "web"}
