@@ -110,13 +110,29 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// progress shows a bar on a terminal and nothing elsewhere.
+// progress shows a bar on a terminal, and elsewhere a line each minute.
 func progress(w *cli.Env, steps int, what string) *progressbar.ProgressBar {
-	out := io.Discard
+	options := []progressbar.Option{progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish()}
 	if w.Terminal {
-		out = w.Stderr
+		options = append(options, progressbar.OptionSetWriter(w.Stderr), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
+	} else {
+		lines := &barLines{to: w.Stderr, every: time.Minute, last: time.Now()}
+		options = append(options, progressbar.OptionSetWriter(lines), progressbar.OptionThrottle(time.Second), progressbar.OptionSetWidth(10))
 	}
-	return progressbar.NewOptions(steps, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+	return progressbar.NewOptions(steps, options...)
+}
+
+// barLines writes some of the states of a bar as lines.
+type barLines struct {
+	to    io.Writer
+	every time.Duration // at most one line in this time
+	last  time.Time     // when the last line was written
+}
+
+func (b *barLines) Write(p []byte) (int, error) {
+	if line := strings.TrimSpace(string(p)); line != "" && time.Since(b.last) >= b.every {
+		b.last = time.Now()
+		fmt.Fprintln(b.to, line)
+	}
+	return len(p), nil
 }
