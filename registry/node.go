@@ -13,3 +13,44 @@ type Node struct {
 	API     string `json:"api"`               // where the other nodes reach its API
 	TTL     int64  `json:"ttl"`               // how long its leases last without a sign of life, in nanoseconds
 }
+
+// A ClusterStatus is the state of a cluster as one of its nodes sees it.
+type ClusterStatus struct {
+	Name      string        `json:"name"`
+	Node      string        `json:"node"`    // that answers
+	Applied   uint64        `json:"applied"` // the last entry of the journal that it has applied
+	Head      uint64        `json:"head"`    // the last entry of the journal
+	Nodes     []NodeStatus  `json:"nodes"`
+	Leases    []LeaseStatus `json:"leases"`
+	Takeovers uint64        `json:"takeovers"` // leases that this node has taken from nodes that were gone
+	Fenced    uint64        `json:"fenced"`    // writes of this node that were refused because it had lost the lease
+}
+
+// A NodeStatus is the state of a node.
+type NodeStatus struct {
+	Name    string    `json:"name"`
+	State   NodeState `json:"state"`
+	Role    string    `json:"role"` // worker or gateway
+	API     string    `json:"api"`
+	Applied uint64    `json:"applied"` // at its last sign of life
+	Lag     uint64    `json:"lag"`     // entries of the journal that it had not applied by then
+	Leases  int       `json:"leases"`
+}
+
+// A NodeState says whether a node takes part in its cluster.
+type NodeState string
+
+// The states of nodes.
+const (
+	NodeReady    NodeState = "ready"
+	NodeDraining NodeState = "draining" // it gives away what it owns
+	NodeSilent   NodeState = "silent"   // it shows no signs of life
+	NodeLeft     NodeState = "left"     // it was stopped
+)
+
+// A LeaseStatus says who has a lease.
+type LeaseStatus struct {
+	Key   string `json:"key"`
+	Node  string `json:"node"` // "" if no node has it
+	Token uint64 `json:"token"`
+}

@@ -106,9 +106,14 @@ func (d *LeaseStore) Take(n registry.Node, claims []Claim) ([]Lease, error) {
 	return d.lease(leaseEdit{Node: n.Name, Session: n.Session, Take: claims})
 }
 
-// Release gives leases of n's session back.
-func (d *LeaseStore) Release(n registry.Node, keys ...string) error {
-	_, err := d.lease(leaseEdit{Node: n.Name, Session: n.Session, Release: keys})
+// Release gives leases of n's session back, those that have the tokens given. A call whose outcome
+// is unknown may still take effect, so no work may begin under such a token.
+func (d *LeaseStore) Release(n registry.Node, leases []Lease) error {
+	e := leaseEdit{Node: n.Name, Session: n.Session}
+	for _, l := range leases {
+		e.Release = append(e.Release, Claim{Key: l.Key, Token: l.Token})
+	}
+	_, err := d.lease(e)
 	return err
 }
 
@@ -208,7 +213,7 @@ func (e *nodeEdit) apply(tx *bbolt.Tx) error {
 type leaseEdit struct {
 	Node, Session string
 	Take          []Claim
-	Release       []string
+	Release       []Claim
 	granted       []Lease
 }
 
@@ -252,12 +257,12 @@ func (e *leaseEdit) apply(tx *bbolt.Tx) error {
 		}
 		e.granted = append(e.granted, l)
 	}
-	for _, key := range e.Release {
-		l, err := findLease(tx, key)
+	for _, c := range e.Release {
+		l, err := findLease(tx, c.Key)
 		if err != nil {
 			return err
 		}
-		if l.Session != e.Session {
+		if l.Session != e.Session || l.Token != c.Token {
 			continue
 		}
 		l.Node, l.Session = "", ""

@@ -85,14 +85,18 @@ func TestLease(t *testing.T) {
 	// Another session of a ends the first one, and b's lease goes with its release.
 	c.must(a.Leases.Join(member("a", "s3")))
 	for name, err := range map[string]error{
-		"a sign of life": a.Leases.Beat(na), "leaving": a.Leases.Leave(na), "a release": a.Leases.Release(na, key),
+		"a sign of life": a.Leases.Beat(na), "leaving": a.Leases.Leave(na), "a release": a.Leases.Release(na, nil),
 		"taking": func() error { _, err := a.Leases.Take(na, nil); return err }(),
 	} {
 		if !errors.Is(err, scheduler.ErrFenced) {
 			t.Errorf("%s of a session that has ended: %v", name, err)
 		}
 	}
-	c.must(b.Leases.Release(nb, key))
+	c.must(b.Leases.Release(nb, []Lease{{Key: key, Token: first}}))
+	if l := leased(t, b, key); l.Token != second {
+		t.Fatalf("a late release under the old token: %+v", l)
+	}
+	c.must(b.Leases.Release(nb, []Lease{{Key: key, Token: second}}))
 	if err := record(b, second, 3, "z"); !errors.Is(err, scheduler.ErrFenced) {
 		t.Fatalf("a record after the release: %v", err)
 	}

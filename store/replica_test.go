@@ -250,7 +250,9 @@ func (c *cluster) leases(d *DB) {
 	case 1:
 		err = d.Leases.Beat(n)
 	case 2:
-		err = d.Leases.Release(n, "shard/1", "shard/2")
+		_, leases, readErr := d.Leases.Nodes()
+		c.must(readErr)
+		err = d.Leases.Release(n, leases)
 	default:
 		c.must(d.replica.catchUp(context.Background()))
 		nodes, leases, readErr := d.Leases.Nodes()

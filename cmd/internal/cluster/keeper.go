@@ -1,0 +1,415 @@
+// Package cluster decides which node of a cluster does what only one node may do: ask an
+// endpoint, or call the callbacks of a shard.
+//
+// Every node knows all members and all leases, because they are part of the store that the nodes
+// share. For each key, rendezvous hashing names the node that should have its lease among those
+// that live, so all nodes agree without a vote, and a node that joins or leaves moves only its
+// own keys. A node takes a lease that is free or whose owner is gone, and gives one back that
+// another node should have.
+//
+// # Time
+//
+// A node shows a sign of life every third of the TTL: a command in the journal. It works under
+// its leases only until two thirds of the TTL after it sent the last one that was applied. Another
+// node takes a lease after it has seen no sign of life of its owner for the whole TTL. It saw the
+// last one after the owner had sent it, so the owner has stopped by then. Each node measures by
+// its own monotonic clock, and no two clocks are compared.
+//
+// The last requests of an owner that is gone may still run at an endpoint. The next owner waits
+// until they have timed out (Config.Linger).
+//
+// What an owner writes has the token of its lease and is refused once the lease has another one
+// (see package store). So even an owner that was stopped for long, and does not know yet that it
+// lost its lease, changes nothing.
+//
+// # Sources
+//
+// Rendezvous hashing is from D. Thaler and C. Ravishankar, "Using name-based mappings to increase
+// hit rates" (IEEE/ACM Transactions on Networking, 1998). Leases are from C. Gray and D. Cheriton,
+// "Leases: an efficient fault-tolerant mechanism for distributed file cache consistency" (SOSP,
+// 1989).
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store"
+)
+
+// A Config configures a Keeper.
+type Config struct {
+	Leases *store.LeaseStore
+	Node   registry.Node // its name, its role, its API and its TTL
+	// Keys returns the keys of all leases that there should be.
+	Keys func() ([]string, error)
+	// Work does what a lease allows until ctx ends. The lease is given back after it has returned.
+	Work func(ctx context.Context, h *Hold)
+	// Linger is how long requests of an owner that is gone may still run.
+	Linger func(key string) time.Duration
+	// Applied returns how far this node has applied the journal.
+	Applied func() uint64
+	Logger  *slog.Logger
+}
+
+// A Hold is a lease that this node has.
+type Hold struct {
+	store.Lease
+	keeper *Keeper
+	ended  atomic.Bool
+}
+
+// Valid reports whether work may begin now.
+func (h *Hold) Valid() bool { return !h.ended.Load() && h.keeper.Valid() }
+
+// A Keeper takes and keeps the leases of one node.
+type Keeper struct {
+	conf      Config
+	node      registry.Node
+	ttl       time.Duration
+	beat      atomic.Pointer[time.Time] // when the last sign of life that was applied was sent
+	takeovers atomic.Uint64
+
+	mu   sync.Mutex
+	seen map[string]sight // by session
+
+	// The goroutine of Run uses these alone.
+	work     map[string]*work
+	earliest map[string]time.Time // when work under a lease that was taken over may begin
+	given    map[string]uint64    // tokens of leases that may be given back at any time
+	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
+}
+
+// A sight is the last sign of life of a session, and when this node saw it.
+type sight struct {
+	beats uint64
+	at    time.Time
+}
+
+// A work is what runs under a lease.
+type work struct {
+	hold   *Hold
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// New returns a keeper. Run makes it join the cluster.
+func New(c Config) *Keeper {
+	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}}
+	k.node.Session = rand.Text()
+	return k
+}
+
+// Valid reports whether this node may work under its leases now.
+func (k *Keeper) Valid() bool {
+	sent := k.beat.Load()
+	return sent != nil && time.Since(*sent) < k.ttl*2/3
+}
+
+// Takeovers returns how many leases this node has taken from nodes that were gone.
+func (k *Keeper) Takeovers() uint64 { return k.takeovers.Load() }
+
+// Run joins the cluster and keeps leases until ctx ends. Then it ends all work, gives all leases
+// back and leaves. Its error means that another process uses the name of this node.
+func (k *Keeper) Run(ctx context.Context) error {
+	beats := make(chan error, 1)
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { beats <- k.live(beating) }()
+	timer := time.NewTicker(k.ttl / 20)
+	defer timer.Stop()
+	for {
+		if err := k.turn(ctx); err != nil {
+			k.conf.Logger.Warn("the leases cannot be read", "error", err)
+		}
+		select {
+		case <-timer.C:
+		case <-k.conf.Leases.Changed():
+		case err := <-beats:
+			stop()
+			k.leave()
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// live joins and shows signs of life until ctx ends.
+func (k *Keeper) live(ctx context.Context) error {
+	do := k.conf.Leases.Join
+	for {
+		n, sent, pause := k.node, time.Now(), k.ttl/3
+		n.Applied = k.conf.Applied()
+		switch err := do(n); {
+		case errors.Is(err, scheduler.ErrFenced):
+			return err
+		case err != nil:
+			k.conf.Logger.Warn("the journal does not take signs of life of this node", "error", err)
+			pause = k.ttl / 20
+		default:
+			k.beat.Store(&sent)
+			do = k.conf.Leases.Beat
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// turn compares what this node has with what it should have.
+func (k *Keeper) turn(ctx context.Context) error {
+	if !k.Valid() {
+		for _, w := range k.work {
+			w.end()
+		}
+		k.forget()
+		return nil
+	}
+	nodes, leases, err := k.conf.Leases.Nodes()
+	if err != nil {
+		return err
+	}
+	keys, err := k.conf.Keys()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	k.look(nodes, leases, now)
+	of := map[string]store.Lease{}
+	for _, l := range leases {
+		of[l.Key] = l
+	}
+	workers := k.workers(nodes, now)
+	var claims []store.Claim
+	var free []store.Lease
+	k.forget()
+	for key, w := range k.work { // of keys that are gone, too
+		if l := of[key]; l.Token != w.hold.Token || !slices.Contains(keys, key) {
+			w.end()
+		}
+	}
+	for _, key := range keys {
+		l, best := of[key], Owner(key, workers)
+		switch {
+		case l.Session == k.node.Session && k.given[key] == l.Token: // the outcome is not known yet
+			free = append(free, l)
+		case l.Session == k.node.Session && best != k.node.Name:
+			if w := k.work[key]; w != nil {
+				w.end()
+			} else if !now.Before(k.earliest[key]) { // the next owner would not wait
+				free = append(free, l)
+			}
+		case l.Session == k.node.Session:
+			if k.work[key] == nil && !now.Before(k.earliest[key]) {
+				k.begin(ctx, l)
+			}
+		case best != k.node.Name || k.work[key] != nil:
+		case l.Session == "":
+			claims = append(claims, store.Claim{Key: key, Token: l.Token})
+		case k.gone(l, nodes, now):
+			claims = append(claims, store.Claim{Key: key, Token: l.Token, Beats: k.sight(l.Session).beats})
+		}
+	}
+	k.propose(claims, free, of)
+	return nil
+}
+
+// look remembers new signs of life.
+func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := map[string]bool{}
+	for _, n := range nodes {
+		known[n.Session] = true
+		if s, ok := k.seen[n.Session]; !ok || s.beats != n.Beats {
+			k.seen[n.Session] = sight{n.Beats, now}
+		}
+	}
+	for _, l := range leases { // of sessions that another one has replaced
+		known[l.Session] = true
+		if _, ok := k.seen[l.Session]; !ok {
+			k.seen[l.Session] = sight{at: now}
+		}
+	}
+	for session := range k.seen {
+		if !known[session] {
+			delete(k.seen, session)
+		}
+	}
+}
+
+func (k *Keeper) sight(session string) sight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.seen[session]
+}
+
+// lives reports whether a node has shown a sign of life lately.
+func (k *Keeper) lives(n registry.Node, now time.Time) bool {
+	return n.Session != "" && now.Sub(k.sight(n.Session).at) < time.Duration(n.TTL)
+}
+
+// gone reports whether the owner of a lease has stopped its work.
+func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool {
+	ttl := k.ttl
+	for _, n := range nodes {
+		if n.Name == l.Node {
+			ttl = time.Duration(n.TTL)
+		}
+	}
+	return now.Sub(k.sight(l.Session).at) >= ttl
+}
+
+// workers returns the names of the nodes that may own something.
+func (k *Keeper) workers(nodes []registry.Node, now time.Time) (names []string) {
+	for _, n := range nodes {
+		if !n.Gateway && !n.Drains && k.lives(n, now) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// Owner returns the node that should have the lease of a key, "" if there is none.
+func Owner(key string, nodes []string) (best string) {
+	var most uint64
+	for _, n := range nodes {
+		sum := sha256.Sum256([]byte(key + "\x00" + n))
+		if h := binary.BigEndian.Uint64(sum[:]); best == "" || h > most || h == most && n < best {
+			best, most = n, h
+		}
+	}
+	return best
+}
+
+// begin starts the work of a lease.
+func (k *Keeper) begin(ctx context.Context, l store.Lease) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &work{hold: &Hold{Lease: l, keeper: k}, cancel: cancel, done: make(chan struct{})}
+	k.work[l.Key] = w
+	go func() {
+		defer close(w.done)
+		defer cancel()
+		k.conf.Work(ctx, w.hold)
+	}()
+}
+
+// end makes work end soon. It begins nothing more.
+func (w *work) end() {
+	w.hold.ended.Store(true)
+	w.cancel()
+}
+
+// forget removes work that has ended.
+func (k *Keeper) forget() {
+	for key, w := range k.work {
+		select {
+		case <-w.done:
+			delete(k.work, key)
+		default:
+		}
+	}
+}
+
+// propose appends commands that take and give back leases, one proposal at a time. It does not
+// wait for them.
+func (k *Keeper) propose(claims []store.Claim, free []store.Lease, of map[string]store.Lease) {
+	if k.proposed != nil {
+		select {
+		case <-k.proposed:
+		default:
+			return
+		}
+	}
+	if len(claims)+len(free) == 0 {
+		return
+	}
+	for _, c := range claims {
+		if of[c.Key].Session != "" { // longer than necessary if the claim is refused
+			k.earliest[c.Key] = time.Now().Add(k.conf.Linger(c.Key))
+		}
+	}
+	for _, l := range free {
+		k.given[l.Key] = l.Token
+	}
+	done := make(chan struct{})
+	k.proposed = done
+	go func() {
+		defer close(done)
+		if err := k.claim(claims, of); err != nil {
+			k.conf.Logger.Warn("leases were not taken", "leases", len(claims), "error", err)
+		}
+		if len(free) > 0 {
+			if err := k.conf.Leases.Release(k.node, free); err != nil {
+				k.conf.Logger.Warn("leases were not given back", "leases", len(free), "error", err)
+			}
+		}
+	}()
+}
+
+func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	granted, err := k.conf.Leases.Take(k.node, claims)
+	for _, l := range granted {
+		if was := of[l.Key]; was.Session != "" {
+			k.takeovers.Add(1)
+			k.conf.Logger.Warn("took over from a node that is gone", "lease", l.Key, "node", was.Node, "token", l.Token)
+		} else {
+			k.conf.Logger.Debug("took a lease", "lease", l.Key, "token", l.Token)
+		}
+	}
+	return err
+}
+
+// leave ends all work, gives the leases back, and leaves the cluster. Work that does not end
+// keeps its lease until that runs out.
+func (k *Keeper) leave() {
+	patience := time.After(k.ttl)
+	for _, w := range k.work {
+		w.end()
+	}
+	clean := true
+	for _, w := range k.work {
+		select {
+		case <-w.done:
+		case <-patience:
+			clean = false
+		}
+	}
+	if !clean {
+		return
+	}
+	_, leases, err := k.conf.Leases.Nodes()
+	var mine []store.Lease
+	for _, l := range leases {
+		if l.Session == k.node.Session && !time.Now().Before(k.earliest[l.Key]) {
+			mine = append(mine, l)
+		}
+	}
+	if err == nil && len(mine) > 0 {
+		err = k.conf.Leases.Release(k.node, mine)
+	}
+	if err == nil {
+		err = k.conf.Leases.Leave(k.node)
+	}
+	if err != nil {
+		k.conf.Logger.Warn("the node has not left the cluster: others take over when its leases have run out", "error", fmt.Errorf("leave: %w", err))
+	}
+}

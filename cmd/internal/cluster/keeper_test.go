@@ -1,0 +1,328 @@
+package cluster
+
+// Tests of keepers on stores that share a journal, in the time of a bubble.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/memory"
+)
+
+const (
+	ttl     = 10 * time.Second
+	timeout = 4 * time.Second // of a request
+)
+
+// A network lets nodes reach their journal, or not.
+type network struct {
+	mu   sync.Mutex
+	cut  bool
+	open chan struct{} // closed when cut ends
+}
+
+func (n *network) set(cut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if cut && !n.cut {
+		n.open = make(chan struct{})
+	} else if !cut && n.cut {
+		close(n.open)
+	}
+	n.cut = cut
+}
+
+func (n *network) wait(ctx context.Context) error {
+	n.mu.Lock()
+	cut, open := n.cut, n.open
+	n.mu.Unlock()
+	if !cut {
+		return nil
+	}
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A remote is a journal behind a network.
+type remote struct {
+	journal.Journal
+	*network
+}
+
+func (r remote) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	if err := r.wait(ctx); err != nil {
+		return 0, err
+	}
+	return r.Journal.Append(ctx, id, cmd)
+}
+
+func (r remote) Head(ctx context.Context) (journal.Position, error) {
+	if err := r.wait(ctx); err != nil {
+		return journal.Position{}, err
+	}
+	return r.Journal.Head(ctx)
+}
+
+func (r remote) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
+	return r.Journal.Read(ctx, after, func(e journal.Entry) error {
+		if err := r.wait(ctx); err != nil {
+			return err
+		}
+		return f(e)
+	})
+}
+
+// A town is a number of nodes. All of them send requests under their leases, and the town sees
+// whether two nodes ask one endpoint at the same time.
+type town struct {
+	t     *testing.T
+	log   *memory.Log
+	keys  []string
+	nodes map[string]*resident
+
+	mu    sync.Mutex
+	busy  map[string]string // key → node that has a request under way
+	asked map[string]int    // requests by key
+	by    map[string]string // key → node that asked last
+}
+
+type resident struct {
+	*Keeper
+	net     *network
+	db      *store.DB
+	journal journal.Journal
+	stop    context.CancelFunc
+	over    chan error
+}
+
+func newTown(t *testing.T, keys int, nodes ...string) *town {
+	w := &town{t: t, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}}
+	for i := range keys {
+		w.keys = append(w.keys, fmt.Sprint("shard/", i))
+	}
+	for _, n := range nodes {
+		w.start(n, false)
+	}
+	t.Cleanup(func() {})
+	return w
+}
+
+func (w *town) start(name string, gateway bool) {
+	w.t.Helper()
+	r := &resident{net: new(network), journal: w.log.Open(), over: make(chan error, 1)}
+	db, err := store.Open(w.t.TempDir(), store.Options{Journal: remote{r.journal, r.net}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.db = db
+	r.Keeper = New(Config{
+		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(ttl)},
+		Keys: func() ([]string, error) { return w.keys, nil }, Linger: func(string) time.Duration { return timeout },
+		Applied: func() uint64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		Work: func(ctx context.Context, h *Hold) { w.ask(ctx, name, h) },
+	})
+	ctx, cancel := context.WithCancel(w.t.Context())
+	r.stop = cancel
+	go func() { r.over <- r.Run(ctx) }()
+	w.nodes[name] = r
+}
+
+// ask sends one request after the other. A request of a node that stops abruptly runs to its end.
+func (w *town) ask(ctx context.Context, node string, h *Hold) {
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for ctx.Err() == nil {
+		if h.Valid() {
+			w.mu.Lock()
+			if other := w.busy[h.Key]; other != "" {
+				w.t.Errorf("%v: %s asks while a request of %s for %s is under way", time.Now(), node, other, h.Key)
+			}
+			w.busy[h.Key] = node
+			w.asked[h.Key]++
+			w.by[h.Key] = node
+			w.mu.Unlock()
+			time.Sleep(timeout)
+			w.mu.Lock()
+			w.busy[h.Key] = ""
+			w.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// close stops all nodes.
+func (w *town) close() {
+	for name := range w.nodes {
+		w.leave(name)
+	}
+}
+
+// leave stops a node in order.
+func (w *town) leave(name string) {
+	w.t.Helper()
+	r := w.nodes[name]
+	delete(w.nodes, name)
+	r.net.set(false)
+	r.stop()
+	if err := <-r.over; err != nil {
+		w.t.Errorf("%s: %v", name, err)
+	}
+	if err := r.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+	r.journal.Close()
+}
+
+// owners expects that every key is asked by the node that should own it, of those given, and
+// returns how long that took.
+func (w *town) owners(within time.Duration, names ...string) time.Duration {
+	w.t.Helper()
+	begin := time.Now()
+	w.mu.Lock()
+	clear(w.by)
+	w.mu.Unlock()
+	for {
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		w.mu.Lock()
+		wrong := slices.IndexFunc(w.keys, func(key string) bool { return w.by[key] != Owner(key, names) })
+		var detail string
+		if wrong >= 0 {
+			detail = fmt.Sprintf("%s is asked by %q, want %q", w.keys[wrong], w.by[w.keys[wrong]], Owner(w.keys[wrong], names))
+		}
+		w.mu.Unlock()
+		if wrong < 0 {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > within {
+			w.t.Fatalf("after %v: %s", within, detail)
+		}
+	}
+}
+
+// Nodes divide the keys among them, take over from one that is cut off, give back what it should
+// have, and pass on what a node owns that drains, leaves, or is a gateway.
+func TestKeepers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newTown(t, 12, "a", "b", "c")
+		defer w.close()
+		const soon = timeout + 5*time.Second
+		w.owners(soon, "a", "b", "c")
+		w.nodes["b"].net.set(true)
+		took := w.owners(ttl+2*timeout+2*time.Second, "a", "c")
+		t.Logf("takeover with a TTL of %v and a timeout of %v: %v", ttl, timeout, took)
+		if w.nodes["b"].Valid() || w.nodes["a"].Takeovers()+w.nodes["c"].Takeovers() == 0 {
+			t.Error("the node that is cut off still trusts its leases")
+		}
+		if s, err := w.nodes["a"].Status(0); err != nil || s.Nodes[1].State != registry.NodeSilent || s.Nodes[0].State != registry.NodeReady {
+			t.Errorf("%+v, %v", s.Nodes, err)
+		}
+		w.nodes["b"].net.set(false)
+		w.owners(ttl+2*timeout, "a", "b", "c")
+		if err := w.nodes["a"].db.Leases.Drain("c", true); err != nil {
+			t.Fatal(err)
+		}
+		w.owners(soon, "a", "b")
+		if s, err := w.nodes["c"].Status(0); err != nil || s.Nodes[2].State != registry.NodeDraining || s.Nodes[2].Leases != 0 {
+			t.Errorf("%+v, %v", s.Nodes, err)
+		}
+		w.leave("a")
+		w.owners(soon, "b")
+		w.start("g", true)
+		w.start("a", false)
+		w.owners(soon, "a", "b")
+		if !w.nodes["g"].Lives("c") || w.nodes["g"].Lives("x") {
+			t.Error("c is a member, and x is none")
+		}
+	})
+}
+
+// Two processes of one name do not work at the same time: the older one ends.
+func TestSecondProcessOfANode(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newTown(t, 3, "a")
+		w.owners(time.Minute, "a")
+		old := w.nodes["a"]
+		w.start("a", false)
+		if err := <-old.over; err == nil {
+			t.Error("the older process goes on")
+		}
+		w.owners(time.Minute, "a")
+		old.over <- nil
+		w.close()
+		w.nodes["a"] = old
+		w.close()
+	})
+}
+
+// Whatever happens to the nodes, no two of them ask one endpoint at the same time, and each
+// endpoint is asked again once the nodes are well.
+func TestKeepersUnderFaults(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				names := []string{"a", "b", "c"}
+				w := newTown(t, 4, names...)
+				defer w.close()
+				for range 40 {
+					time.Sleep(time.Duration(random.Int64N(int64(6 * time.Second))))
+					switch name := names[random.IntN(3)]; random.IntN(4) {
+					case 0, 1:
+						w.nodes[name].net.set(random.IntN(2) == 0)
+					case 2:
+						w.leave(name)
+						w.start(name, false)
+					default:
+						for _, r := range w.nodes {
+							r.net.set(false)
+						}
+					}
+				}
+				for _, r := range w.nodes {
+					r.net.set(false)
+				}
+				w.owners(5*ttl, names...)
+			})
+		})
+	}
+}
+
+// The keys move only to or from a node that joins or leaves, and every node gets its part.
+func TestOwner(t *testing.T) {
+	counts := map[string]int{}
+	for i := range 900 {
+		key := fmt.Sprint("endpoint/", i)
+		all, fewer := Owner(key, []string{"a", "b", "c"}), Owner(key, []string{"b", "a"})
+		counts[all]++
+		if all != "c" && all != fewer {
+			t.Fatalf("%s moves from %s to %s without a reason", key, all, fewer)
+		}
+	}
+	for _, n := range []string{"a", "b", "c"} {
+		if counts[n] < 250 || counts[n] > 350 {
+			t.Errorf("%s has %d of 900 keys", n, counts[n])
+		}
+	}
+	if Owner("x", nil) != "" {
+		t.Error("no node, but an owner")
+	}
+}

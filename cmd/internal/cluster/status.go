@@ -1,0 +1,81 @@
+package cluster
+
+// This file describes the state of a cluster as one node sees it.
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Status returns the state of the cluster as this node sees it. head is the end of the journal.
+func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
+	nodes, leases, err := k.conf.Leases.Nodes()
+	s := registry.ClusterStatus{Node: k.node.Name, Applied: k.conf.Applied(), Head: head, Takeovers: k.Takeovers()}
+	now := time.Now()
+	k.look(nodes, leases, now)
+	for _, n := range nodes {
+		x := registry.NodeStatus{Name: n.Name, State: registry.NodeReady, Role: "worker", API: n.API, Applied: n.Applied}
+		if n.Gateway {
+			x.Role = "gateway"
+		}
+		switch {
+		case n.Session == "":
+			x.State = registry.NodeLeft
+		case n.Name == k.node.Name && n.Session == k.node.Session && !k.Valid(), !k.lives(n, now):
+			x.State = registry.NodeSilent
+		case n.Drains:
+			x.State = registry.NodeDraining
+		}
+		if n.Name == k.node.Name {
+			x.Applied = s.Applied
+		}
+		x.Lag = max(head, x.Applied) - x.Applied
+		for _, l := range leases {
+			if l.Session == n.Session && l.Session != "" {
+				x.Leases++
+			}
+		}
+		s.Nodes = append(s.Nodes, x)
+	}
+	for _, l := range leases {
+		s.Leases = append(s.Leases, registry.LeaseStatus{Key: l.Key, Node: l.Node, Token: l.Token})
+	}
+	return s, err
+}
+
+// Has returns the node that has a lease, and its API; "" if there is none.
+func (k *Keeper) Has(key string) (n registry.Node, mine bool) {
+	nodes, leases, err := k.conf.Leases.Nodes()
+	if err != nil {
+		return n, false
+	}
+	for _, l := range leases {
+		if l.Key != key {
+			continue
+		}
+		for _, x := range nodes {
+			if x.Name == l.Node && x.Session == l.Session {
+				return x, x.Session == k.node.Session
+			}
+		}
+	}
+	return n, false
+}
+
+// Lives reports whether a node is a member that shows signs of life. A node that this one has
+// seen for less than its TTL counts as one.
+func (k *Keeper) Lives(name string) bool {
+	nodes, leases, err := k.conf.Leases.Nodes()
+	if err != nil {
+		return true
+	}
+	now := time.Now()
+	k.look(nodes, leases, now)
+	for _, n := range nodes {
+		if n.Name == name {
+			return k.lives(n, now)
+		}
+	}
+	return false
+}
