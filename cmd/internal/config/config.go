@@ -42,6 +42,7 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Mail            Mail                `yaml:"mail"`
 	Log             Log                 `yaml:"log"`
+	Cluster         Cluster             `yaml:"cluster"`
 
 	File     string  `yaml:"-"` // the configuration file, "" for none
 	Insecure bool    `yaml:"-"` // serve without tokens on the network
@@ -157,8 +158,9 @@ func Default() Config {
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
 		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
 			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000},
-		Mail: Mail{Security: "starttls"},
-		Log:  Log{Level: "info", Format: "auto"},
+		Mail:    Mail{Security: "starttls"},
+		Log:     Log{Level: "info", Format: "auto"},
+		Cluster: Cluster{Journal: EmbeddedJournal, Replicas: 3, Role: "worker", Lease: registry.Duration(10 * time.Second)},
 	}
 }
 
@@ -220,6 +222,9 @@ func (c *Config) Check() error {
 	}
 	if !slices.Contains([]string{"auto", "text", "json"}, c.Log.Format) {
 		return cli.UsageErrorf("log.format: %q is none of auto, text, json", c.Log.Format)
+	}
+	if err := c.Cluster.check(); err != nil {
+		return err
 	}
 	return c.checkEndpoints()
 }
@@ -381,6 +386,7 @@ func (c *Config) String() string {
 	for i := range shown.Tokens {
 		shown.Tokens[i].SHA256 = "(set)"
 	}
+	shown.Cluster = c.Cluster.masked()
 	b, err := yaml.Marshal(shown)
 	if err != nil {
 		return fmt.Sprintf("# %v\n", err)

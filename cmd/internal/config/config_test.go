@@ -244,10 +244,14 @@ func TestConfigSaysNothing(t *testing.T) {
 	}
 }
 
-// Every value but the lists of endpoints and tokens can be set by a variable.
+// Every value but lists with names, such as those of endpoints and tokens, can be set by a variable.
 func TestConfigEnvironment(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of more than 16 characters\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	values := map[string]string{
@@ -257,6 +261,8 @@ func TestConfigEnvironment(t *testing.T) {
 		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
 		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example",
+		"cluster.name": "c", "cluster.node": "n1", "cluster.listen": "127.0.0.1:7001", "cluster.clients": "127.0.0.1:7002", "cluster.journal": "nats://127.0.0.1:4222",
+		"cluster.replicas": "1", "cluster.token_file": secret, "cluster.role": "gateway", "cluster.lease": "20s",
 	}
 	env := map[string]string{}
 	for key, v := range values {
@@ -267,7 +273,7 @@ func TestConfigEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range c.Shown() {
-		if s.Key == "tokens" || s.Key == "endpoints" || strings.HasPrefix(s.Key, "tls.") {
+		if s.Key == "tokens" || s.Key == "endpoints" || strings.Contains(s.Key, "tls.") || s.Key == "cluster.peers" || s.Key == "cluster.api" {
 			continue
 		}
 		if s.Value != values[s.Key] || s.From != fromEnv {
@@ -363,7 +369,7 @@ func TestExampleFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log}); d != "" {
+	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log, want.Cluster.Journal, want.Cluster.Replicas, want.Cluster.Role, want.Cluster.Lease}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log, c.Cluster.Journal, c.Cluster.Replicas, c.Cluster.Role, c.Cluster.Lease}); d != "" {
 		t.Errorf("defaults (-want +got):\n%s", d)
 	}
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.WithDefaults()

@@ -141,6 +141,9 @@ func (c *Config) settable() map[string]any {
 		"mail.server":                    &c.Mail.Server, "mail.from": &c.Mail.From, "mail.username": &c.Mail.Username, "mail.password_file": &c.Mail.PasswordFile,
 		"mail.security": &c.Mail.Security, "mail.recipients": &c.Mail.Recipients,
 		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
+		"cluster.name": &c.Cluster.Name, "cluster.node": &c.Cluster.Node, "cluster.listen": &c.Cluster.Listen, "cluster.clients": &c.Cluster.Clients,
+		"cluster.journal": &c.Cluster.Journal, "cluster.replicas": &c.Cluster.Replicas, "cluster.token_file": &c.Cluster.TokenFile, "cluster.role": &c.Cluster.Role,
+		"cluster.lease": &c.Cluster.Lease, "cluster.tls.cert": &c.Cluster.TLS.Cert, "cluster.tls.key": &c.Cluster.TLS.Key, "cluster.tls.ca": &c.Cluster.TLS.CA,
 	}
 }
 

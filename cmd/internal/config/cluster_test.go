@@ -1,0 +1,63 @@
+package config
+
+// Tests of the settings of a cluster.
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+)
+
+// A wrong setting of a cluster is named, with what to do about it.
+func TestClusterSettings(t *testing.T) {
+	dir := t.TempDir()
+	secret, short := filepath.Join(dir, "secret"), filepath.Join(dir, "short")
+	for file, text := range map[string]string{secret: "of more than 16 characters\n", short: "short\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := "cluster:\n  name: c1\n  node: n1\n  listen: 127.0.0.1:7001\n  peers: {n1: \"127.0.0.1:7001\", n2: \"127.0.0.1:7002\", n3: \"127.0.0.1:7003\"}\n  token_file: " + secret + "\n"
+	c, err := loadConfig(t, good, nil)
+	if err != nil || !c.Cluster.On() || c.Cluster.Gateway() {
+		t.Fatal(c, err)
+	}
+	if c, err := loadConfig(t, "", nil); err != nil || c.Cluster.On() {
+		t.Fatal("a server without the block is a node", err)
+	}
+	for _, x := range []struct{ old, new, want string }{
+		{"name: c1", "name: \"\"", "cluster.name: give"},
+		{"name: c1", "name: \"a b\"", "cluster.name \"a b\": use"},
+		{"node: n1", "node: \"\"", "cluster.node"},
+		{"node: n1", "node: n9", "cluster.peers: this node, n9, is not in it; it has n1, n2, n3"},
+		{", n3: \"127.0.0.1:7003\"", "", "has 2 members: use 1, 3 or 5"},
+		{"127.0.0.1:7003", "127.0.0.1:7002", "n2 and n3 have the same address"},
+		{"127.0.0.1:7003", "nowhere", "cluster.peers.n3: \"nowhere\" is not of the form host:port"},
+		{"listen: 127.0.0.1:7001", "listen: \"\"", "cluster.listen"},
+		{"token_file: " + secret, "token_file: \"\"", "cluster.token_file: name a file"},
+		{secret, short, "has 5 characters"},
+		{secret, secret + "x", "cluster.token_file: open"},
+		{"node: n1", "node: n1\n  role: boss", "none of worker and gateway"},
+		{"node: n1", "node: n9\n  role: gateway", "cluster.journal: a gateway"},
+		{"node: n1", "node: n1\n  lease: 1s", "cluster.lease: 1s is too short"},
+		{"node: n1", "node: n1\n  journal: \"kafka://u:hush@h\"", "none of embedded"},
+		{"node: n1", "node: n1\n  replicas: 9", "cluster.replicas: 9"},
+		{"node: n1", "node: n1\n  api: {n1: nowhere}", "cluster.api: n1"},
+		{"node: n1", "node: n1\n  tls: {cert: a.pem}", "give cert, key and ca"},
+		{"node: n1", "node: n1\n  tls: {cert: a.pem, key: b.pem, ca: c.pem}", "cluster.tls: open a.pem"},
+		{"node: n1", "node: n1\n  clients: x", "cluster.clients"},
+	} {
+		text := strings.Replace(good, x.old, x.new, 1)
+		_, err := loadConfig(t, text, nil)
+		if text == good || err == nil || !strings.Contains(err.Error(), x.want) || cli.ExitCode(err) != cli.ExitUsage || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: error %v, want one with %q", x.new, err, x.want)
+		}
+	}
+	c, err = loadConfig(t, strings.Replace(good, "node: n1", "node: n1\n  journal: \"postgres://u:hush@h/d\"", 1), nil)
+	if err != nil || strings.Contains(c.String(), "hush") || c.Cluster.Journal != "postgres://u:hush@h/d" {
+		t.Errorf("%v\n%s", err, c)
+	}
+}
