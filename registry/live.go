@@ -19,22 +19,24 @@ type liveHolds struct {
 	edit  func(id string, edit func(*Query) error) (Query, error)
 	now   func() time.Time
 	log   *slog.Logger
+	node  string                 // "" without a cluster
+	lives func(node string) bool // whether another node shows signs of life
 
 	mu          sync.Mutex
 	connections map[LiveHold]int // of each hold whose ReleaseAt is unset
 	ended       []LiveHold       // holds without a connection whose ReleaseAt could not be stored yet
 }
 
-// restore starts the grace period of the holds that a previous process left
-// behind.
+// restore starts the grace period of the holds that a previous process of this node
+// left behind.
 func (l *liveHolds) restore() error {
 	holds, err := l.store.LiveHolds()
 	if err != nil {
 		return err
 	}
 	for _, h := range holds {
-		if h.ReleaseAt == nil {
-			l.ended = append(l.ended, LiveHold{Query: h.Query, Caller: h.Caller})
+		if h.ReleaseAt == nil && (l.node == "" || h.Node == "" || h.Node == l.node) { // others are those of nodes that live
+			l.ended = append(l.ended, LiveHold{Query: h.Query, Caller: h.Caller, Node: h.Node})
 		}
 	}
 	if err := l.beginGrace(); !errors.Is(err, ErrReadOnly) {
@@ -92,7 +94,7 @@ func (l *liveHolds) beginGrace() error {
 func (l *liveHolds) setRelease(hold LiveHold, at time.Time) error {
 	_, err := l.edit(hold.Query, func(q *Query) error {
 		for i := range q.Holders {
-			if h := &q.Holders[i]; h.Caller == hold.Caller && h.Live {
+			if h := &q.Holders[i]; h.Caller == hold.Caller && h.Live && h.ReleaseAt == nil && h.Node == hold.Node {
 				h.ReleaseAt = &at
 			}
 		}
@@ -104,7 +106,25 @@ func (l *liveHolds) setRelease(hold LiveHold, at time.Time) error {
 	return err
 }
 
-// sweep releases the live registrations whose grace period has ended.
+// take makes a hold that is connected here one of this node.
+func (l *liveHolds) take(hold LiveHold) error {
+	_, err := l.edit(hold.Query, func(q *Query) error {
+		for i := range q.Holders {
+			if h := &q.Holders[i]; h.Caller == hold.Caller && h.Live {
+				h.ReleaseAt, h.Node = nil, l.node
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// sweep releases the live registrations whose grace period has ended. The grace period of
+// those of nodes that are gone begins. One that a caller has at two nodes belongs to the node
+// at which it connected last; when that connection ends, the other node takes it.
 func (l *liveHolds) sweep() error {
 	if err := l.beginGrace(); err != nil {
 		return err
@@ -115,7 +135,17 @@ func (l *liveHolds) sweep() error {
 	}
 	now := l.now()
 	for _, h := range holds {
-		if h.ReleaseAt == nil || now.Before(*h.ReleaseAt) || l.connected(h) {
+		connected := l.connected(h)
+		switch {
+		case connected && h.ReleaseAt != nil && l.node != "":
+			err = l.take(h)
+		case h.ReleaseAt == nil && !connected && h.Node != l.node && !l.lives(h.Node):
+			err = l.setRelease(h, now.Add(liveGrace).UTC())
+		}
+		if err != nil {
+			return err
+		}
+		if h.ReleaseAt == nil || now.Before(*h.ReleaseAt) || connected {
 			continue
 		}
 		_, err := l.edit(h.Query, func(q *Query) error {
@@ -134,5 +164,5 @@ func (l *liveHolds) sweep() error {
 func (l *liveHolds) connected(h LiveHold) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.connections[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
+	return l.connections[LiveHold{Query: h.Query, Caller: h.Caller, Node: l.node}] > 0
 }

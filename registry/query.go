@@ -66,6 +66,8 @@ type Holder struct {
 	// it is set while no connection of the caller follows the query.
 	Live      bool       `json:"live,omitempty"`
 	ReleaseAt *time.Time `json:"release_at,omitempty"`
+	// Node is the node of a cluster at which the caller connected last.
+	Node string `json:"node,omitempty"`
 }
 
 // Identity derives a query's id from what makes it the same question.

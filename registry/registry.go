@@ -48,6 +48,11 @@ type Config struct {
 	QueryHidden    func(id string)
 	EndpointEdited func(name string)
 
+	// Node is the name of this node in a cluster, "" without one, and Lives whether another
+	// node shows signs of life. The live holds of a node that is gone begin their grace.
+	Node  string
+	Lives func(node string) bool
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -61,7 +66,7 @@ func Open(c Config) (*Registry, error) {
 	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
 	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,
 		slotInterval: c.SlotInterval, edited: c.QueryEdited, now: c.Now}
-	r.live = &liveHolds{store: c.Queries, edit: r.edit, now: c.Now, log: c.Logger, connections: map[LiveHold]int{}}
+	r.live = &liveHolds{store: c.Queries, edit: r.edit, now: c.Now, log: c.Logger, node: c.Node, lives: c.Lives, connections: map[LiveHold]int{}}
 	return r, r.live.restore()
 }
 
@@ -78,6 +83,9 @@ func (c *Config) fill() {
 	}
 	if c.SlotInterval == nil {
 		c.SlotInterval = func(Endpoint) time.Duration { return 0 }
+	}
+	if c.Lives == nil {
+		c.Lives = func(string) bool { return true }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -112,7 +120,9 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 		return Query{}, false, err
 	}
 	holder := reg.holder(c.Name, r.now().UTC())
-	holder.Live = live
+	if holder.Live = live; live {
+		holder.Node = r.live.node
+	}
 	done, err := r.admissions.admit(own, c, &fresh)
 	if err != nil {
 		return Query{}, false, err
@@ -152,6 +162,9 @@ func addHolder(q *Query, h Holder) *Holder {
 	old := q.Holders[i]
 	if h.Live {
 		old.ReleaseAt = nil
+		if old.Live {
+			old.Node = h.Node
+		}
 		q.Holders[i] = old
 		return &q.Holders[i]
 	}
@@ -331,7 +344,7 @@ func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (
 	if err != nil {
 		return Query{}, nil, err
 	}
-	return q, r.live.connect(LiveHold{Query: q.ID, Caller: c.Name}), nil
+	return q, r.live.connect(LiveHold{Query: q.ID, Caller: c.Name, Node: r.live.node}), nil
 }
 
 // Sweep releases the live registrations whose grace period has ended.

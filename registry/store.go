@@ -85,6 +85,7 @@ func (b *Bounds) Check(queriesBefore, queries int, before, after Holdings) error
 type LiveHold struct {
 	Query, Caller string
 	ReleaseAt     *time.Time // nil while connected
+	Node          string     // see Holder
 }
 
 // Holdings are the number and size of what one caller holds.

@@ -63,6 +63,16 @@ func (d *DB) Close() error {
 // Epoch returns the store's epoch, which scopes offsets.
 func (d *DB) Epoch() string { return string(d.epoch) }
 
+// Applied returns the number of the last entry of the journal that is applied, 0 without one.
+func (d *DB) Applied() uint64 {
+	if d.replica == nil {
+		return 0
+	}
+	d.replica.mu.Lock()
+	defer d.replica.mu.Unlock()
+	return d.replica.applied
+}
+
 // Seed returns a random value that is constant for the life of the store. It keys
 // internal fingerprints, so that results with equal fingerprints cannot be
 // constructed.

@@ -62,8 +62,12 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 			h := registry.LiveHold{Query: string(id), Caller: string(caller)}
 			if len(v) > 8 {
 				in := scan{b: v[8:]}
-				at := in.time()
-				h.ReleaseAt = &at
+				if at := in.time(); !at.IsZero() {
+					h.ReleaseAt = &at
+				}
+				if len(in.b) > 0 {
+					h.Node = in.text()
+				}
 			}
 			holds = append(holds, h)
 			return true, nil

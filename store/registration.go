@@ -143,12 +143,13 @@ const (
 	holderPause
 	holderLive
 	holderReleaseAt
+	holderNode
 )
 
 func appendHolder(b []byte, h *registry.Holder) []byte {
 	fields := bitIf(h.Weight != 0, holderWeight) | bitIf(h.Alone, holderAlone) | bitIf(h.From != nil, holderFrom) |
 		bitIf(h.Until != nil, holderUntil) | bitIf(h.Public, holderPublic) | bitIf(h.MayPublish, holderMayPublish) |
-		bitIf(h.Pause != nil, holderPause) | bitIf(h.Live, holderLive) | bitIf(h.ReleaseAt != nil, holderReleaseAt)
+		bitIf(h.Pause != nil, holderPause) | bitIf(h.Live, holderLive) | bitIf(h.ReleaseAt != nil, holderReleaseAt) | bitIf(h.Node != "", holderNode)
 	b = binary.AppendUvarint(b, fields)
 	b = putTexts(putText(putText(b, h.Caller), h.Name), h.Tags)
 	b = binary.AppendVarint(binary.AppendVarint(b, int64(h.MaxStaleness)), int64(h.MinInterval))
@@ -163,6 +164,9 @@ func appendHolder(b []byte, h *registry.Holder) []byte {
 	}
 	if h.Pause != nil {
 		b = putPause(b, h.Pause)
+	}
+	if h.Node != "" {
+		b = putText(b, h.Node)
 	}
 	return b
 }
@@ -194,6 +198,9 @@ func (s *scan) holder() (h registry.Holder) {
 	}
 	if fields&holderPause != 0 {
 		h.Pause = s.pause()
+	}
+	if fields&holderNode != 0 {
+		h.Node = s.text()
 	}
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -88,8 +89,14 @@ func index(tx *bbolt.Tx, s *storedQuery) error {
 		}
 		if h.Live {
 			v := key8(s.space)
-			if h.ReleaseAt != nil {
+			switch {
+			case h.ReleaseAt != nil:
 				v = putTime(v, *h.ReleaseAt)
+			case h.Node != "":
+				v = putTime(v, time.Time{})
+			}
+			if h.Node != "" {
+				v = putText(v, h.Node)
 			}
 			errs = append(errs, tx.Bucket(bLive).Put(liveKey(s.ID, h.Caller), v))
 		}

@@ -58,6 +58,8 @@ type Config struct {
 	Site
 	// Limits bound what one client may use.
 	Limits Limits
+	// Cluster manages the nodes of which this server is one; without it the routes are absent.
+	Cluster Cluster
 	// Health reports whether the server can work; the default is always well.
 	Health Health
 	// Metrics count requests and slots.

@@ -171,6 +171,15 @@ type Health interface {
 	Disk() registry.Storage
 }
 
+// Cluster manages the nodes that share the data of this server.
+type Cluster interface {
+	// Status describes the cluster as this node sees it.
+	Status() (registry.ClusterStatus, error)
+	// Drain makes a node give away what it owns, until it is restarted. An unknown node is a
+	// *registry.Problem.
+	Drain(node string) error
+}
+
 // alwaysWell is the default Health.
 type alwaysWell struct{}
 

@@ -135,6 +135,11 @@ func (s *server) table() []route {
 			route{method: "DELETE", path: "/v1/profiles/{id}", need: app, run: on(profileAPI.remove)},
 			route{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: of(profile, profileAPI.captures)})
 	}
+	if s.Cluster != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/cluster", need: admin, run: on(serverAPI.cluster)},
+			route{method: "POST", path: "/v1/cluster/nodes/{name}/drain", need: admin, run: on(serverAPI.drain)})
+	}
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: handled(scrapes(s))})
 	}

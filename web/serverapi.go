@@ -113,3 +113,23 @@ func (c serverAPI) readyz() error {
 	}
 	return c.text(http.StatusOK, text+"\n")
 }
+
+func (c serverAPI) cluster() error {
+	s, err := c.Cluster.Status()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, s)
+}
+
+// drain makes a node give away what it owns. That takes some seconds; the status shows it.
+func (c serverAPI) drain() error {
+	if err := c.Cluster.Drain(c.r.PathValue("name")); err != nil {
+		return err
+	}
+	s, err := c.Cluster.Status()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusAccepted, s)
+}

@@ -94,6 +94,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	}
 	w.outbox(&w.config)
 	w.alerting(&w.config)
+	w.config.Cluster = newTwoNodes()
 	for _, e := range edit {
 		e(&w.config)
 	}

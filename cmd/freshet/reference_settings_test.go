@@ -55,6 +55,20 @@ var serverSettings = []described{
 	{"mail.recipients", "", "addresses and domains", "Recipients that rules may name. Required with `mail.server`.", []string{"[example.org]"}, nil},
 	{"log.level", "", "`debug`, `info`, `warn` or `error`", "Least level of what is logged, to standard error.", []string{"debug", "info", "warn", "error"}, []string{"all"}},
 	{"log.format", "", "`auto`, `text` or `json`", "auto is text on a terminal and JSON elsewhere.", []string{"auto", "text", "json"}, []string{"xml"}},
+	{"cluster.name", "", "1 to 32 letters, digits, hyphens and underscores", "Name of the cluster, the same on all its nodes. Empty: this server is alone.", []string{`""`}, []string{"c"}},
+	{"cluster.node", "", "1 to 32 letters, digits, hyphens and underscores", "Name of this node, unique in the cluster.", []string{`""`}, []string{"n1"}},
+	{"cluster.listen", "", "`host:port`", "Where this node's part of an embedded journal listens for the other members.", nil, nil},
+	{"cluster.peers", "", "1, 3 or 5 nodes with `host:port`", "Members of an embedded journal and the addresses at which they reach each other, the same on all.", []string{"{}"}, []string{`{n1: "127.0.0.1:1"}`}},
+	{"cluster.clients", "", "`host:port`", "Where this node's part of an embedded journal listens for gateways. Empty: it does not.", nil, nil},
+	{"cluster.api", "", "nodes with URLs", "Where nodes reach each other's API. Without an entry: `public_url` of the node.", []string{"{}"}, nil},
+	{"cluster.journal", "", "`embedded`, `nats://…` or `postgres://…`", "The journal: in the members themselves, on NATS servers, or in PostgreSQL.", []string{"embedded"}, nil},
+	{"cluster.replicas", "copies", "from 1 to 5", "Copies of the journal on external NATS servers.", []string{"1", "5"}, nil},
+	{"cluster.token_file", "", "file with at least 16 characters", "Secret that the members of the journal share. Required with an embedded one.", []string{`""`}, []string{"none"}},
+	{"cluster.role", "", "`worker` or `gateway`", "A gateway serves clients and owns no endpoint.", []string{"worker", "gateway"}, nil},
+	{"cluster.lease", "", "from 3s", "How long a node that shows no sign of life keeps its endpoints.", []string{"3s"}, nil},
+	{"cluster.tls.cert", "", "file in PEM, together with the other two", "Certificate of this node for its connections to other members. It must serve as that of a server and of a client.", nil, nil},
+	{"cluster.tls.key", "", "file in PEM, together with the other two", "Key of the certificate.", nil, nil},
+	{"cluster.tls.ca", "", "file in PEM, together with the other two", "Certificates of the authorities that sign those of members.", nil, nil},
 }
 
 var tokenSettings = []described{

@@ -54,7 +54,7 @@ func querySettings() map[string]setting {
 
 func holderSettings() map[string]setting {
 	return map[string]setting{
-		"Caller": {}, "Name": {}, "Tags": {}, "Public": {}, "MayPublish": {}, "Since": {}, "Live": {}, "ReleaseAt": {},
+		"Caller": {}, "Name": {}, "Tags": {}, "Public": {}, "MayPublish": {}, "Since": {}, "Live": {}, "ReleaseAt": {}, "Node": {},
 		"Alone":  {}, // likewise
 		"Weight": {policies: []string{"sqrt", "wic"}, edit: func(n int, q *registry.Query) { q.Holders[0].Weight = []float64{1, 50}[n%2] }},
 		"Urgency": {policies: []string{"wic"}, edit: func(n int, q *registry.Query) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/cluster"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
@@ -23,10 +24,12 @@ type fleet struct {
 	store   *store.DB
 	contact string
 	log     *slog.Logger
+	under   func(token uint64) scheduler.Ledger // in a cluster: the ledger of the node that has a lease
 
 	mu      sync.Mutex // guards what follows; not held while loops are changed
 	clients map[string]asker
 	turns   map[string]*sync.Mutex // by endpoint, held while its loop is changed
+	holds   map[string]*cluster.Hold
 }
 
 type asker struct {
@@ -37,7 +40,7 @@ type asker struct {
 func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger, wake func([]scheduler.Note)) *fleet {
 	return &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log, Writable: db.Writable}),
-		store:   db, contact: contact, log: log, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		store:   db, contact: contact, log: log, holds: map[string]*cluster.Hold{}, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
 }
 
@@ -67,6 +70,26 @@ func (f *fleet) syncAll() error {
 	return nil
 }
 
+// own sets the lease under which an endpoint is asked, nil if this node does not have it. It
+// returns once the endpoint's loop has begun or ended.
+func (f *fleet) own(name string, h *cluster.Hold) {
+	f.mu.Lock()
+	if f.holds[name] = h; h == nil {
+		delete(f.holds, name)
+	}
+	f.mu.Unlock()
+	if err := f.sync(name); err != nil {
+		f.log.Error("the loop of an endpoint did not begin, or did not end", "endpoint", name, "error", err)
+	}
+}
+
+// hold returns the lease of an endpoint, nil if this node does not have it.
+func (f *fleet) hold(name string) *cluster.Hold {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.holds[name]
+}
+
 // sync updates the loop of an endpoint to its stored settings. Other endpoints do not
 // wait while it waits for the loop.
 func (f *fleet) sync(name string) error {
@@ -79,6 +102,10 @@ func (f *fleet) sync(name string) error {
 	} else if err != nil {
 		return err
 	}
+	hold := f.hold(name)
+	if f.under != nil && hold == nil {
+		return f.drop(name)
+	}
 	old, known := f.client(name)
 	if known && reflect.DeepEqual(old.settings.RequestSettings(), e.RequestSettings()) {
 		return f.Update(e, nil)
@@ -90,11 +117,18 @@ func (f *fleet) sync(name string) error {
 	f.mu.Lock()
 	f.clients[name] = asker{e, c}
 	f.mu.Unlock()
+	var x scheduler.Executor = c
+	if hold != nil {
+		x = leased{c, hold}
+	}
 	if known {
 		defer old.Close()
-		return f.Update(e, c)
+		return f.Update(e, x)
 	}
-	return f.Add(e, c)
+	if hold != nil {
+		return f.AddWith(e, x, f.under(hold.Token))
+	}
+	return f.Add(e, x)
 }
 
 // turn returns the lock of an endpoint. The lock outlives the endpoint, because

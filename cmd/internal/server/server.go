@@ -50,6 +50,7 @@ type Server struct {
 	Store      *store.DB
 	Registry   *registry.Registry
 	fleet      *fleet
+	member     *member // nil without a cluster
 	Waker      *notify.Waker
 	live       *notify.Server
 	deliveries *deliveries
@@ -89,6 +90,12 @@ func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server,
 	}
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
+	if conf.Cluster.On() {
+		if s.member, err = openMember(conf, log); err != nil {
+			return s, err
+		}
+		j = s.member.journal
+	}
 	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve), Journal: j,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
@@ -96,6 +103,13 @@ func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server,
 	}
 	if err := s.metrics.Register(storeCollector{s.Store}); err != nil {
 		return s, err
+	}
+	if m := s.member; m != nil {
+		m.store = s.Store
+		m.Keeper = newKeeper(s)
+		if err := errors.Join(m.agree(), s.metrics.Register(m)); err != nil {
+			return s, err
+		}
 	}
 	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store.Tokens, time.Now); err != nil {
 		return s, err
@@ -123,9 +137,9 @@ func listen(addr string) (net.Listener, error) {
 
 // assemble wires registry and loops to each other through the store.
 func (s *Server) assemble() error {
-	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, observed{s.Store.Ledger, s.metrics}, s.wake)
-	var err error
-	s.Registry, err = registry.Open(registry.Config{
+	ledger := observed{s.Store.Ledger, s.metrics, s.member}
+	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, ledger, s.wake)
+	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.Waker.Wake(id) },
@@ -143,8 +157,13 @@ func (s *Server) assemble() error {
 				s.Waker.WakeAll() // its queries ended with it
 			}
 		},
-	})
-	if err != nil {
+	}
+	if m := s.member; m != nil {
+		conf.Node, conf.Lives = m.conf.Node, m.Lives
+		s.fleet.under = ledger.under
+	}
+	var err error
+	if s.Registry, err = registry.Open(conf); err != nil {
 		return err
 	}
 	if err := s.Registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); errors.Is(err, registry.ErrReadOnly) {
@@ -196,6 +215,9 @@ func (s *Server) serveHTTP() error {
 		Site:      web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins, Insecure: s.conf.Insecure, Version: cli.Version()},
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
+	}
+	if s.member != nil {
+		conf.Cluster = s.member
 	}
 	conf.Check = s.fleet.try
 	conf.Labels = web.NewLabels(s.Registry, s.fleet.Manager, time.Now)
@@ -322,6 +344,9 @@ func (h health) Ready() error {
 	case phaseStopping:
 		return errors.New("the server is stopping")
 	}
+	if h.member != nil {
+		return h.member.ready()
+	}
 	return nil
 }
 
@@ -357,7 +382,7 @@ const (
 func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
-	failed := make(chan error, 6)
+	failed := make(chan error, 7)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.deliveries.engine.Run(slots) }()
 	go func() { failed <- s.alerts.Run(slots) }()
@@ -367,11 +392,15 @@ func (s *Server) Run(ctx context.Context) error {
 		s.followOthers(slots)
 		failed <- nil
 	}()
+	left := 6
+	if s.member != nil {
+		left++
+		go func() { failed <- s.member.Run(slots) }()
+	}
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	go s.becomeReady(slots, readyLimit)
 	var err error
-	left := 6
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -543,16 +572,29 @@ func (s *Server) Close() {
 			s.log.Error("the store was not closed well", "error", err)
 		}
 	}
+	if s.member != nil {
+		s.member.close()
+	}
 }
 
 // observed counts slots as they are committed.
 type observed struct {
-	scheduler.Ledger
+	*store.Ledger
 	metrics *web.Metrics
+	member  *member
+}
+
+// under returns the ledger of the node that has the lease of an endpoint.
+func (o observed) under(token uint64) scheduler.Ledger {
+	o.Ledger = o.Ledger.Under(token)
+	return o
 }
 
 func (o observed) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	changes, err := o.Ledger.Record(endpoint, b)
+	if errors.Is(err, scheduler.ErrFenced) && o.member != nil {
+		o.member.fenced.Add(1)
+	}
 	switch {
 	case err != nil || b.Slot == nil || b.Slot.Finished.IsZero():
 	case b.Slot.OffGrid == (scheduler.OffGrid{}):

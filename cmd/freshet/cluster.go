@@ -1,0 +1,161 @@
+package main
+
+// This file holds `freshet cluster`, which shows and manages the nodes of a cluster.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+func clusterCommand(w *cli.Env) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "cluster", Short: "Show and manage the nodes of a cluster",
+		Example: "  freshet cluster status\n  freshet cluster drain n2"}
+	a.flags(c)
+	c.AddCommand(a.clusterStatus(), a.clusterDrain(), a.clusterRebuild())
+	return c
+}
+
+func (a *api) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
+	return s, a.do(ctx, http.MethodGet, "/v1/cluster", nil, &s)
+}
+
+func (a *api) clusterStatus() *cobra.Command {
+	var leases bool
+	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
+		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
+journal entries that a node had not applied at its last sign of life.`,
+		Example: "  freshet cluster status --leases\n  freshet cluster status --json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.clusterState(c.Context())
+			if err != nil {
+				return err
+			}
+			if a.asJSON {
+				return cli.PrintJSON(a.w.Stdout, s)
+			}
+			fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied, %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
+			for _, n := range s.Nodes {
+				fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.API)
+			}
+			for _, l := range s.Leases {
+				if leases {
+					fmt.Fprintf(a.w.Stdout, "%-30s %-12s token %d\n", l.Key, l.Node, l.Token)
+				}
+			}
+			return nil
+		}}
+	c.Flags().BoolVar(&leases, "leases", false, "also print who has which lease")
+	return c
+}
+
+func (a *api) clusterDrain() *cobra.Command {
+	var patience time.Duration
+	c := &cobra.Command{Use: "drain NODE", Short: "Give away what a node owns, so that it can be stopped", Args: cobra.ExactArgs(1),
+		Long: `Other nodes take over the endpoints of NODE. The command returns when it owns
+nothing. The node still serves clients. It owns endpoints again after a restart.`,
+		Example: "  freshet cluster drain n2",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.do(c.Context(), http.MethodPost, "/v1/cluster/nodes/"+url.PathEscape(args[0])+"/drain", nil, nil); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), patience)
+			defer cancel()
+			for {
+				s, err := a.clusterState(ctx)
+				i := slices.IndexFunc(s.Nodes, func(n registry.NodeStatus) bool { return n.Name == args[0] })
+				if err == nil && i >= 0 && s.Nodes[i].Leases == 0 {
+					if a.asJSON {
+						return cli.PrintJSON(a.w.Stdout, s.Nodes[i])
+					}
+					fmt.Fprintf(a.w.Stderr, "%s owns nothing now\n", args[0])
+					return nil
+				}
+				select {
+				case <-ctx.Done():
+					if err == nil && i >= 0 {
+						err = fmt.Errorf("%s has %d leases still: is another worker ready? See freshet cluster status", args[0], s.Nodes[i].Leases)
+					}
+					return errors.Join(err, context.Cause(ctx))
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		}}
+	c.Flags().DurationVar(&patience, "wait", time.Minute, "how long to wait")
+	return c
+}
+
+// setAside is the suffix of what rebuild replaces.
+const setAside = ".before-rebuild"
+
+func (a *api) clusterRebuild() *cobra.Command {
+	var s config.Flags
+	c := &cobra.Command{Use: "rebuild", Short: "Replace the data of this node, which is stopped, by that of another node", Args: cobra.NoArgs,
+		Long: `Copies the store of the node that --server names into the data directory of this
+node. The node continues from there at its next start. Its own store and its part
+of an embedded journal are kept with the suffix ` + setAside + `. Use this for a node
+whose files are damaged, or that was stopped for more than a day.`,
+		Example: "  freshet cluster rebuild --server http://10.0.0.1:8080 --config freshet.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			conf, err := s.Load(a.w)
+			if err != nil {
+				return err
+			}
+			if !conf.Cluster.On() {
+				return cli.UsageErrorf("cluster.name: this configuration is not that of a node of a cluster")
+			}
+			if conf.PublicURL == a.base() {
+				return cli.UsageErrorf("--server: %s is this node: name another one", a.base())
+			}
+			path := filepath.Join(conf.Data, store.File)
+			if store.InUse(path) {
+				return cli.UsageErrorf("%s is in use: stop this node first", path)
+			}
+			if err := os.MkdirAll(conf.Data, 0o700); err != nil {
+				return err
+			}
+			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			fresh := path + ".rebuilt"
+			n, err := writeWhole(fresh, resp.Body)
+			if err != nil {
+				return err
+			}
+			for _, old := range []string{path, filepath.Join(conf.Data, "journal")} {
+				if err := os.RemoveAll(old + setAside); err != nil {
+					return err
+				}
+				if err := os.Rename(old, old+setAside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			if err := os.Rename(fresh, path); err != nil {
+				return err
+			}
+			if a.asJSON {
+				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n})
+			}
+			fmt.Fprintf(a.w.Stderr, "%s is rebuilt: start this node\n", path)
+			return nil
+		}}
+	s.Register(c)
+	return c
+}

@@ -1,0 +1,337 @@
+package main
+
+// Tests of a cluster of three processes.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
+)
+
+const clusterGap = 200 * time.Millisecond
+
+// A counted endpoint answers with one number. It logs when requests begin and end.
+type countedEndpoint struct {
+	t    *testing.T
+	http *httptest.Server
+
+	mu    sync.Mutex
+	value int
+	busy  int
+	ended time.Time
+	asked int
+}
+
+func newCounted(t *testing.T) *countedEndpoint {
+	e := &countedEndpoint{t: t}
+	e.http = httptest.NewServer(e)
+	t.Cleanup(e.http.Close)
+	return e
+}
+
+func (e *countedEndpoint) set(n int) {
+	e.mu.Lock()
+	e.value = n
+	e.mu.Unlock()
+}
+
+// ServeHTTP implements http.Handler. The gap between two requests is never shorter here than
+// at the client, which counts it from when it has read the answer.
+func (e *countedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	if e.busy++; e.busy > 1 {
+		e.t.Error("two requests at the same time")
+	}
+	if gap := time.Since(e.ended); !e.ended.IsZero() && gap < clusterGap {
+		e.t.Errorf("a request %v after the end of the last one", gap)
+	}
+	e.asked++
+	n := e.value
+	e.mu.Unlock()
+	select {
+	case <-time.After(20 * time.Millisecond):
+	case <-r.Context().Done():
+	}
+	e.mu.Lock()
+	e.busy--
+	e.ended = time.Now()
+	e.mu.Unlock()
+	w.Header().Set("Content-Type", "application/sparql-results+json")
+	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, n)
+}
+
+// A processNode is a node of a cluster, as a process that can be started again.
+type processNode struct {
+	name, config, url string
+	*clitest.Process
+}
+
+// startCluster starts three nodes with an embedded journal. Each waits for a majority.
+func startCluster(t *testing.T, endpoint string, more string) map[string]*processNode {
+	t.Helper()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "token")
+	if err := os.WriteFile(secret, []byte("shared by the three nodes\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"n1", "n2", "n3"}
+	var peers []string
+	at := map[string]string{}
+	for _, n := range names {
+		at[n] = clitest.FreeAddr(t)
+		peers = append(peers, fmt.Sprintf("%s: %q", n, at[n]))
+	}
+	nodes := map[string]*processNode{}
+	for _, n := range names {
+		x := &processNode{name: n, config: filepath.Join(dir, n+".yaml"), url: clitest.FreeAddr(t)}
+		text := fmt.Sprintf(`
+listen: %s
+data: %s
+log: {level: info, format: text}
+endpoints:
+  - {name: numbers, url: %q, slot: "@every 1s", budget: 500ms, timeout: 2s, min_gap: %s, policy: rr, merge: "off"}
+cluster:
+  name: test
+  node: %s
+  listen: %s
+  peers: {%s}
+  token_file: %s
+  lease: 5s
+%s`, x.url, filepath.Join(dir, n), endpoint, clusterGap, n, at[n], strings.Join(peers, ", "), secret, more)
+		if err := os.WriteFile(x.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		nodes[n] = x
+	}
+	bin := binary(t)
+	var starting sync.WaitGroup
+	for _, x := range nodes {
+		starting.Go(func() { x.Process = clitest.Start(t, bin, "serve", "--config", x.config) })
+	}
+	starting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return nodes
+}
+
+func (n *processNode) status(t *testing.T) (s registry.ClusterStatus) {
+	t.Helper()
+	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n.Url}, "", "cluster", "status", "--json")
+	if code != 0 || json.Unmarshal([]byte(out), &s) != nil {
+		t.Fatalf("status of %s: %d, %s%s", n.name, code, out, stderr)
+	}
+	return s
+}
+
+// owner returns the node that has the lease of the endpoint, "" if there is none.
+func (n *processNode) owner(t *testing.T) string {
+	for _, l := range n.status(t).Leases {
+		if l.Key == "endpoint/numbers" {
+			return l.Node
+		}
+	}
+	return ""
+}
+
+func (n *processNode) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	r, err := http.Get(n.Url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+// A numberFollower follows the query, at one node after the other, and checks the order.
+type numberFollower struct {
+	t      *testing.T
+	query  string
+	from   *client.State
+	seen   chan string
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// follow goes on at another node, from the position reached.
+func (f *numberFollower) follow(n *processNode) {
+	f.stop()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	f.cancel, f.done = cancel, make(chan struct{})
+	go func() {
+		defer close(f.done)
+		first := f.from
+		_ = client.Follow(ctx, client.Options{Server: n.Url, Query: f.query, From: first}, func(e client.Event) error {
+			switch {
+			case e.Kind == client.Snapshot && f.from != nil && f.from.Seq > 0:
+				f.t.Errorf("a snapshot at %d instead of the next change: %s", f.from.Seq, e.Reason)
+			case e.Kind == client.Delta && f.from != nil && e.Prev != f.from.Seq:
+				f.t.Errorf("a step from %d at %d", e.Prev, f.from.Seq)
+			}
+			if e.Kind != client.Snapshot && e.Kind != client.Delta && e.Kind != client.Alive {
+				return nil
+			}
+			state := e.State
+			f.from = &state
+			if e.Kind != client.Alive {
+				f.seen <- numberOf(e.Result)
+			}
+			return nil
+		})
+	}()
+}
+
+func (f *numberFollower) stop() {
+	if f.cancel != nil {
+		f.cancel()
+		<-f.done
+	}
+}
+
+// expect waits for a number. Every message brings one, so none is passed over.
+func (f *numberFollower) expect(n int) {
+	f.t.Helper()
+	select {
+	case got := <-f.seen:
+		if got != fmt.Sprint(n) {
+			f.t.Fatalf("the result is %s, want %d", got, n)
+		}
+	case <-time.After(2 * time.Minute):
+		f.t.Fatalf("%d did not come", n)
+	}
+}
+
+func numberOf(r *diff.Result) string {
+	if r == nil {
+		return "none"
+	}
+	_, n, _ := strings.Cut(string(r.Document()), `"value":"`)
+	n, _, _ = strings.Cut(n, `"`)
+	return n
+}
+
+// Three nodes ask one endpoint in turn. A query that is registered at one node is followed at
+// the others. Killed nodes lose no change, repeat none and renumber none, and the endpoint never
+// sees two nodes at once.
+func TestClusterOfProcesses(t *testing.T) {
+	e := newCounted(t)
+	nodes := startCluster(t, e.http.URL, "")
+	for _, n := range nodes {
+		clitest.Eventually(t, n.name+" is ready", func() bool { code, _ := n.get(t, "/readyz"); return code == 200 })
+	}
+	value := 1
+	e.set(value)
+	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n1"].Url}, "SELECT ?n { ?s ?p ?n }", "query", "add", "--endpoint", "numbers", "--name", "number", "--json", "-")
+	if code != 0 {
+		t.Fatalf("%d %s%s", code, out, stderr)
+	}
+	for i := range 2 { // so that requests follow each other in a slot
+		if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, fmt.Sprintf("SELECT ?n { ?s ?p%d ?n }", i), "query", "add", "--endpoint", "numbers", "--name", fmt.Sprint("other", i), "-"); code != 0 {
+			t.Fatalf("%d %s%s", code, out, stderr)
+		}
+	}
+	f := &numberFollower{t: t, query: "number", seen: make(chan string, 100)}
+	defer f.stop()
+	f.follow(nodes["n2"])
+	f.expect(value)
+	next := func(times int) {
+		t.Helper()
+		for range times {
+			value++
+			e.set(value)
+			f.expect(value)
+		}
+	}
+	next(2)
+	owner := nodes["n1"].owner(t)
+	for round := range 2 {
+		var others []string
+		for name := range nodes {
+			if name != owner {
+				others = append(others, name)
+			}
+		}
+		slices.Sort(others)
+		f.follow(nodes[others[0]])
+		next(1)
+		nodes[owner].Kill()
+		next(2)
+		now := nodes[others[1]].owner(t)
+		if now == owner || now == "" {
+			t.Fatalf("the endpoint of %s, which is gone, belongs to %q", owner, now)
+		}
+		nodes[owner].Process = clitest.Start(t, binary(t), "serve", "--config", nodes[owner].config)
+		clitest.Eventually(t, owner+" is ready again", func() bool { code, _ := nodes[owner].get(t, "/readyz"); return code == 200 })
+		next(1)
+		if round == 0 { // the best node gets the endpoint back; then another one dies
+			clitest.Eventually(t, "the endpoint returns to "+owner, func() bool { return nodes[others[0]].owner(t) == owner })
+		}
+	}
+	// A node that drains gives the endpoint away.
+	owner = nodes["n1"].owner(t)
+	clitest.Eventually(t, "the endpoint has an owner", func() bool { owner = nodes["n1"].owner(t); return owner != "" })
+	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, "", "cluster", "drain", owner); code != 0 {
+		t.Fatalf("drain: %d %s%s", code, out, stderr)
+	}
+	next(1)
+	if now := nodes["n2"].owner(t); now == owner {
+		t.Errorf("%s drains and has the endpoint still", owner)
+	}
+	// All nodes have the same numbered changes, and each value once.
+	var first string
+	for _, n := range []string{"n1", "n2", "n3"} {
+		clitest.Eventually(t, n+" has all changes", func() bool {
+			_, text := nodes[n].get(t, "/v1/queries/"+f.from.Query+"/changes/latest")
+			return strings.Contains(text, fmt.Sprintf(`"seq":%d,`, value))
+		})
+		_, text := nodes[n].get(t, "/v1/queries/"+f.from.Query+"/changes?since="+f.from.Epoch+":0&limit=1000")
+		if first == "" {
+			first = text
+		}
+		if text != first || strings.Count(text, `"seq":`) != value {
+			t.Errorf("%s has other changes, or not %d:\n%s\n%s", n, value, text, first)
+		}
+	}
+	var slots struct {
+		Slots []struct {
+			Slot         uint64
+			Used, Budget float64
+		}
+	}
+	_, text := nodes["n1"].get(t, "/v1/endpoints/numbers/slots?limit=1000")
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "used_seconds", "used"), "budget_seconds", "budget")
+	if err := json.Unmarshal([]byte(text), &slots); err != nil || len(slots.Slots) == 0 {
+		t.Fatal(err, text)
+	}
+	for i, s := range slots.Slots {
+		if s.Used > s.Budget || i > 0 && s.Slot >= slots.Slots[i-1].Slot {
+			t.Errorf("slot %d after %d used %v of %v seconds", slots.Slots[max(0, i-1)].Slot, s.Slot, s.Used, s.Budget)
+		}
+	}
+	for _, n := range nodes {
+		if err := n.Stop(); err != nil {
+			t.Errorf("%s: %v", n.name, err)
+		}
+	}
+	t.Logf("%d changes, %d requests", value, e.asked)
+}

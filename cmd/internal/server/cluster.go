@@ -1,0 +1,278 @@
+package server
+
+// This file makes a server a node of a cluster.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	natsio "github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/cluster"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/nats"
+	"github.com/freshet/freshet/store/journal/postgres"
+)
+
+// majorityWait is how long a node that starts waits for a majority of the journal's members.
+const majorityWait = 5 * time.Minute
+
+// headWait bounds how long the state of the cluster waits for the end of the journal.
+const headWait = 2 * time.Second
+
+// A member is what a server has as a node of a cluster.
+type member struct {
+	*cluster.Keeper
+	conf    config.Cluster
+	journal journal.Journal
+	store   *store.DB
+	log     *slog.Logger
+	fenced  atomic.Uint64
+	closers []func()
+}
+
+// openMember opens the journal. It waits for a majority of its members.
+func openMember(conf *config.Config, log *slog.Logger) (m *member, err error) {
+	m = &member{conf: conf.Cluster, log: log}
+	defer func() {
+		if err != nil {
+			m.close()
+			err = fmt.Errorf("join the cluster %s: %w", conf.Cluster.Name, err)
+		}
+	}()
+	token, err := m.conf.Token()
+	if err != nil {
+		return m, err
+	}
+	tls, err := m.conf.TLS.Config()
+	if err != nil {
+		return m, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), majorityWait)
+	defer cancel()
+	log.Info("waiting for the journal", "cluster", m.conf.Name, "node", m.conf.Node)
+	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
+	case config.EmbeddedJournal:
+		s, err := nats.Start(nats.ServerConfig{Cluster: m.conf.Name, Node: m.conf.Node, Listen: m.conf.Listen, Peers: m.conf.Peers, Clients: m.conf.Clients,
+			Dir: filepath.Join(conf.Data, "journal"), Token: token, TLS: tls, Log: log})
+		if err != nil {
+			return m, cli.WithCode(cli.ExitUsage, err)
+		}
+		m.later(func() { s.Close() })
+		nc, err := s.Connect()
+		if err != nil {
+			return m, err
+		}
+		m.later(nc.Close)
+		return m, m.opened(nats.Open(ctx, nc, nats.Config{Name: m.conf.Name, Replicas: s.Replicas()}))
+	case "nats", "tls":
+		var options []natsio.Option
+		if token != "" {
+			options = append(options, natsio.Token(token))
+		}
+		if tls != nil {
+			options = append(options, natsio.Secure(tls))
+		}
+		return m, m.opened(nats.Dial(ctx, m.conf.Journal, nats.Config{Name: m.conf.Name, Replicas: m.conf.Replicas}, options...))
+	}
+	return m, m.opened(postgres.Open(ctx, postgres.Config{URL: m.conf.Journal, Name: m.conf.Name}))
+}
+
+func (m *member) opened(j journal.Journal, err error) error {
+	if err != nil {
+		return err
+	}
+	m.journal = j
+	m.later(func() { j.Close() })
+	return nil
+}
+
+func (m *member) later(f func()) { m.closers = append(m.closers, f) }
+
+func (m *member) close() {
+	for len(m.closers) > 0 {
+		last := len(m.closers) - 1
+		m.closers[last]()
+		m.closers = m.closers[:last]
+	}
+}
+
+// agree returns an error if members that have joined have other peers than this node.
+func (m *member) agree() error {
+	nodes, _, err := m.store.Leases.Nodes()
+	for _, n := range nodes {
+		if own := m.conf.Members(); n.Name != m.conf.Node && n.Session != "" && n.Peers != "" && own != "" && n.Peers != own {
+			return cli.UsageErrorf("cluster.peers: this node has %s, and the member %s has %s: make them equal on all members, and stop %s before its address changes", own, n.Name, n.Peers, n.Name)
+		}
+	}
+	return err
+}
+
+// keys returns the keys of all leases of the cluster.
+func (m *member) keys() ([]string, error) {
+	all, err := m.store.Endpoints.Endpoints()
+	list := []string{journalLease}
+	for _, e := range all {
+		list = append(list, store.EndpointLease(e.Name))
+	}
+	return list, err
+}
+
+// journalLease is the lease of the node that drops old entries of the journal.
+const journalLease = "journal"
+
+// dropPause is the time between two looks at what the journal need not keep.
+const dropPause = 10 * time.Minute
+
+// dropOld drops what no member needs of the journal, until ctx ends.
+func (m *member) dropOld(ctx context.Context) {
+	t := time.NewTicker(dropPause)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		nodes, _, err := m.store.Leases.Nodes()
+		var applied []uint64
+		for _, n := range nodes {
+			if n.Session != "" {
+				applied = append(applied, n.Applied)
+			}
+		}
+		var upTo uint64
+		if err == nil {
+			upTo, err = journal.Droppable(ctx, m.journal, applied...)
+		}
+		if err == nil && upTo > 0 {
+			err = m.journal.Drop(ctx, upTo)
+		}
+		if err != nil && ctx.Err() == nil {
+			m.log.Warn("old entries of the journal were not dropped", "error", err)
+		}
+	}
+}
+
+// newKeeper makes the keeper of a server's leases.
+func newKeeper(s *Server) *cluster.Keeper {
+	m := s.member
+	api := m.conf.API[m.conf.Node]
+	if api == "" {
+		api = s.conf.PublicURL
+	}
+	return cluster.New(cluster.Config{
+		Leases: s.Store.Leases, Keys: m.keys, Applied: s.Store.Applied, Logger: s.log,
+		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
+		Work: func(ctx context.Context, h *cluster.Hold) {
+			name, ok := strings.CutPrefix(h.Key, store.EndpointLease(""))
+			if !ok {
+				m.dropOld(ctx)
+				return
+			}
+			s.fleet.own(name, h)
+			<-ctx.Done()
+			s.fleet.own(name, nil)
+		},
+		Linger: func(key string) time.Duration {
+			e, err := s.Store.Endpoints.Endpoint(strings.TrimPrefix(key, store.EndpointLease("")))
+			if err != nil {
+				return 0
+			}
+			return time.Duration(e.Timeout)
+		},
+	})
+}
+
+// Status implements web.Cluster.
+func (m *member) Status() (registry.ClusterStatus, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), headWait)
+	defer cancel()
+	head, err := m.journal.Head(ctx)
+	if err != nil { // the node is cut off, and knows only what it has applied
+		head.Seq = m.store.Applied()
+	}
+	c, err := m.Keeper.Status(head.Seq)
+	c.Name, c.Fenced = m.conf.Name, m.fenced.Load()
+	return c, err
+}
+
+// Drain implements web.Cluster.
+func (m *member) Drain(node string) error {
+	err := m.store.Leases.Drain(node, true)
+	if errors.Is(err, registry.ErrNotFound) {
+		return &registry.Problem{Kind: registry.KindNotFound, Detail: fmt.Sprintf("no node has the name %s", node)}
+	}
+	return err
+}
+
+// ready returns why a node must not be asked now.
+func (m *member) ready() error {
+	if !m.Valid() {
+		return fmt.Errorf("the node %s is cut off from the journal of the cluster %s, or lags behind it", m.conf.Node, m.conf.Name)
+	}
+	return nil
+}
+
+var (
+	journalAppliedDesc = prometheus.NewDesc("freshet_journal_applied", "The last entry of the journal that this node has applied.", nil, nil)
+	journalHeadDesc    = prometheus.NewDesc("freshet_journal_head", "The last entry of the journal.", nil, nil)
+	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has.", []string{"kind"}, nil)
+	takeoversDesc      = prometheus.NewDesc("freshet_takeovers_total", "Leases that this node has taken from nodes that were gone.", nil, nil)
+	fencedDesc         = prometheus.NewDesc("freshet_fenced_total", "Writes of this node that were refused because it had lost the lease.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *member) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{journalAppliedDesc, journalHeadDesc, leaseOwnedDesc, takeoversDesc, fencedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *member) Collect(ch chan<- prometheus.Metric) {
+	s, err := m.Status()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(journalAppliedDesc, err)
+		return
+	}
+	owned := map[string]int{"endpoint": 0}
+	for _, l := range s.Leases {
+		if kind, _, _ := strings.Cut(l.Key, "/"); l.Node == s.Node {
+			owned[kind]++
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(journalAppliedDesc, prometheus.GaugeValue, float64(s.Applied))
+	ch <- prometheus.MustNewConstMetric(journalHeadDesc, prometheus.GaugeValue, float64(s.Head))
+	for kind, n := range owned {
+		ch <- prometheus.MustNewConstMetric(leaseOwnedDesc, prometheus.GaugeValue, float64(n), kind)
+	}
+	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(s.Takeovers))
+	ch <- prometheus.MustNewConstMetric(fencedDesc, prometheus.CounterValue, float64(s.Fenced))
+}
+
+// A leased executor sends requests only while its node has the lease of the endpoint.
+type leased struct {
+	scheduler.Executor
+	hold *cluster.Hold
+}
+
+// Execute implements scheduler.Executor.
+func (x leased) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	if !x.hold.Valid() {
+		return scheduler.Answer{Outcome: registry.Cut, Error: scheduler.ErrFenced.Error()}
+	}
+	return x.Executor.Execute(ctx, q, m, limit)
+}
