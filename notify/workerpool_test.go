@@ -3,7 +3,7 @@ package notify
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
 type taskFunc func() bool
@@ -13,7 +13,7 @@ func (f taskFunc) work() bool { return f() }
 // A task that hands off before it waits delays no other task, and the number of
 // workers stays limited.
 func TestSendersGoOn(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer leak.Check(t)
 	s := &workerPool{limit: 1}
 	waiting, client := make(chan struct{}), make(chan struct{})
 	s.push(taskFunc(func() bool {

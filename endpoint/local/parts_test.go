@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // skipPart skips a test that needs a missing part, or fails it if the part is
 // required.

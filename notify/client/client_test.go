@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"go.uber.org/goleak"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A script is a server that sends given messages: one list of messages for
 // each subscribe that it gets, with ID for the subscription's id. A message of

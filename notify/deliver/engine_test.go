@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const patience = time.Minute
 

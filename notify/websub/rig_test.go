@@ -14,17 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/websub"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience limits how long a test waits for an expected event.
 const patience = time.Minute

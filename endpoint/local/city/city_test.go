@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // golden is the hash of seed 1's base and 200 steps. After an intended change
 // of the generator, the failing test prints the new hash.
