@@ -49,6 +49,7 @@ const (
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
 	kindRules         byte = 'a'
+	kindState         byte = 'h'
 )
 
 // commandVersion is the version of the forms of all commands.
@@ -77,6 +78,8 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(nodeEdit)
 	case kindLease:
 		return new(leaseEdit)
+	case kindState:
+		return new(stateReport)
 	case kindRules:
 		return new(ruleEdit)
 	}

@@ -26,6 +26,8 @@
 //     no effect, and the caller decides again.
 //   - The position of the last command is written in the transaction that applies it. Open
 //     refuses a journal that does not continue there.
+//   - Nodes compare a hash of what they have made of the commands now and then. A node that
+//     differs from the others stops and must be rebuilt (statehash.go).
 //   - The epoch and the seed come from the first command (begin.go). The purge is a sequence of
 //     numbered commands, because retention counts what it deletes.
 //   - Leases (leases.go) say which node owns an endpoint. What the owner records has the

@@ -92,7 +92,7 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string, journal
 	m := tx.Bucket(bMeta)
 	empty := m.Get(kEpoch) == nil
 	if !journaled {
-		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges), leaveCluster(tx)); err != nil {
+		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges), m.Delete(kState), leaveCluster(tx)); err != nil {
 			return err
 		}
 	}

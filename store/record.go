@@ -29,6 +29,7 @@ type writer struct {
 	space   storedSpace
 	records map[string]*record
 	changes []registry.Change
+	written []byte   // the records that were saved
 	skipped []string // outcomes that are based on a result other than the stored one
 }
 
@@ -48,7 +49,7 @@ func (w *writer) resume(tx *bbolt.Tx) error {
 // apply performs the batch. Outcomes and rounds that no longer fit what is stored are skipped.
 func (w *writer) apply(tx *bbolt.Tx) error {
 	b := w.b
-	w.tx, w.changes, w.skipped = tx, nil, nil
+	w.tx, w.changes, w.skipped, w.written = tx, nil, nil, nil
 	before := loadCounters(w.tx)
 	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before}
 	var known bool
@@ -203,6 +204,7 @@ func (w *writer) save(ids []string) error {
 			return err
 		}
 	}
+	w.written = room
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -45,6 +46,12 @@ type replica struct {
 	others  others
 	foreign chan struct{} // signals that others is not empty
 	outage  *outage       // nil while the journal answers
+
+	name     string // of this process, in reports
+	reports  atomic.Bool
+	state    stateHash // used by the applier alone, as is what follows
+	compared comparison
+	reported uint64 // the last entry at which nodes compare
 }
 
 // An answer is what became of a command.
@@ -56,13 +63,21 @@ type answer struct {
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
 func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
-	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), largest: journal.MaxCommand, moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), largest: journal.MaxCommand, name: randomText(10), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	at, err := fetch(d, loadApplied)
 	if err != nil {
 		return err
 	}
-	r.applied = at.Seq
+	if r.state, err = fetch(d, func(tx *bbolt.Tx) (stateHash, error) {
+		if tx.Bucket(bMeta).Get(kDiverged) != nil {
+			return stateHash{}, errDiverged
+		}
+		return loadState(tx), nil
+	}); err != nil {
+		return err
+	}
+	r.applied, r.reported = at.Seq, r.state.at
 	ctx, cancel := r.opening()
 	defer cancel()
 	if at == (journal.Position{}) {
@@ -76,6 +91,7 @@ func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error
 		r.close()
 		return err
 	}
+	r.reports.Store(true) // those about earlier entries come too late
 	return nil
 }
 
@@ -164,7 +180,7 @@ func (r *replica) apply(group []journal.Entry) error {
 		switch {
 		case err == nil:
 			r.publish(group, answers)
-			return nil
+			return r.settle(answers)
 		case failed && len(group) > 1:
 			for i := range group {
 				if err := r.apply(group[i : i+1]); err != nil {
@@ -176,7 +192,7 @@ func (r *replica) apply(group []journal.Entry) error {
 			answers[0] = answer{err: err}
 			if err = r.skip(group[0]); err == nil {
 				r.publish(group, answers)
-				return nil
+				return r.settle(nil)
 			}
 		}
 		if !errors.Is(err, registry.ErrReadOnly) {
@@ -209,15 +225,20 @@ func pause(ctx context.Context) error {
 
 // attempt runs the transaction of a group. failed reports that the error is that of a command.
 func (r *replica) attempt(group []journal.Entry, answers []answer) (failed bool, err error) {
+	state := r.state
 	err = r.file.edit(func(tx *bbolt.Tx) (bool, error) {
 		for i := range group {
 			if err := r.one(tx, &group[i], &answers[i]); err != nil {
 				failed = true
 				return false, err
 			}
+			state.add(tx, group[i].Seq, answers[i].command, answers[i].err)
 		}
-		return false, saveApplied(tx, group)
+		return false, errors.Join(saveApplied(tx, group), state.save(tx))
 	})
+	if err == nil {
+		r.state = state
+	}
 	return failed && err != nil, err
 }
 
@@ -242,7 +263,15 @@ func (r *replica) one(tx *bbolt.Tx, e *journal.Entry, a *answer) error {
 
 // skip records that an entry without effect is applied.
 func (r *replica) skip(e journal.Entry) error {
-	return r.file.edit(func(tx *bbolt.Tx) (bool, error) { return false, saveApplied(tx, []journal.Entry{e}) })
+	state := r.state
+	err := r.file.edit(func(tx *bbolt.Tx) (bool, error) {
+		state.add(tx, e.Seq, nil, errUnchanged)
+		return false, errors.Join(saveApplied(tx, []journal.Entry{e}), state.save(tx))
+	})
+	if err == nil {
+		r.state = state
+	}
+	return err
 }
 
 // publish gives answers to those who wait for them, and reports the rest to WatchOthers.

@@ -516,6 +516,9 @@ func (s *Server) sweep(ctx context.Context) {
 			if err := s.Registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 				s.log.Error("registrations of ended subscriptions were not released", "error", err)
 			}
+			if _, err := s.Store.Leases.Drop(); err != nil && ctx.Err() == nil {
+				s.log.Warn("the journal keeps entries that no node needs", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,124 @@
+// Tests of the comparison of nodes. All tests of this package compare often.
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal/memory"
+	"go.etcd.io/bbolt"
+)
+
+func init() { compareEvery = 20 }
+
+// A node whose file differs from those of the others stops when they compare, and is refused
+// until it is rebuilt. The others go on.
+func TestDivergedReplica(t *testing.T) {
+	log := memory.New("test")
+	var dirs []string
+	var stores []*DB
+	for range 3 {
+		dirs = append(dirs, t.TempDir())
+		stores = append(stores, open(t, dirs[len(dirs)-1], Options{Journal: openJournal(t, log)}))
+	}
+	a, c := stores[0], stores[2]
+	work := func(n int) {
+		t.Helper()
+		for i := range n {
+			put(t, a, fmt.Sprint("q_", i), "city")
+			step(t, a, "city", fmt.Sprint("q_", i), 1, fmt.Sprint("x", n))
+		}
+	}
+	work(30)
+	settle(t, stores...)
+	for i, d := range stores {
+		if d.replica.reported == 0 || d.breakage() != nil {
+			t.Fatalf("node %d has not compared, or has stopped: %v", i, d.breakage())
+		}
+	}
+	err := c.bolt.Update(func(tx *bbolt.Tx) error {
+		n := loadCounters(tx)
+		n.logBytes++
+		return n.save(tx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(40)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.Watch(ctx); !errors.Is(err, errDiverged) {
+		t.Fatalf("the damaged node: %v", err)
+	}
+	if err := c.Tokens.PutToken(registry.Token{Name: "t"}); !errors.Is(err, ErrBroken) {
+		t.Errorf("a write at the damaged node: %v", err)
+	}
+	work(40)
+	settle(t, stores[:2]...)
+	for i, d := range stores[:2] {
+		if err := d.breakage(); err != nil {
+			t.Errorf("node %d has stopped: %v", i, err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dirs[2], Options{Journal: openJournal(t, log)}); !errors.Is(err, errDiverged) || !strings.Contains(err.Error(), "rebuild") {
+		t.Errorf("the damaged file was opened: %v", err)
+	}
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, File))
+	if err == nil {
+		_, err = a.Backup(f)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c = open(t, dir, Options{Journal: openJournal(t, log)})
+	work(40)
+	settle(t, a, c)
+	expectSame(t, a, c)
+	if err := c.breakage(); err != nil {
+		t.Errorf("the rebuilt node has stopped: %v", err)
+	}
+}
+
+// Of two nodes that differ, none can be trusted.
+func TestDivergedPair(t *testing.T) {
+	r := &replica{name: "own", state: stateHash{then: 1, at: 20}}
+	r.file = &boltFile{log: slog.New(slog.DiscardHandler)}
+	for i, x := range []struct {
+		report stateReport
+		then   stateHash
+		want   error
+	}{
+		{stateReport{stateVersion, "own", 20, 1}, stateHash{0, 1, 20}, nil},
+		{stateReport{stateVersion, "b", 20, 2}, stateHash{0, 1, 20}, nil},
+		{stateReport{stateVersion + 1, "c", 20, 2}, stateHash{0, 1, 20}, nil},
+		{stateReport{stateVersion, "c", 0, 2}, stateHash{0, 1, 20}, nil},
+		{stateReport{stateVersion, "b", 40, 3}, stateHash{0, 3, 40}, errDiverged},
+		{stateReport{stateVersion, "b", 60, 3}, stateHash{0, 4, 60}, nil},
+		{stateReport{stateVersion, "c", 60, 3}, stateHash{0, 4, 60}, errDiverged},
+		{stateReport{stateVersion, "b", 80, 5}, stateHash{0, 5, 80}, nil},
+		{stateReport{stateVersion, "c", 80, 6}, stateHash{0, 5, 80}, nil},
+		{stateReport{stateVersion, "b", 100, 7}, stateHash{0, 7, 100}, nil},
+	} {
+		r.state = x.then
+		err := r.compare(&x.report)
+		if err != x.want {
+			t.Errorf("report %d: %v", i, err)
+		}
+		if err != nil {
+			r.compared = comparison{} // of a node that was rebuilt
+		}
+	}
+}
