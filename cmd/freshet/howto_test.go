@@ -86,9 +86,13 @@ func runPage(t *testing.T, page string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	program := binary(t)
+	if strings.Contains(source, "freshet bench") {
+		program = both(t)
+	}
 	cmd := exec.CommandContext(t.Context(), "timeout", "600", "bash", "-c", script)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary(t))+":"+os.Getenv("PATH"), "FRESHET_ENGINE="+engine, "FRESHET_SERVER=http://"+addresses["127.0.0.1:8080"])
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "FRESHET_ENGINE="+engine, "FRESHET_SERVER=http://"+addresses["127.0.0.1:8080"])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
