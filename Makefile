@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate vuln clean
+.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -15,6 +15,15 @@ help: ## list the targets
 build: ## build freshet and freshet-bench into bin; VERSION=v1.2.3 names a release
 	@mkdir -p bin
 	go build -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/ ./cmd/freshet ./cmd/freshet-bench
+
+deb: deps ## build the Debian package for this machine into dist; VERSION=v1.2.3 names a release
+	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -deb "$$(go env GOARCH)"
+
+release: deps ## build archives for all platforms, Debian packages, SBOMs and checksums into dist; VERSION=v1.2.3
+	go run ./cmd/internal/release -version "$(VERSION)"
+
+release-check: deps ## build a release for all platforms twice, in different places, and compare the bytes
+	FRESHET_TEST_PLATFORMS=linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64 go test ./cmd/internal/release -count 1 -timeout 60m -v
 
 demo: deps build ## run the server with an embedded endpoint, living data and sample queries
 	bin/freshet demo
@@ -94,4 +103,4 @@ vuln: ## check the dependencies for known vulnerabilities (needs the network)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 clean: ## remove build and test output
-	rm -rf bin test-output freshet-data
+	rm -rf bin dist test-output freshet-data

@@ -87,7 +87,7 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "freshet.service")
-	if err := os.WriteFile(path, []byte(strings.Replace(string(unit), "/usr/local/bin/freshet", binary(t), 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(string(unit), "/usr/bin/freshet", binary(t), 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(tool, "verify", "--man=no", path).CombinedOutput(); err != nil || strings.Contains(string(out), path) {
