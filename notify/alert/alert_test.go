@@ -48,6 +48,7 @@ func TestWebhook(t *testing.T) {
 		}
 		return len(left) == 0
 	})
+	r.delivered("late")
 	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 || v.Receivers[0].Sent != 2 {
 		t.Errorf("%+v", v)
 	}
@@ -61,11 +62,13 @@ func TestRestart(t *testing.T) {
 	r.record(q, "a=11")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
 	until(t, "a", func() bool { return len(h.messages()) == 1 })
+	r.delivered("late")
 	r.stop()
 	r.record(q, "a=11", "b=11")
 	r.record(q, "a=11", "c=11")
 	r.start()
 	until(t, "b and c", func() bool { return len(h.messages()) == 4 })
+	r.delivered("late")
 	if d := cmp.Diff([]string{"firing a", "firing b", "resolved b", "firing c"}, h.seen()); d != "" {
 		t.Error(d)
 	}
@@ -217,6 +220,7 @@ func TestGap(t *testing.T) {
 	r.record(q, "a=11", "b=11")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
 	until(t, "both alerts", func() bool { return len(h.messages()) == 2 })
+	r.delivered("late")
 	r.stop()
 	r.record(q, "a=11", "c=11")
 	r.record(q, "a=11", "d=11")

@@ -27,7 +27,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-const patience = time.Minute
+// patience is how long a test waits for what must come. Ten thousand messages take minutes on
+// a busy machine.
+const patience = 10 * time.Minute
 
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -114,6 +116,13 @@ func (r *rig) create(s registry.RuleSettings) registry.ListedRule {
 		r.t.Fatal(err)
 	}
 	return v
+}
+
+// delivered waits until the engine has recorded the deliveries of a rule. A restart would
+// repeat one that has arrived and is not recorded.
+func (r *rig) delivered(ref string) {
+	r.t.Helper()
+	until(r.t, "the record of the deliveries", func() bool { return r.rule(ref).Receivers[0].Waiting == 0 })
 }
 
 func (r *rig) rule(ref string) registry.ListedRule {
