@@ -45,6 +45,14 @@ type Rule struct {
 	Caller string `json:"caller"`
 	RuleSettings
 	CreatedAt time.Time `json:"created_at"`
+	Paused    bool      `json:"paused,omitempty"`
+	Edition   int       `json:"edition,omitempty"` // how often its alerts began again: edits, pauses and resumptions
+}
+
+// SameAlerts reports whether the alerts of two settings are the same: an edit from one to
+// the other keeps them.
+func (r *RuleSettings) SameAlerts(o *RuleSettings) bool {
+	return r.Name == o.Name && r.Query == o.Query && r.When == o.When && maps.Equal(r.Labels, o.Labels)
 }
 
 // An AlertState is the state of one alert.
@@ -150,19 +158,20 @@ const (
 	RuleStale    RuleStatus = "stale"    // the result is stale: nothing fires and nothing is resolved
 	RuleWaiting  RuleStatus = "waiting"  // there is no result yet
 	RuleFailing  RuleStatus = "failing"  // the rule cannot be evaluated; see Reason
+	RulePaused   RuleStatus = "paused"   // it is not evaluated and has no alerts
 	RuleEnded    RuleStatus = "ended"    // its query is gone
 )
 
 // RuleStatuses lists all statuses.
 func RuleStatuses() []RuleStatus {
-	return []RuleStatus{RuleFiring, RulePending, RuleInactive, RuleStale, RuleWaiting, RuleFailing, RuleEnded}
+	return []RuleStatus{RuleFiring, RulePending, RuleInactive, RuleStale, RuleWaiting, RuleFailing, RulePaused, RuleEnded}
 }
 
 // A ListedRule is a rule with what is known about it now.
 type ListedRule struct {
 	StoredRule
 	Status    RuleStatus
-	Reason    string    // why it is stale, waiting, failing or ended
+	Reason    string    // why it is stale, waiting, failing, paused or ended
 	CheckedAt time.Time // when the query's result was last known to be true
 	Receivers []ReceiverStatus
 }

@@ -342,9 +342,18 @@ type Pages interface {
 // *registry.Problem.
 type Rules interface {
 	RuleList
-	Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error)
+	RuleEditor
 	// Try evaluates a rule over the history of its query and stores nothing.
 	Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.RuleTrial, error)
+}
+
+// RuleEditor makes and edits alert rules.
+type RuleEditor interface {
+	Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error)
+	// Replace gives the rule with an id other settings.
+	Replace(ctx context.Context, c registry.Caller, id string, r registry.RuleSettings) (registry.ListedRule, error)
+	// SetPaused pauses or resumes the rule with an id.
+	SetPaused(ctx context.Context, id string, paused bool) (registry.ListedRule, error)
 }
 
 // RuleList finds and removes alert rules.

@@ -124,7 +124,10 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/rules", need: app, run: on(ruleAPI.create)},
 			route{method: "POST", path: "/v1/rules/try", need: app, stream: true, run: on(ruleAPI.try)},
 			route{method: "GET", path: "/v1/rules/{id}", need: read, run: of((*call).rule, ruleAPI.show)},
-			route{method: "DELETE", path: "/v1/rules/{id}", need: app, run: of((*call).rule, ruleAPI.remove)})
+			route{method: "PATCH", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.edit)},
+			route{method: "POST", path: "/v1/rules/{id}/pause", need: app, run: on(setRulePaused(true))},
+			route{method: "POST", path: "/v1/rules/{id}/resume", need: app, run: on(setRulePaused(false))},
+			route{method: "DELETE", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.remove)})
 	}
 	if s.Profiles != nil {
 		t = append(t,

@@ -3,7 +3,9 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -173,14 +175,122 @@ func (c ruleAPI) create() error {
 		v.To[i].Secret = r.To[i].Secret
 	}
 	c.w.Header().Set("Location", c.url("/v1/rules/"+url.PathEscape(r.ID)))
+	c.w.Header().Set("ETag", RuleTag(r))
 	return c.json(http.StatusCreated, v)
 }
 
+// RuleTag is the validator of a rule's settings.
+func RuleTag(r registry.ListedRule) string { return settingsTag(r.Rule) }
+
 func (c ruleAPI) show(r registry.ListedRule) error {
+	c.w.Header().Set("ETag", RuleTag(r))
 	return c.json(http.StatusOK, ruleViewOf(r).whole(r))
 }
 
-func (c ruleAPI) remove(r registry.ListedRule) error {
+// edit applies a merge patch to the settings. Only this answer contains the secrets of
+// webhooks that are new.
+func (c ruleAPI) edit() error {
+	var patch map[string]any
+	if err := c.decode(&patch, typeMerge, typeJSON); err != nil {
+		return err
+	}
+	old, r, err := c.edited(patch)
+	if err != nil {
+		return err
+	}
+	v := ruleViewOf(r).whole(r)
+	for i, to := range r.To {
+		if !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
+			v.To[i].Secret = to.Secret
+		}
+	}
+	c.w.Header().Set("ETag", RuleTag(r))
+	return c.json(http.StatusOK, v)
+}
+
+// edited replaces the settings. It releases the lock before the answer is written, because a
+// client may be slow to read it.
+func (c ruleAPI) edited(patch map[string]any) (old, r registry.ListedRule, err error) {
+	c.edits.Lock()
+	defer c.edits.Unlock()
+	if old, err = c.matched(); err != nil {
+		return old, r, err
+	}
+	s, err := patchedRule(old.RuleSettings, patch)
+	if err != nil {
+		return old, r, err
+	}
+	r, err = c.Rules.Replace(c.r.Context(), c.caller, old.ID, s)
+	return old, r, err
+}
+
+// matched returns the rule of the path if it is what If-Match names.
+func (c ruleAPI) matched() (registry.ListedRule, error) {
+	r, err := c.rule()
+	if err != nil {
+		return r, err
+	}
+	return r, c.ifMatch(RuleTag(r))
+}
+
+// patchedRule applies a merge patch (RFC 7396). null resets a setting to its default. The
+// addresses of receivers may be masked as in answers.
+func patchedRule(old registry.RuleSettings, patch map[string]any) (s registry.RuleSettings, err error) {
+	before, err := json.Marshal(old)
+	if err != nil {
+		return s, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(before, &doc); err != nil {
+		return s, err
+	}
+	after, err := json.Marshal(merge(doc, patch))
+	if err != nil {
+		return s, err
+	}
+	if err := readJSON(bytes.NewReader(after), &s); err != nil {
+		return s, err
+	}
+	UnmaskReceivers(&s, old)
+	return s, nil
+}
+
+// UnmaskReceivers replaces the masked addresses of webhooks by those of the stored rule.
+func UnmaskReceivers(s *registry.RuleSettings, old registry.RuleSettings) {
+	for i := range s.To {
+		for _, was := range old.To {
+			if s.To[i].Webhook != "" && s.To[i].Webhook == MaskedCallback(was.Webhook) {
+				s.To[i].Webhook = was.Webhook
+			}
+		}
+	}
+}
+
+// setRulePaused pauses or resumes the rule of the path.
+func setRulePaused(paused bool) func(ruleAPI) error {
+	return func(c ruleAPI) error {
+		c.edits.Lock()
+		old, err := c.matched()
+		var r registry.ListedRule
+		if err == nil {
+			r, err = c.Rules.SetPaused(c.r.Context(), old.ID, paused)
+		}
+		c.edits.Unlock()
+		if err != nil {
+			return err
+		}
+		c.w.Header().Set("ETag", RuleTag(r))
+		return c.json(http.StatusOK, ruleViewOf(r).whole(r))
+	}
+}
+
+func (c ruleAPI) remove() error {
+	c.edits.Lock()
+	defer c.edits.Unlock()
+	r, err := c.matched()
+	if err != nil {
+		return err
+	}
 	if err := c.Rules.Remove(r.ID); err != nil {
 		return err
 	}

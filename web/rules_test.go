@@ -47,7 +47,7 @@ func (w *world) alerting(c *Config) {
 			w.t.Error(err)
 		}
 	})
-	c.Rules = e
+	c.Rules, w.rules = e, e
 }
 
 func TestRules(t *testing.T) {
@@ -114,6 +114,75 @@ func TestRules(t *testing.T) {
 	w.get("/v1/rules").problem(401, "unauthorized")
 	w.get("/v1/rules/b").problem(401, "unauthorized")
 	w.do("DELETE", "/v1/rules/b", "").problem(401, "unauthorized")
+}
+
+// Rules are edited, paused and resumed, with If-Match. Answers show secrets only if they are new.
+func TestRuleEdits(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText, `"name":"rows"`)
+	w.m.publish(id, finishRows(t, "a", "b"))
+	const hook = "http://127.0.0.1:9/hook?key=hush"
+	made := w.post("/v1/rules", `{"name":"r","query":"rows","when":"rows > 1","to":[{"webhook":"`+hook+`"}]}`).status(201)
+	const at = "/v1/rules/r"
+	tag := w.get(at).Header.Get("ETag")
+	if tag == "" || made.Header.Get("ETag") != tag || made.string("status") != "firing" {
+		t.Fatalf("tag %s, %s", tag, made.body)
+	}
+	patch := func(at, body string, headers ...string) *answer {
+		return w.do("PATCH", at, body, append(headers, "Content-Type: application/merge-patch+json")...)
+	}
+	a := patch(at, `{"summary":"?rows rows","for":"5m"}`, "If-Match: "+tag).status(200)
+	if a.string("for") != "5m0s" || a.string("status") != "firing" || strings.Contains(string(a.body), "whsec_") || a.Header.Get("ETag") == tag {
+		t.Errorf("edited: %s", a.body)
+	}
+	patch(at, `{"for":null}`, "If-Match: "+tag).problem(412, "precondition-failed")
+	w.do("DELETE", at, "", "If-Match: "+tag).problem(412, "precondition-failed")
+	w.do("POST", at+"/pause", "", "If-Match: "+tag).problem(412, "precondition-failed")
+	w.do("POST", at+"/resume", "", "If-Match: "+tag).problem(412, "precondition-failed")
+	// The masked address is that of the stored one; a new webhook gets a secret.
+	a = patch(at, `{"for":null,"to":[{"webhook":"http://127.0.0.1:9/hook?…"},{"webhook":"http://127.0.0.1:9/other"}]}`).status(200)
+	to := a.json()["to"].([]any)
+	if a.string("for") != "0s" || len(to) != 2 || to[0].(map[string]any)["secret"] != nil || to[1].(map[string]any)["secret"] == nil {
+		t.Errorf("receivers: %s", a.body)
+	}
+	if r, err := w.rules.Rule("r"); err != nil || r.To[0].Webhook != hook {
+		t.Errorf("the address is %v: %v", r.To, err)
+	}
+	if a = w.post(at+"/pause", "").status(200); a.string("status") != "paused" || a.json()["firing"] != 0.0 {
+		t.Errorf("paused: %s", a.body)
+	}
+	if list := w.get("/v1/rules?status=paused").json()["rules"].([]any); len(list) != 1 {
+		t.Errorf("paused rules: %v", list)
+	}
+	if a = w.post(at+"/resume", "").status(200); a.string("status") != "firing" || a.json()["fired"] != 2.0 {
+		t.Errorf("resumed: %s", a.body)
+	}
+	w.post("/v1/rules", `{"name":"taken","query":"rows","when":"rows > 1"}`).status(201)
+	patch(at, `{"name":"taken"}`).problem(409, "exists")
+	patch(at, `{"when":"rows"}`).problem(422, "bad-setting")
+	patch(at, `{"when":5}`).problem(400, "malformed")
+	patch(at, `{"paused":true}`).problem(400, "malformed")
+	patch(at, `null`).problem(400, "malformed")
+	w.do("PATCH", at, "when=x", "Content-Type: text/plain").problem(415, "unsupported-media-type")
+	for _, verb := range []string{"PATCH ", "POST /pause", "POST /resume"} {
+		method, suffix, _ := strings.Cut(verb, " ")
+		w.do(method, "/v1/rules/none"+suffix, "{}", "Content-Type: application/json").problem(404, "not-found")
+	}
+	secrets := map[string]string{}
+	w.token = w.post("/v1/tokens", `{"name":"ops","role":"admin"}`).status(201).string("token")
+	for _, x := range [][2]string{{"two", "app"}, {"eye", "read"}} {
+		secrets[x[0]] = w.post("/v1/tokens", fmt.Sprintf(`{"name":%q,"role":%q}`, x[0], x[1])).status(201).string("token")
+	}
+	for _, verb := range []string{"PATCH ", "POST /pause", "POST /resume"} {
+		method, suffix, _ := strings.Cut(verb, " ")
+		try := func(token string) *answer {
+			w.token = token
+			return w.do(method, at+suffix, "{}", "Content-Type: application/json")
+		}
+		try(secrets["two"]).problem(404, "not-found")
+		try(secrets["eye"]).problem(403, "forbidden")
+		try("wrong").problem(401, "unauthorized")
+	}
 }
 
 // Callers see and remove their own rules only. A reader makes none.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
@@ -27,6 +28,7 @@ import (
 
 // A world is the API over a memory. It checks every answer against the OpenAPI document.
 type world struct {
+	rules   *alert.Engine
 	complex *complexMemory
 	t       *testing.T
 	m       *memory

@@ -25,11 +25,13 @@ is stale, nothing fires and nothing is resolved.
 
 A condition (--when) is the number of rows, as in "rows > 0", comparisons of the
 variables of a row, as in '?delay > 10 and ?line != "S1"', or the word changed.`,
-		Example: "  freshet rule try --query departures --when '?delay > 10' --for 5m\n  freshet rule add late --query departures --when '?delay > 10' --alertmanager http://127.0.0.1:9093\n  freshet rule show late"}
+		Example: "  freshet rule try --query departures --when '?delay > 10' --for 5m\n  freshet rule add late --query departures --when '?delay > 10' --alertmanager http://127.0.0.1:9093\n  freshet rule edit late --for 10m\n  freshet rule pause late\n  freshet rule show late"}
 	a.flags(c)
 	remove := a.changeEach("remove NAME...", "Remove rules; their firing alerts are resolved", http.MethodDelete, below("/v1/rules", ""), "is removed")
 	remove.Aliases = []string{"rm"}
-	c.AddCommand(a.ruleAdd(), a.ruleTry(), a.ruleList(), a.ruleShow(), remove)
+	pause := a.changeEach("pause NAME...", "Stop evaluating rules; their firing alerts are resolved", http.MethodPost, below("/v1/rules", "/pause"), "is paused")
+	resume := a.changeEach("resume NAME...", "Evaluate paused rules from the current results on", http.MethodPost, below("/v1/rules", "/resume"), "is resumed")
+	c.AddCommand(a.ruleAdd(), a.ruleTry(), a.ruleList(), a.ruleShow(), a.ruleEdit(), pause, resume, remove)
 	return c
 }
 
@@ -116,31 +118,87 @@ printed once, to standard error (with --json it is in the object).`,
 			if err != nil {
 				return err
 			}
-			to := []map[string]string{}
-			for _, kind := range []string{"webhook", "alertmanager", "email"} {
-				list, err := c.Flags().GetStringArray(kind)
-				if err != nil {
-					return err
-				}
-				for _, address := range list {
-					to = append(to, map[string]string{kind: address})
-				}
-			}
-			body["name"], body["to"] = args[0], to
-			return showAs(c.Context(), a, http.MethodPost, "/v1/rules", body, func(v ruleView) error {
-				for _, x := range v.To {
-					if x.Secret != "" {
-						fmt.Fprintf(a.w.Stderr, "The secret of %s is shown only now: %s\n", x.Webhook, x.Secret)
-					}
-				}
-				_, err := fmt.Fprintln(a.w.Stdout, v.ID)
+			if body["to"], err = alertReceivers(c); err != nil {
 				return err
-			})
+			}
+			body["name"] = args[0]
+			return showAs(c.Context(), a, http.MethodPost, "/v1/rules", body, func(v ruleView) error { return printSaved(a, v) })
 		}}
 	ruleFlags(c)
+	receiverFlags(c)
+	return c
+}
+
+func receiverFlags(c *cobra.Command) {
 	c.Flags().StringArray("webhook", nil, "URL that gets the alerts after Standard Webhooks; may be given several times")
 	c.Flags().StringArray("alertmanager", nil, "base URL of Alertmanager, e.g. http://127.0.0.1:9093; may be given several times")
 	c.Flags().StringArray("email", nil, "address that gets the alerts by e-mail; may be given several times")
+}
+
+// alertReceivers returns the receivers that the flags of a command name.
+func alertReceivers(c *cobra.Command) ([]map[string]string, error) {
+	to := []map[string]string{}
+	for _, kind := range []string{"webhook", "alertmanager", "email"} {
+		list, err := c.Flags().GetStringArray(kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, address := range list {
+			to = append(to, map[string]string{kind: address})
+		}
+	}
+	return to, nil
+}
+
+// printSaved prints the id of a rule, and the secrets of its webhooks that are new.
+func printSaved(a *api, v ruleView) error {
+	for _, x := range v.To {
+		if x.Secret != "" {
+			fmt.Fprintf(a.w.Stderr, "The secret of %s is shown only now: %s\n", x.Webhook, x.Secret)
+		}
+	}
+	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
+	return err
+}
+
+func (a *api) ruleEdit() *cobra.Command {
+	c := &cobra.Command{Use: "edit NAME", Short: "Change settings of a rule", Args: cobra.ExactArgs(1),
+		Long: `Changes the settings that are given and prints the id of the rule. After a change of
+--name, --query, --when or --label its alerts begin again: firing ones are resolved, and the
+rule is evaluated from the current result on. After any other change they go on. Receivers
+that are given replace all of the rule's. An empty text resets a setting to its default.`,
+		Example: "  freshet rule edit late --when '?delay > 15'\n  freshet rule edit late --for 10m --alertmanager http://127.0.0.1:9093\n  freshet rule edit late --no-receivers",
+		RunE: func(c *cobra.Command, args []string) error {
+			body, err := ruleSettings(c)
+			if err != nil {
+				return err
+			}
+			delete(body, "no_receivers")
+			for name, value := range body {
+				if value == "" {
+					body[name] = nil
+				}
+			}
+			to, err := alertReceivers(c)
+			if err != nil {
+				return err
+			}
+			if none, err := c.Flags().GetBool("no-receivers"); err != nil {
+				return err
+			} else if none && len(to) > 0 {
+				return cli.UsageErrorf("--no-receivers: give receivers or this flag, not both")
+			} else if none || len(to) > 0 {
+				body["to"] = to
+			}
+			if len(body) == 0 {
+				return cli.UsageErrorf("nothing to change: give at least one setting, such as --for 10m")
+			}
+			return showAs(c.Context(), a, http.MethodPatch, below("/v1/rules", "")(args[0]), body, func(v ruleView) error { return printSaved(a, v) })
+		}}
+	ruleFlags(c)
+	receiverFlags(c)
+	c.Flags().String("name", "", "another name")
+	c.Flags().Bool("no-receivers", false, "send the alerts to no one")
 	return c
 }
 
@@ -154,13 +212,13 @@ supposes that each result was confirmed all the time until the next change.`,
 			if err != nil {
 				return err
 			}
-			return a.tryRule(c.Context(), body)
+			return tryRule(c.Context(), a, body)
 		}}
 	ruleFlags(c)
 	return c
 }
 
-func (a *api) tryRule(ctx context.Context, body any) error {
+func tryRule(ctx context.Context, a *api, body any) error {
 	return showAs(ctx, a, http.MethodPost, "/v1/rules/try", body, func(v struct {
 		From, To        time.Time
 		Changes         int
@@ -200,7 +258,7 @@ func (a *api) ruleList() *cobra.Command {
 				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, escapeControls(trouble)}
 			})
 		}}
-	c.Flags().String("status", "", "only this status: firing, pending, inactive, stale, waiting, failing, ended")
+	c.Flags().String("status", "", "only this status: firing, pending, inactive, stale, waiting, failing, paused, ended")
 	c.Flags().String("query", "", "only of this query (its id)")
 	return c
 }
@@ -209,13 +267,13 @@ func (a *api) ruleShow() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Show a rule with its alerts and its history", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return showAs(c.Context(), a, http.MethodGet, below("/v1/rules", "")(args[0]), nil, func(v ruleView) error {
-				a.printRule(v)
+				printRule(a, v)
 				return nil
 			})
 		}}
 }
 
-func (a *api) printRule(v ruleView) {
+func printRule(a *api, v ruleView) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(a.w.Stdout, "%-10s %s\n", name, escapeControls(fmt.Sprintf(format, args...)))
 	}

@@ -52,6 +52,30 @@ func TestRuleCommands(t *testing.T) {
 	if out := w.must(t, "", "rule", "show", v.ID); !strings.Contains(out, "waiting: the query has no complete result yet") {
 		t.Errorf("%s", out)
 	}
+	for args, want := range map[string]string{
+		"rule edit r":            "nothing to change",
+		"rule edit r --for soon": "is not a duration",
+		"rule edit r --no-receivers --email a@example.org": "not both",
+		"rule edit r --query nothing":                      "register it first",
+		"rule edit r --when ?w>1":                          "there is ?s, ?v",
+	} {
+		if code, out, stderr := runCLI(t, w.env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
+		}
+	}
+	if out := w.must(t, "", "rule", "edit", "r", "--for", "10m", "--summary", "?s", "--no-receivers"); strings.TrimSpace(out) != v.ID {
+		t.Errorf("%s", out)
+	}
+	w.must(t, "", "rule", "edit", "r", "--summary", "", "--name", "q")
+	w.must(t, "", "rule", "pause", "q")
+	if out := w.must(t, "", "rule", "show", "q"); !strings.Contains(out, "?v > 1, for 10m") || !strings.Contains(out, "paused: it is not evaluated") || strings.Contains(out, "to  ") {
+		t.Errorf("%s", out)
+	}
+	w.must(t, "", "rule", "resume", "q")
+	w.must(t, "", "rule", "edit", "q", "--name", "r", "--for", "")
+	if out := w.must(t, "", "rule", "show", "r"); strings.Contains(out, "10m") || !strings.Contains(out, "waiting: ") {
+		t.Errorf("%s", out)
+	}
 	if out := w.must(t, "", "rule", "rm", "r", "--json"); !strings.Contains(out, `"r"`) {
 		t.Errorf("%s", out)
 	}

@@ -141,7 +141,7 @@ func New(o Options) (*Engine, error) {
 	}
 	for _, r := range rules {
 		x := &entry{StoredRule: r}
-		if x.program, err = e.stored(r.RuleSettings); err != nil {
+		if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
 			x.broken = err.Error()
 		}
 		e.enter(x)
@@ -152,9 +152,9 @@ func New(o Options) (*Engine, error) {
 }
 
 // stored compiles a rule that was checked when it was stored. Its query may be gone.
-func (e *Engine) stored(r registry.RuleSettings) (*rule.Program, error) {
+func (o *Options) stored(r registry.RuleSettings) (*rule.Program, error) {
 	form := diff.Select
-	if q, err := e.opts.Query(r.Query); err == nil {
+	if q, err := o.Query(r.Query); err == nil {
 		form = q.Form
 	} else if !errors.Is(err, registry.ErrNotFound) {
 		return nil, err
@@ -359,7 +359,7 @@ func (e *Engine) look(ctx context.Context, s *step, query string) error {
 	e.mu.Lock()
 	rules := make([]*entry, 0, len(e.queries[query]))
 	for _, x := range e.queries[query] {
-		if x.broken == "" && !x.State.Ended {
+		if x.broken == "" && !x.State.Ended && !x.Paused {
 			rules = append(rules, x)
 		}
 	}
@@ -374,7 +374,7 @@ func (e *Engine) look(ctx context.Context, s *step, query string) error {
 	} else if err != nil {
 		return err
 	}
-	rules = slices.DeleteFunc(rules, func(x *entry) bool { return e.deprived(x, &q) != nil })
+	rules = slices.DeleteFunc(rules, func(x *entry) bool { return e.opts.deprived(x, &q) != nil })
 	if err := e.follows(ctx, s, query, rules); err != nil {
 		return err
 	}
@@ -395,8 +395,8 @@ func (e *Engine) look(ctx context.Context, s *step, query string) error {
 }
 
 // deprived returns why the owner of a rule may not read its query any more.
-func (e *Engine) deprived(x *entry, q *registry.Query) error {
-	who, err := e.opts.Caller(x.Caller)
+func (o *Options) deprived(x *entry, q *registry.Query) error {
+	who, err := o.Caller(x.Caller)
 	if err == nil && !who.MayRead(q) {
 		err = fmt.Errorf("the token %s may not read this query any more: renew the token, or remove the rule", x.Caller)
 	}
@@ -503,6 +503,9 @@ func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) 
 		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
 			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
 			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
+		if x.Edition > 0 { // the same answer may lead to the same alert again
+			m.ID += fmt.Sprintf("_e%d", x.Edition)
+		}
 		if v.State == registry.AlertResolved {
 			m.EndsAt = v.Time
 		}

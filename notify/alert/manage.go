@@ -1,4 +1,4 @@
-// This file makes, lists, tries and removes rules.
+// This file makes, edits, pauses, lists, tries and removes rules.
 
 package alert
 
@@ -33,11 +33,11 @@ func refuse(pointer, format string, a ...any) error {
 }
 
 // check completes settings and compiles them. Labels that were left out are filled in.
-func (e *Engine) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
+func (o *Options) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
 	if r.Query == "" {
 		return nil, registry.Query{}, refuse("/query", "query is missing: the id or the name of a registered query")
 	}
-	q, err := e.opts.Resolve(c, r.Query)
+	q, err := o.Resolve(c, r.Query)
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil, q, refuse("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
 	} else if err != nil {
@@ -47,7 +47,7 @@ func (e *Engine) check(c registry.Caller, r *registry.RuleSettings) (*rule.Progr
 		return nil, q, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
 	}
 	r.Query = q.ID
-	vars, err := e.vars(&q)
+	vars, err := o.vars(&q)
 	if err != nil {
 		return nil, q, err
 	}
@@ -59,11 +59,11 @@ func (e *Engine) check(c registry.Caller, r *registry.RuleSettings) (*rule.Progr
 }
 
 // vars returns the variables of a query, nil if they are not known yet.
-func (e *Engine) vars(q *registry.Query) ([]string, error) {
+func (o *Options) vars(q *registry.Query) ([]string, error) {
 	if q.Form != diff.Select {
 		return nil, nil
 	}
-	_, result, err := e.opts.Log.Current(q.ID, true)
+	_, result, err := o.Log.Current(q.ID, true)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (e *Engine) vars(q *registry.Query) ([]string, error) {
 	return nil, nil
 }
 
-func (e *Engine) checkReceivers(list []registry.Receiver) error {
+func (o *Options) checkReceivers(list []registry.Receiver) error {
 	if len(list) > rule.MaxReceivers {
 		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
 	}
@@ -92,14 +92,14 @@ func (e *Engine) checkReceivers(list []registry.Receiver) error {
 		var err error
 		switch {
 		case to.Email != "":
-			err = e.opts.Mail.check(to.Email)
+			err = o.Mail.check(to.Email)
 			pointer += "/email"
 		case to.Webhook != "":
-			_, err = e.opts.Guard.Check(to.Webhook)
+			_, err = o.Guard.Check(to.Webhook)
 			pointer += "/webhook"
 		default:
 			to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
-			_, err = e.opts.Guard.Check(to.Alertmanager)
+			_, err = o.Guard.Check(to.Alertmanager)
 			if u, _ := url.Parse(to.Alertmanager); err == nil && u.RawQuery != "" {
 				err = errors.New("it is the address of Alertmanager without a query string, such as http://alerts.example.org:9093")
 			}
@@ -123,11 +123,11 @@ func (e *Engine) checkReceivers(list []registry.Receiver) error {
 
 // Create stores a rule and evaluates it for the first time.
 func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error) {
-	p, q, err := e.check(c, &r)
+	p, q, err := e.opts.check(c, &r)
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
-	if err := e.checkReceivers(r.To); err != nil {
+	if err := e.opts.checkReceivers(r.To); err != nil {
 		return registry.ListedRule{}, err
 	}
 	x := &entry{program: p, StoredRule: registry.StoredRule{Rule: registry.Rule{ID: idPrefix + strings.ToLower(rand.Text()), Caller: c.Name, RuleSettings: r, CreatedAt: e.opts.Now().UTC()}}}
@@ -159,7 +159,7 @@ func (e *Engine) admit(r *registry.Rule) error {
 	defer e.mu.Unlock()
 	switch {
 	case e.ids[r.Name] != "":
-		return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("a rule named %s exists already: choose another name, or remove that rule first", r.Name)}
+		return nameTaken(r.Name)
 	case len(e.rules) >= e.opts.Most:
 		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as it may: remove some first", e.opts.Most)}
 	case e.callers[r.Caller] >= e.opts.MostEach:
@@ -184,7 +184,7 @@ func (e *Engine) Refresh(ids []string) error {
 			case err != nil:
 				return err
 			default:
-				if x.program, err = e.stored(r.RuleSettings); err != nil {
+				if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
 					x.broken = err.Error()
 				}
 			}
@@ -200,6 +200,105 @@ func (e *Engine) Refresh(ids []string) error {
 		}
 		return nil
 	})
+}
+
+func nameTaken(name string) error {
+	return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("a rule named %s exists already: choose another name, or remove that rule first", name)}
+}
+
+// Replace gives a rule other settings. Its alerts go on if the name, the query, the
+// condition and the labels stay; otherwise they are resolved, and the rule is evaluated from
+// the current result on. A webhook without a secret keeps the one that it has.
+func (e *Engine) Replace(ctx context.Context, c registry.Caller, id string, r registry.RuleSettings) (registry.ListedRule, error) {
+	p, _, err := e.opts.check(c, &r)
+	if err != nil {
+		return registry.ListedRule{}, err
+	}
+	old, err := e.Rule(id)
+	if err != nil {
+		return registry.ListedRule{}, err
+	}
+	for i := range r.To {
+		for _, was := range old.To {
+			if r.To[i].Secret == "" && r.To[i].Webhook != "" && r.To[i].Key() == was.Key() {
+				r.To[i].Secret = was.Secret
+			}
+		}
+	}
+	if err := e.opts.checkReceivers(r.To); err != nil {
+		return registry.ListedRule{}, err
+	}
+	return e.swap(ctx, id, func(next *entry) (fresh bool, err error) {
+		if other := e.ids[r.Name]; other != "" && other != id {
+			return false, nameTaken(r.Name)
+		}
+		fresh = next.program == nil || next.State.Ended || !next.SameAlerts(&r)
+		next.RuleSettings, next.program, next.broken = r, p, ""
+		return fresh, nil
+	})
+}
+
+// SetPaused pauses a rule, which resolves its firing alerts, or resumes it, so that it is
+// evaluated from the current result on.
+func (e *Engine) SetPaused(ctx context.Context, id string, paused bool) (registry.ListedRule, error) {
+	return e.swap(ctx, id, func(next *entry) (bool, error) {
+		if next.Paused == paused {
+			return false, nil
+		}
+		next.Paused = paused
+		return true, nil
+	})
+}
+
+// swap replaces a rule by an edited copy. If edit says that its alerts begin again, the old
+// ones are resolved in the same transaction. edit is called with mu held.
+func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fresh bool, err error)) (registry.ListedRule, error) {
+	query := ""
+	err := e.exclusive(func() error {
+		e.mu.Lock()
+		x := e.rules[id]
+		if x == nil {
+			e.mu.Unlock()
+			return fmt.Errorf("rule: %w", registry.ErrNotFound)
+		}
+		next := &entry{StoredRule: x.StoredRule, program: x.program, broken: x.broken}
+		fresh, err := edit(next)
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		change := registry.RuleEdit{}
+		if fresh {
+			next.Edition++
+			next.State = *x.State.Clone()
+			if x.program != nil {
+				for _, v := range x.program.Clear(&next.State, e.opts.Now()) {
+					if v.State == registry.AlertResolved {
+						change.Queue = append(change.Queue, e.messages(x, x.State.At, v)...)
+					}
+				}
+			}
+			change.States = map[string]*registry.RuleState{id: &next.State}
+		}
+		change.Put, query = []registry.Rule{next.Rule}, next.Query
+		if err := e.opts.Store.EditRules(&change); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.forget(x)
+		e.enter(next)
+		e.enqueue(change.Queue)
+		return nil
+	})
+	if err != nil {
+		return registry.ListedRule{}, err
+	}
+	if err := e.evaluate(ctx, []string{query}); err != nil { // the loop evaluates it again
+		e.later([]string{query}, e.opts.Now())
+	}
+	e.signal()
+	return e.Rule(id)
 }
 
 // Remove deletes a rule. Its firing alerts are resolved.
@@ -294,7 +393,11 @@ func (e *Engine) judge(v *registry.ListedRule, broken string) error {
 		return err
 	}
 	v.CheckedAt = status.CheckedAt
-	if err := e.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
+	if v.Paused {
+		v.Status, v.Reason = registry.RulePaused, "it is not evaluated and raises no alerts until it is resumed"
+		return nil
+	}
+	if err := e.opts.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
 		broken = err.Error()
 	}
 	switch {
@@ -323,11 +426,11 @@ func (e *Engine) judge(v *registry.ListedRule, broken string) error {
 // Try evaluates a rule over the whole history of its query that is kept. It stores nothing.
 func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (t registry.RuleTrial, err error) {
 	r.Name = cmp.Or(r.Name, "trial")
-	p, q, err := e.check(c, &r)
+	p, q, err := e.opts.check(c, &r)
 	if err != nil {
 		return t, err
 	}
-	if err := e.checkReceivers(r.To); err != nil {
+	if err := e.opts.checkReceivers(r.To); err != nil {
 		return t, err
 	}
 	select {

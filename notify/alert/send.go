@@ -133,7 +133,7 @@ func (e *Engine) prepare(r *receiver, now time.Time) (t transfer) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.users)) {
 		x := r.users[id]
-		if q, err := e.opts.Query(x.Query); err != nil || e.deprived(x, &q) != nil {
+		if q, err := e.opts.Query(x.Query); err != nil || e.opts.deprived(x, &q) != nil {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {

@@ -75,6 +75,14 @@ func (p *Program) End(s *registry.RuleState, now time.Time) []registry.RuleEvent
 	return f.settle()
 }
 
+// Clear resolves all alerts and forgets the result: the next step is a Reset, which is no
+// change.
+func (p *Program) Clear(s *registry.RuleState, now time.Time) []registry.RuleEvent {
+	events := p.End(s, now)
+	s.Ended, s.Problem, s.At, s.Hash, s.Rows, s.CheckedAt = false, "", registry.Position{}, "", 0, time.Time{}
+	return events
+}
+
 // Next returns the earliest time at which a complete answer without a change would lead to
 // something, and the zero time if there is none.
 func (p *Program) Next(s *registry.RuleState) (next time.Time) {

@@ -77,6 +77,8 @@ func (s *Server) actions() []action {
 		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
 		{path: "/rules", need: app, run: do(ruleHandler.act), absent: s.Rules == nil},
 		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove), absent: s.Rules == nil},
+		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true)), absent: s.Rules == nil},
+		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false)), absent: s.Rules == nil},
 		{path: "/tokens", need: admin, run: do(tokenHandler.make), absent: !s.hasTokens()},
 		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke), absent: !s.hasTokens()},
 	}

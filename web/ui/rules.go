@@ -21,9 +21,13 @@ import (
 type rulesPage struct {
 	Table ruleTable
 	Form  form
+	Edit  *ruleEdit  // the rule that the form changes; nil for a new one
 	Trial *ruleTrial // nil until the visitor tries
 	Made  []madeSecret
 }
+
+// A ruleEdit is a rule that the form of the list changes.
+type ruleEdit struct{ ID, Name, Tag string }
 
 // A madeSecret signs the messages of a webhook. It is shown once.
 type madeSecret struct{ Webhook, Secret string }
@@ -68,14 +72,69 @@ var ruleFields = []string{"name", "query", "when", "for", "keep_firing_for", "la
 
 // ruleStates are the looks of statuses.
 var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", registry.RulePending: "new", registry.RuleFiring: "failing", registry.RuleStale: "stale",
-	registry.RuleWaiting: "new", registry.RuleFailing: "failing", registry.RuleEnded: "paused"}
+	registry.RuleWaiting: "new", registry.RuleFailing: "failing", registry.RulePaused: "paused", registry.RuleEnded: "paused"}
 
 func (v ruleHandler) page() (content, error) {
-	return v.list(form{Fields: ruleFields, Values: url.Values{"query": {v.r.URL.Query().Get("query")}}}, nil, nil)
+	values := url.Values{"query": {v.r.URL.Query().Get("query")}}
+	if r, ok, err := v.edited(v.r.URL.Query().Get("edit")); err != nil {
+		return content{}, err
+	} else if ok {
+		values = ruleValues(r)
+	}
+	return v.list(form{Fields: ruleFields, Values: values}, nil, nil)
+}
+
+// edited returns the rule with an id that the form changes, if there is one.
+func (v ruleHandler) edited(id string) (r registry.ListedRule, ok bool, err error) {
+	if id == "" {
+		return r, false, nil
+	}
+	r, err = v.Rules.Rule(id)
+	if isMissing(err) || err == nil && !web.MayManageRule(v.caller, &r) {
+		return r, false, noSuchRule()
+	}
+	return r, err == nil, err
+}
+
+func noSuchRule() error {
+	return &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
+}
+
+// ruleValues fills the form with the settings of a rule.
+func ruleValues(r registry.ListedRule) url.Values {
+	values := url.Values{"name": {r.Name}, "query": {r.Query}, "when": {r.When}, "summary": {r.Summary}, "labels": {strings.Join(labelTexts(r.Labels), "\n")}}
+	for name, d := range map[string]registry.Duration{"for": r.For, "keep_firing_for": r.KeepFiringFor} {
+		if d != 0 {
+			values.Set(name, d.String())
+		}
+	}
+	var to []string
+	for _, x := range r.To {
+		kind, address := shownReceiver(x)
+		to = append(to, kind+" "+address)
+	}
+	values.Set("to", strings.Join(to, "\n"))
+	return values
+}
+
+// shownReceiver returns the kind and the address of a receiver, without the secrets of a callback.
+func shownReceiver(x registry.Receiver) (kind, address string) {
+	switch {
+	case x.Alertmanager != "":
+		return "alertmanager", x.Alertmanager
+	case x.Email != "":
+		return "email", x.Email
+	}
+	return "webhook", web.MaskedCallback(x.Webhook)
 }
 
 func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
 	p := rulesPage{Form: f, Trial: trial, Made: made}
+	if r, ok, err := v.edited(cmp.Or(v.r.PostFormValue("edit"), v.r.URL.Query().Get("edit"))); err != nil {
+		return content{}, err
+	} else if ok && len(made) == 0 {
+		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
+	}
 	var own []registry.ListedRule
 	for after := ""; len(own) < mostRules; {
 		page, err := v.Rules.Rules(after, 500)
@@ -180,13 +239,27 @@ func (v ruleHandler) act() error {
 		}
 		return v.again(f, &ruleTrial{t, v.When(t.From), v.events(t.Events, "")}, nil)
 	}
-	r, err := v.Rules.Create(v.r.Context(), v.caller, s)
+	old, editing, err := v.edited(v.r.PostFormValue("edit"))
+	if err != nil {
+		return err
+	}
+	var r registry.ListedRule
+	if editing {
+		if web.RuleTag(old) != v.r.PostFormValue("tag") {
+			v.say("bad", "rule-stale", old.Name, "")
+			return v.to("/rules?edit=" + url.QueryEscape(old.ID))
+		}
+		web.UnmaskReceivers(&s, old.RuleSettings)
+		r, err = v.Rules.Replace(v.r.Context(), v.caller, old.ID, s)
+	} else {
+		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
+	}
 	if err != nil {
 		return v.wrong(f, err)
 	}
 	var made []madeSecret
 	for _, to := range r.To {
-		if to.Secret != "" {
+		if to.Secret != "" && !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
 			made = append(made, madeSecret{web.MaskedCallback(to.Webhook), to.Secret})
 		}
 	}
@@ -224,7 +297,7 @@ type ruleNow struct {
 	Alerts  []ruleEvent
 	Events  []ruleEvent
 	To      []ruleReceiver
-	Remove  string // address of the page that asks, "" if the visitor may not
+	May     bool // the visitor may edit, pause and remove it
 }
 
 type ruleReceiver struct {
@@ -242,7 +315,26 @@ func (v ruleHandler) rule() (registry.ListedRule, error) {
 	if err != nil && !isMissing(err) {
 		return r, err
 	}
-	return r, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
+	return r, noSuchRule()
+}
+
+// setRulePaused pauses or resumes the rule of the path.
+func setRulePaused(paused bool) func(ruleHandler) error {
+	return func(v ruleHandler) error {
+		r, err := v.rule()
+		if err != nil {
+			return err
+		}
+		if r, err = v.Rules.SetPaused(v.r.Context(), r.ID, paused); err != nil {
+			return v.refused("rule-kept", err, "/rules")
+		}
+		if paused {
+			v.say("good", "rule-paused", r.Name, "")
+		} else {
+			v.say("good", "rule-resumed", r.Name, "")
+		}
+		return v.to("/rules/" + url.PathEscape(r.Name))
+	}
 }
 
 func (v ruleHandler) show() (content, error) {
@@ -264,20 +356,14 @@ func (v ruleHandler) show() (content, error) {
 	}
 	now.Events = v.events(r.State.Events, r.Query)
 	for _, x := range r.Receivers {
-		to := ruleReceiver{ReceiverStatus: x, Kind: "webhook", Address: web.MaskedCallback(x.Webhook)}
-		if x.Alertmanager != "" {
-			to.Kind, to.Address = "alertmanager", x.Alertmanager
-		} else if x.Email != "" {
-			to.Kind, to.Address = "email", x.Email
-		}
+		to := ruleReceiver{ReceiverStatus: x}
+		to.Kind, to.Address = shownReceiver(x.Receiver)
 		if !x.LastSent.IsZero() {
 			to.Last = v.Past(x.LastSent)
 		}
 		now.To = append(now.To, to)
 	}
-	if v.May(registry.RoleApp) {
-		now.Remove = now.Link + "/remove"
-	}
+	now.May = v.May(registry.RoleApp)
 	return content{Data: rulePage{now}, Live: []part{{"rule-now", "rule-now", now}}}, nil
 }
 

@@ -4,6 +4,7 @@ package ui
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -82,6 +83,21 @@ func TestRulePages(t *testing.T) {
 	r.post("/rules", rule...).status(409).has("exists already")
 	r.get("/rules").status(200).has(`href="/rules/late"`, "firing").lacks("whsec_", "sesame")
 	r.get("/rules/late").status(200).has("S2 is 20 late", "Alerts now", "webhook", hook.URL+"/?…", queryPath(q.ID)).lacks("whsec_", "sesame")
+	page := r.get("/rules/late").has(">Edit</a>", ">Pause</button>").body
+	edit := regexp.MustCompile(`/rules\?edit=(rule_[a-z0-9]+)`).FindStringSubmatch(page)
+	form := r.get(edit[0]).status(200).has("Edit late", "webhook "+hook.URL+"/?…", "Save changes").lacks("sesame").body
+	tag := regexp.MustCompile(`name="tag" value="([^"]+)"`).FindStringSubmatch(form)[1]
+	changed := []string{"edit", edit[1], "tag", html.UnescapeString(tag), "name", "late", "query", "delays", "when", "?delay > 15", "summary", "?line", "labels", "line=?line", "to", "webhook " + hook.URL + "/?…"}
+	r.post("/rules", append(changed, "for", "soon")...).status(422).has("Edit late", `name="edit"`)
+	r.follow(r.post("/rules", changed...)).has("Rule late is saved.", "?delay &gt; 15", "line=S2")
+	r.follow(r.post("/rules", changed...)).has("was changed meanwhile", "Edit late", "?delay &gt; 15")
+	if x, err := r.pages.Rules.Rule("late"); err != nil || x.To[0].Webhook != hook.URL+"/?key=sesame" {
+		t.Errorf("the receiver is %v: %v", x.To, err)
+	}
+	r.follow(r.post("/rules/late/pause")).has("Rule late is paused.", ">Resume</button>", "There is no alert")
+	r.follow(r.post("/rules/late/resume")).has("is evaluated again", ">Pause</button>", "line=S2")
+	r.get("/rules?edit=rule_none").status(404)
+	r.post("/rules/none/pause").status(404)
 	r.oracle.fail("it is down")
 	for range 3 {
 		r.tick("city")
