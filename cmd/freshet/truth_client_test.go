@@ -36,7 +36,7 @@ func (a *audience) reference(ctx context.Context, m member, life time.Duration, 
 		defer cancel()
 		cutting.Go(func() { m.cutAtRandom(ctx, life, c) })
 		err := client.Follow(ctx, client.Options{
-			Server: "http://" + a.addr, Query: c.fact.id, Dialer: c.dialer(), Ack: true,
+			Server: "http://" + a.addr(), Query: c.fact.id, Dialer: c.dialer(), Ack: true,
 			MinBackoff: 10 * time.Millisecond, MaxBackoff: time.Second,
 		}, func(e client.Event) error { return c.receive(m, e) })
 		if !errors.Is(err, errComplete) {

@@ -19,7 +19,7 @@ import (
 // An audience is the set of followers of one server. Each is disconnected and reconnects at
 // random moments. At the end all of them reconnect once more and receive the rest.
 type audience struct {
-	addr     string
+	nodes    []string      // addresses at which followers connect, each time another one
 	pace     time.Duration // approximate time between two revisions
 	over     chan struct{} // closed after the last tick
 	revision atomic.Int64
@@ -31,7 +31,11 @@ type audience struct {
 	wrong       []string
 	cuts        atomic.Int64 // connections that were cut by the follower
 	failed      atomic.Int64 // attempts to connect that failed
+	connects    atomic.Uint64
 }
+
+// addr returns the address for the next connection.
+func (a *audience) addr() string { return a.nodes[a.connects.Add(1)%uint64(len(a.nodes))] }
 
 // A member holds the random generator and the start of one follower.
 type member struct {
@@ -168,7 +172,7 @@ func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
 
 func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: time.Minute}
-	conn, _, err := d.DialContext(ctx, "ws://"+f.addr+"/v1/live", nil)
+	conn, _, err := d.DialContext(ctx, "ws://"+f.addr()+"/v1/live", nil)
 	if err != nil {
 		if ctx.Err() == nil {
 			f.failed.Add(1)
@@ -277,7 +281,7 @@ func (f *wsFollower) arrived() bool {
 
 // getStream opens an event stream, from a position if there is one.
 func (a *audience) getStream(ctx context.Context, path, after string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr()+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,7 @@ type truthTest struct {
 	kills   int
 	race    bool
 	merge   string // setting of the endpoint
+	cluster bool   // two gateways also serve, from an embedded journal
 }
 
 // A truthRun is one running test.
@@ -85,6 +86,7 @@ type truthRun struct {
 	rng      *rand.Rand
 	endpoint string
 	server   *restartingServer
+	gateways []string // addresses
 	oracle   *oracle
 	audience *audience
 	planned  map[int][]plannedKill
@@ -177,7 +179,11 @@ endpoints:
   - {name: truth, url: %q, slot: never, budget: 10m, policy: rr, merge: %q}
 log: {level: warn}
 `, p.Url, cmp.Or(r.merge, "off"))}
-	r.server.start()
+	if r.cluster {
+		r.startCluster()
+	} else {
+		r.server.start()
+	}
 	r.planned = planKills(r.rng, r.kills, len(r.history.steps))
 }
 
@@ -291,7 +297,7 @@ func (r *truthRun) cutTick(ctx context.Context, b plannedKill) {
 func (r *truthRun) startFollowers(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	pace := max(r.looking*2, 100*time.Millisecond)
-	a := &audience{addr: r.server.addr, pace: pace, over: make(chan struct{}), seed: r.seed * 1000}
+	a := &audience{nodes: append(slices.Clone(r.gateways), r.server.addr), pace: pace, over: make(chan struct{}), seed: r.seed * 1000}
 	r.audience = a
 	facts := r.oracle.facts
 	half := slices.Chunk(shuffled(r.rng, facts), (len(facts)+1)/2)
