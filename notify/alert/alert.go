@@ -75,6 +75,10 @@ type Options struct {
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
+	// Owns reports whether this process evaluates rules and sends their alerts; nil: always.
+	// Reload must be called after it has become true.
+	Owns func() bool
+
 	PublicURL string
 	Mail      Mail
 	UserAgent string
@@ -127,6 +131,9 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Owns == nil {
+		o.Owns = func() bool { return true }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -149,6 +156,39 @@ func New(o Options) (*Engine, error) {
 	}
 	e.enqueue(messages)
 	return e, nil
+}
+
+// Reload makes an engine read all rules and messages again, as after a restart.
+func Reload(e *Engine) error {
+	defer e.signal()
+	return e.exclusive(func() error {
+		rules, messages, err := e.opts.Store.Rules()
+		if err != nil {
+			return fmt.Errorf("read the rules: %w", err)
+		}
+		var list []*entry
+		for _, r := range rules {
+			x := &entry{StoredRule: r}
+			if x.program, err = e.stored(r.RuleSettings); err != nil {
+				x.broken = err.Error()
+			}
+			list = append(list, x)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, x := range e.rules {
+			e.forget(x)
+		}
+		for _, r := range e.receivers {
+			r.queue = nil
+		}
+		for _, x := range list {
+			e.enter(x)
+			e.due[x.Query] = time.Time{}
+		}
+		e.enqueue(messages)
+		return nil
+	})
 }
 
 // stored compiles a rule that was checked when it was stored. Its query may be gone.
@@ -206,10 +246,12 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
-		if err = e.evaluate(ctx, e.ripe()); err != nil {
-			break
+		if e.opts.Owns() {
+			if err = e.evaluate(ctx, e.ripe()); err != nil {
+				break
+			}
+			e.send(ctx)
 		}
-		e.send(ctx)
 		select {
 		case <-ctx.Done():
 		case err = <-e.failed:

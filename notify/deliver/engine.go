@@ -94,6 +94,9 @@ type Options struct {
 	// accepts no writes. No callback is called then, because its reply could not be
 	// recorded. nil means always writable.
 	Writable func() error
+	// Owns reports whether this process calls the callbacks of a host; nil: of all. Recheck
+	// must be called after it has become true for one.
+	Owns func(host string) bool
 }
 
 // Limits bound concurrent requests and their rate. Zero fields get the default.
@@ -129,6 +132,9 @@ func (o *Options) fill() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Owns == nil {
+		o.Owns = func(string) bool { return true }
 	}
 	if o.Writable == nil {
 		o.Writable = func() error { return nil }
@@ -346,6 +352,28 @@ type host struct {
 	trusted bool
 	rate    *rate.Limiter
 	waiting queue // entries that found all its places taken
+}
+
+// Recheck looks at all subscriptions again, because Owns may have become true.
+func (e *Engine) Recheck() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range e.subscribers {
+		e.enqueue(x)
+	}
+	e.signal()
+}
+
+// Calling reports whether a callback of a host that this process does not own is being called.
+func (e *Engine) Calling() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, h := range e.hosts {
+		if h.running > 0 && !e.opts.Owns(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Refresh takes note of subscriptions that another process has changed in the store.

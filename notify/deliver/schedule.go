@@ -122,7 +122,7 @@ func (e *Engine) forget(x *subscriber) {
 // hold.
 func (e *Engine) enqueue(x *subscriber) {
 	switch {
-	case x.gone || x.state == queued:
+	case x.gone || x.state == queued || !e.opts.Owns(x.host):
 	case x.state == running:
 		x.again = true
 	case x.hold.After(e.opts.Now()):
@@ -185,6 +185,10 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 // host and other hosts go on.
 func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 	if x.gone {
+		return
+	}
+	if !e.opts.Owns(x.host) {
+		x.state = idle
 		return
 	}
 	h := e.hosts[x.host]

@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/cluster"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
@@ -40,6 +44,7 @@ type member struct {
 	store   *store.DB
 	log     *slog.Logger
 	fenced  atomic.Uint64
+	held    sync.Map // by key: the holds of deliveries and alert rules
 	closers []func()
 }
 
@@ -123,11 +128,60 @@ func (m *member) agree() error {
 // keys returns the keys of all leases of the cluster.
 func (m *member) keys() ([]string, error) {
 	all, err := m.store.Endpoints.Endpoints()
-	list := []string{journalLease}
+	list := []string{journalLease, alertLease}
+	for i := range shards {
+		list = append(list, fmt.Sprint(shardPrefix, i))
+	}
 	for _, e := range all {
 		list = append(list, store.EndpointLease(e.Name))
 	}
 	return list, err
+}
+
+// Keys of the leases of deliveries and of alert rules.
+const (
+	shardPrefix = "delivery/"
+	alertLease  = "alerts"
+	shards      = 64 // of the hosts of callbacks
+)
+
+// callsHost reports whether this node calls the callbacks of a host.
+func (m *member) callsHost(host string) bool {
+	h := fnv.New32a()
+	io.WriteString(h, host)
+	return m.holds(fmt.Sprint(shardPrefix, h.Sum32()%shards))
+}
+
+// alerts reports whether this node evaluates alert rules.
+func (m *member) alerts() bool { return m.holds(alertLease) }
+
+// holds reports whether this node does what a lease allows. Messages arrive at least once, so the
+// moments until the keeper ends work under a lease that is no longer valid do not matter.
+func (m *member) holds(key string) bool {
+	_, ok := m.held.Load(key)
+	return ok
+}
+
+// deliver calls callbacks of a shard until ctx ends, and waits for those that are being called.
+func (s *Server) deliver(ctx context.Context, h *cluster.Hold) {
+	s.member.held.Store(h.Key, h)
+	s.deliveries.engine.Recheck()
+	<-ctx.Done()
+	s.member.held.Delete(h.Key)
+	for s.deliveries.engine.Calling() {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// evaluate evaluates alert rules until ctx ends.
+func (s *Server) evaluate(ctx context.Context, h *cluster.Hold) {
+	if err := alert.Reload(s.alerts); err != nil {
+		s.log.Error("alert rules cannot be read", "error", err)
+		return
+	}
+	s.member.held.Store(h.Key, h)
+	<-ctx.Done()
+	s.member.held.Delete(h.Key)
 }
 
 // journalLease is the lease of the node that drops old entries of the journal.
@@ -178,8 +232,15 @@ func newKeeper(s *Server) *cluster.Keeper {
 		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
 			name, ok := strings.CutPrefix(h.Key, store.EndpointLease(""))
-			if !ok {
+			switch {
+			case h.Key == journalLease:
 				m.dropOld(ctx)
+				return
+			case h.Key == alertLease:
+				s.evaluate(ctx, h)
+				return
+			case !ok:
+				s.deliver(ctx, h)
 				return
 			}
 			s.fleet.own(name, h)
@@ -187,7 +248,11 @@ func newKeeper(s *Server) *cluster.Keeper {
 			s.fleet.own(name, nil)
 		},
 		Linger: func(key string) time.Duration {
-			e, err := s.Store.Endpoints.Endpoint(strings.TrimPrefix(key, store.EndpointLease("")))
+			name, ok := strings.CutPrefix(key, store.EndpointLease(""))
+			if !ok {
+				return 0
+			}
+			e, err := s.Store.Endpoints.Endpoint(name)
 			if err != nil {
 				return 0
 			}

@@ -46,7 +46,12 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
 		Format: s.Format(),
 	})
+	var owns func(host string) bool
+	if s.member != nil {
+		owns = s.member.callsHost
+	}
 	engine, err := deliver.New(deliver.Options{
+		Owns:  owns,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
 		Senders: map[registry.Way]deliver.Sender{registry.WebSub: sub, registry.Webhook: hooks},
 	})
@@ -71,7 +76,12 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	var owns func() bool
+	if s.member != nil {
+		owns = s.member.alerts
+	}
 	return alert.New(alert.Options{
+		Owns:  owns,
 		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
 		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
