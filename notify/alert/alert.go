@@ -169,7 +169,7 @@ func Reload(e *Engine) error {
 		var list []*entry
 		for _, r := range rules {
 			x := &entry{StoredRule: r}
-			if x.program, err = e.stored(r.RuleSettings); err != nil {
+			if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
 				x.broken = err.Error()
 			}
 			list = append(list, x)
