@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"reflect"
 	"regexp"
@@ -37,7 +38,7 @@ func (c *Config) readFile(path string) error {
 	if yaml.Unmarshal(b, &tree) == nil && tree == nil {
 		return nil // it would be decoded as a configuration without any value
 	}
-	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict())
+	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber))
 	if err := d.Decode(c); err != nil {
 		return cli.UsageErrorf("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
 	}
@@ -48,6 +49,32 @@ func (c *Config) readFile(path string) error {
 		return cli.UsageErrorf("%s: there is a second document in it; write everything into the first, before the line of dashes", path)
 	}
 	return nil
+}
+
+// wholeNumber reads a number and refuses one with a fraction, which would be cut off.
+func wholeNumber(to *int, text []byte) error {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case nil: // a key without a value
+		return nil
+	case uint64:
+		if v <= math.MaxInt {
+			*to = int(v)
+			return nil
+		}
+	case int64:
+		*to = int(v)
+		return nil
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			*to = int(v)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a whole number", strings.TrimSpace(string(text)))
 }
 
 // givenEndpoints refuses endpoint settings of 0 that would silently become the
