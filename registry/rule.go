@@ -28,16 +28,22 @@ type Receiver struct {
 	Secret       string `json:"secret,omitempty"`       // of a webhook; generated if empty
 }
 
-// Key names the receiver. Messages of one key are sent in order.
-func (r Receiver) Key() string {
+// ReceiverKinds are the kinds of receivers.
+var ReceiverKinds = []string{"alertmanager", "email", "webhook"}
+
+// Kind returns which of ReceiverKinds the receiver is.
+func (r Receiver) Kind() string {
 	switch {
 	case r.Webhook != "":
-		return "webhook " + r.Webhook
+		return "webhook"
 	case r.Alertmanager != "":
-		return "alertmanager " + r.Alertmanager
+		return "alertmanager"
 	}
-	return "email " + r.Email
+	return "email"
 }
+
+// Key names the receiver. Messages of one key are sent in order.
+func (r Receiver) Key() string { return r.Kind() + " " + r.Webhook + r.Alertmanager + r.Email }
 
 // A Rule is a stored alert rule.
 type Rule struct {
@@ -186,6 +192,24 @@ type ReceiverStatus struct {
 	Failures  int // consecutive
 	LastError string
 	LastSent  time.Time
+}
+
+// RuleTotals sum up all rules. Counts are since the start of the process.
+type RuleTotals struct {
+	Rules     map[RuleStatus]int
+	Alerts    map[AlertState]int       // pending and firing
+	Evaluated uint64                   // evaluations of rules that led to a state
+	Failed    uint64                   // evaluations that were impossible, for example with too many rows
+	Lag       time.Duration            // for how long the oldest change has waited that some rule was not evaluated on
+	Messages  map[string]MessageTotals // by kind of receiver
+}
+
+// MessageTotals sum up the messages about alerts to receivers of one kind.
+type MessageTotals struct {
+	Waiting   int
+	Delivered uint64
+	Failed    uint64 // attempts
+	Dropped   uint64 // messages given up
 }
 
 // A RuleTrial is what a rule would have done over the history of its query.

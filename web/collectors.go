@@ -35,6 +35,13 @@ var (
 	subsDesc        = desc("freshet_subscriptions", "Subscriptions by state.", "way", "state")
 	waitingDesc     = desc("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", "way")
 	lagDesc         = desc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", "way")
+
+	rulesDesc         = desc("freshet_rules", "Alert rules by state.", "state")
+	alertsDesc        = desc("freshet_rule_alerts", "Alerts of rules by state: pending, firing.", "state")
+	evaluationsDesc   = desc("freshet_rule_evaluations_total", "Evaluations of alert rules by how they ended: complete, failed.", "result")
+	ruleLagDesc       = desc("freshet_rule_lag_seconds", "For how long the oldest change has waited on which some rule was not evaluated; 0 when none waits.")
+	alertMessagesDesc = desc("freshet_alert_messages_total", "Messages about alerts by how they ended: delivered, failed (attempts), dropped.", "receiver", "result")
+	alertWaitingDesc  = desc("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
 )
 
 // A collector computes metrics at the moment of the scrape. Its first description reports
@@ -53,7 +60,8 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	err := c.collect(func(d *prometheus.Desc, v float64, labels ...string) {
 		kind := prometheus.GaugeValue
-		if d == deliveriesDesc {
+		switch d {
+		case deliveriesDesc, evaluationsDesc, alertMessagesDesc:
 			kind = prometheus.CounterValue
 		}
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
@@ -75,6 +83,9 @@ func scrapes(s *server) http.Handler {
 	}
 	if s.DeliveryMetrics != nil {
 		now.MustRegister(collector{[]*prometheus.Desc{waitingDesc, deliveriesDesc, connectionsDesc, subsDesc, lagDesc}, s.collectDeliveries})
+	}
+	if s.Rules != nil {
+		now.MustRegister(collector{[]*prometheus.Desc{rulesDesc, alertsDesc, evaluationsDesc, ruleLagDesc, alertMessagesDesc, alertWaitingDesc}, s.collectRules})
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }
@@ -149,6 +160,30 @@ func (s *server) collectDeliveries(put func(*prometheus.Desc, float64, ...string
 	for _, way := range registry.Ways {
 		put(waitingDesc, float64(b.waiting[way]), string(way))
 		put(lagDesc, lags[way].Seconds(), string(way))
+	}
+	return nil
+}
+
+func (s *server) collectRules(put func(*prometheus.Desc, float64, ...string)) error {
+	t, err := s.Rules.Totals()
+	if err != nil {
+		return err
+	}
+	for _, status := range registry.RuleStatuses() {
+		put(rulesDesc, float64(t.Rules[status]), string(status))
+	}
+	for _, state := range []registry.AlertState{registry.AlertPending, registry.AlertFiring} {
+		put(alertsDesc, float64(t.Alerts[state]), string(state))
+	}
+	put(evaluationsDesc, float64(t.Evaluated), "complete")
+	put(evaluationsDesc, float64(t.Failed), "failed")
+	put(ruleLagDesc, t.Lag.Seconds())
+	for _, kind := range registry.ReceiverKinds {
+		m := t.Messages[kind]
+		put(alertMessagesDesc, float64(m.Delivered), kind, "delivered")
+		put(alertMessagesDesc, float64(m.Failed), kind, "failed")
+		put(alertMessagesDesc, float64(m.Dropped), kind, "dropped")
+		put(alertWaitingDesc, float64(m.Waiting), kind)
 	}
 	return nil
 }

@@ -343,6 +343,8 @@ type Pages interface {
 type Rules interface {
 	RuleList
 	RuleEditor
+	// Totals sums up all rules.
+	Totals() (registry.RuleTotals, error)
 	// Try evaluates a rule over the history of its query and stores nothing.
 	Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.RuleTrial, error)
 }

@@ -30,6 +30,12 @@ import (
 //	                                                   (given up: dead letters, versions of a topic)
 //	freshet_waiting_changes{way}                       changes that followers have not received, summed over subscriptions
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
+//	freshet_rules{state}                               alert rules by state
+//	freshet_rule_alerts{state}                         alerts by state: pending, firing
+//	freshet_rule_evaluations_total{result}             evaluations of rules by result: complete, failed
+//	freshet_rule_lag_seconds                           for how long the oldest change has waited on which some rule was not evaluated
+//	freshet_alert_messages_total{receiver,result}      messages about alerts by kind of receiver: delivered, failed (attempts), dropped
+//	freshet_alert_messages_waiting{receiver}           messages about alerts that are not delivered
 //	freshet_slot_seconds{endpoint}                     histogram of how long the finished slots took
 //	freshet_oldest_result_age_seconds{endpoint}        since the oldest result was last known to be true
 //	freshet_endpoint_next_try_seconds{endpoint}        until the next request to the endpoint may be sent, 0 without a back-off

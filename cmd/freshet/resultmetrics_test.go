@@ -34,15 +34,17 @@ func TestPrometheusScrapesResults(t *testing.T) {
 	e.set(t, "slot=@every 1h")
 	e.must(t, "SELECT ?city ?bikes { ?city <http://example.org/bikes> ?bikes }", "query", "add", "--name", "bikes", "-")
 	e.tick(t)
-	resp, err := http.Get(e.Url + "/metrics/results")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = resp.Body
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("promtool: %v\n%s", err, out)
+	for _, path := range []string{"/metrics", "/metrics/results"} {
+		resp, err := http.Get(e.Url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		check := exec.Command("promtool", "check", "metrics")
+		check.Stdin = resp.Body
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("promtool on %s: %v\n%s", path, err, out)
+		}
 	}
 
 	p := prometheus(t, e.Url)

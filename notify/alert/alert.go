@@ -120,6 +120,7 @@ type Engine struct {
 	callers   map[string]int       // number of rules
 	due       map[string]time.Time // queries that are to be looked at again
 	receivers map[string]*receiver
+	count     counter
 	sending   sync.WaitGroup
 	work      chan struct{}
 	failed    chan error
@@ -140,7 +141,7 @@ func New(o Options) (*Engine, error) {
 	o.Retry, o.Resend = cmp.Or(o.Retry, 5*time.Second), cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
 	e := &Engine{opts: o, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
-		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{},
+		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{}, count: newCounter(),
 		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
 	rules, messages, err := o.Store.Rules()
 	if err != nil {
@@ -352,8 +353,9 @@ func (e *Engine) later(queries []string, at time.Time) {
 
 // A step collects the next states of rules, and the messages that they lead to.
 type step struct {
-	states   map[string]*registry.RuleState
-	messages []registry.AlertMessage
+	states      map[string]*registry.RuleState
+	messages    []registry.AlertMessage
+	evaluations [2]uint64 // as in counter
 }
 
 func (s *step) size() int { return len(s.states) + len(s.messages) }
@@ -392,6 +394,9 @@ func (e *Engine) commit(s *step) error {
 		e.rules[id].State = *state
 	}
 	e.enqueue(edit.Queue)
+	for i, n := range s.evaluations {
+		e.count.evaluated[i] += n
+	}
 	*s = step{}
 	return nil
 }
@@ -465,6 +470,7 @@ func (e *Engine) follows(ctx context.Context, s *step, query string, rules []*en
 				behind[state.At] = append(behind[state.At], x)
 			} else if next := x.program.Next(state); !next.IsZero() && !next.After(status.CheckedAt) {
 				e.record(s, x, x.program.Confirm(s.state(x), status.CheckedAt))
+				s.evaluated(x)
 			}
 		}
 		if len(behind) == 0 {
@@ -506,6 +512,7 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 					break // the next call takes the whole result
 				}
 				e.record(s, x, x.program.Change(s.state(x), &page[i]))
+				s.evaluated(x)
 			}
 		}
 	}
@@ -524,6 +531,7 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 			continue
 		}
 		e.record(s, x, x.program.Reset(s.state(x), result, status.Position, status.CheckedAt))
+		s.evaluated(x)
 	}
 	return nil
 }

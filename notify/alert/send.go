@@ -193,20 +193,24 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
-	now := e.opts.Now()
+	now, count := e.opts.Now(), e.count.messages[r.to.Kind()]
 	r.busy = false
 	if n := len(t.givenUp); n > 0 {
+		count.Dropped += uint64(n)
 		r.givenUp += uint64(n)
 		e.opts.Logger.Error("alerts could not be delivered for too long and were given up", "receiver", host(r.to), "messages", n, "problem", r.problem)
 	}
 	r.queue = r.queue[settled:]
 	r.sent += uint64(settled)
+	count.Delivered += uint64(settled)
 	if settled > 0 {
 		r.fails, r.problem, r.last = 0, "", now
 	}
 	if errors.Is(err, errGone) {
 		r.sent--
 		r.givenUp++
+		count.Delivered--
+		count.Dropped++
 		r.problem = err.Error()
 		return
 	}
@@ -215,6 +219,7 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	}
 	if err != nil {
 		r.fails++
+		count.Failed++
 		r.problem = err.Error()
 		r.retry = now.Add(min(e.opts.Retry<<min(r.fails-1, 10), mostRetry))
 		e.opts.Logger.Warn("alerts could not be delivered", "receiver", host(r.to), "problem", r.problem, "again", r.retry)

@@ -1,0 +1,99 @@
+// This file sums up rules, evaluations and messages for the metrics.
+
+package alert
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A counter counts since the start of the process. The engine's mu guards it.
+type counter struct {
+	evaluated [2]uint64                          // without and with a problem
+	messages  map[string]*registry.MessageTotals // by kind of receiver
+}
+
+func newCounter() counter {
+	c := counter{messages: map[string]*registry.MessageTotals{}}
+	for _, k := range registry.ReceiverKinds {
+		c.messages[k] = &registry.MessageTotals{}
+	}
+	return c
+}
+
+// evaluated counts an evaluation of a rule, whose state has been set. It is added to the
+// engine's count when the step is stored.
+func (s *step) evaluated(x *entry) {
+	if s.peek(x).Problem == "" {
+		s.evaluations[0]++
+	} else {
+		s.evaluations[1]++
+	}
+}
+
+// Totals sums up all rules. For a query with rules that lag, it reads one change of the log.
+func (e *Engine) Totals() (registry.RuleTotals, error) {
+	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Messages: map[string]registry.MessageTotals{}}
+	e.mu.Lock()
+	rules := slices.Collect(maps.Values(e.rules))
+	t.Evaluated, t.Failed = e.count.evaluated[0], e.count.evaluated[1]
+	for k, m := range e.count.messages {
+		t.Messages[k] = *m
+	}
+	for _, r := range e.receivers {
+		k := r.to.Kind()
+		m := t.Messages[k]
+		m.Waiting += len(r.queue)
+		t.Messages[k] = m
+	}
+	list := make([]registry.ListedRule, len(rules))
+	for i, x := range rules { // states are replaced, not changed
+		list[i] = registry.ListedRule{StoredRule: x.StoredRule, Reason: x.broken}
+	}
+	e.mu.Unlock()
+	oldest := map[string]registry.Position{} // of rules that lag, by query
+	for i := range list {
+		v := &list[i]
+		broken := v.Reason
+		if broken == "" {
+			broken = v.State.Problem
+		}
+		if err := e.judge(v, broken); err != nil {
+			return t, err
+		}
+		t.Rules[v.Status]++
+		for _, a := range v.State.Alerts {
+			t.Alerts[a.State]++
+		}
+		switch v.Status {
+		case registry.RuleFailing, registry.RulePaused, registry.RuleEnded:
+			continue
+		}
+		status, _, err := e.opts.Log.Current(v.Query, false)
+		if errors.Is(err, registry.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return t, err
+		}
+		at := v.State.At
+		if was, lags := oldest[v.Query]; at != status.Position && status.Position.Seq > 0 && (!lags || at.Seq < was.Seq) {
+			oldest[v.Query] = at
+		}
+	}
+	now := e.opts.Now()
+	for query, at := range oldest {
+		page, err := e.opts.Log.After(query, at, 1)
+		if gap := (*registry.GapError)(nil); errors.As(err, &gap) || errors.Is(err, registry.ErrNotFound) {
+			continue // the next evaluation takes the whole result
+		} else if err != nil {
+			return t, err
+		}
+		if len(page) > 0 {
+			t.Lag = max(t.Lag, now.Sub(page[0].Time))
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,94 @@
+// Tests of the sums over rules that the metrics show.
+
+package alert_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+func (r *rig) totals() registry.RuleTotals {
+	r.t.Helper()
+	v, err := r.Totals()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+func TestTotals(t *testing.T) {
+	r, h := newRig(t), newHook(t)
+	h.answer(http.StatusServiceUnavailable)
+	late, early := r.log.Add("late", diff.Select, false), r.log.Add("early", diff.Select, false)
+	r.record(late, "a=11", "b=11", "c=1")
+	to := []registry.Receiver{{Webhook: h.URL}}
+	r.create(registry.RuleSettings{Name: "fires", Query: late, When: "?value > 10", To: to})
+	r.create(registry.RuleSettings{Name: "pends", Query: late, When: "?value < 10", For: registry.Duration(time.Hour), To: to})
+	r.create(registry.RuleSettings{Name: "waits", Query: early, When: "changed"})
+	r.create(registry.RuleSettings{Name: "rests", Query: late, When: "rows > 100"})
+	if _, err := r.SetPaused(context.Background(), r.rule("rests").ID, true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an attempt that fails", func() bool { return r.totals().Messages["webhook"].Failed > 0 })
+	v := r.totals()
+	rules := map[registry.RuleStatus]int{registry.RuleFiring: 1, registry.RulePending: 1, registry.RuleWaiting: 1, registry.RulePaused: 1}
+	if d := cmp.Diff(rules, v.Rules); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[registry.AlertState]int{registry.AlertFiring: 2, registry.AlertPending: 1}, v.Alerts); d != "" {
+		t.Error(d)
+	}
+	if m := v.Messages["webhook"]; m.Waiting != 2 || m.Delivered != 0 || v.Evaluated != 3 || v.Failed != 0 || v.Lag != 0 {
+		t.Errorf("%+v", v)
+	}
+	h.answer(http.StatusOK)
+	until(t, "the deliveries", func() bool { m := r.totals().Messages["webhook"]; return m.Waiting == 0 && m.Delivered == 2 })
+	r.log.Fail(late, "it is down")
+	if v := r.totals(); v.Rules[registry.RuleStale] != 2 || v.Rules[registry.RulePaused] != 1 {
+		t.Errorf("%+v", v)
+	}
+	h.answer(http.StatusGone)
+	r.record(late, "b=11", "c=1")
+	until(t, "the message that is given up", func() bool { return r.totals().Messages["webhook"].Dropped == 1 })
+	if v := r.totals(); v.Messages["webhook"].Delivered != 2 || v.Evaluated != 5 {
+		t.Errorf("%+v", v)
+	}
+	var rows []string
+	for i := range 1001 {
+		rows = append(rows, fmt.Sprintf("r%d=11", i))
+	}
+	r.record(late, rows...)
+	until(t, "the evaluation that is impossible", func() bool { return r.totals().Failed > 0 })
+	if v := r.totals(); v.Rules[registry.RuleFailing] != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Rules that are not evaluated lag, except those that are not to be evaluated.
+func TestLag(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q, "a=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10"})
+	r.stop()
+	r.options.Owns = func() bool { return false }
+	r.options.Now = func() time.Time { return time.Unix(1_790_000_000+600, 0) }
+	r.start()
+	r.record(q, "a=2")
+	r.record(q, "a=3")
+	if lag := r.totals().Lag; lag != 8*time.Minute {
+		t.Errorf("the lag is %s", lag)
+	}
+	r.withdrawn.Store(true) // so the rule is failing
+	if lag := r.totals().Lag; lag != 0 {
+		t.Errorf("a rule that is not to be evaluated lags by %s", lag)
+	}
+}
