@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -23,16 +24,18 @@ type exported struct {
 	Token    *registry.Token    `json:"token,omitempty"`
 	Query    *registry.Query    `json:"query,omitempty"`
 	Profile  *registry.Profile  `json:"profile,omitempty"`
+	Rule     *registry.Rule     `json:"rule,omitempty"`
 }
 
 // A withStore opens the store, calls do and closes it.
 type withStore func(do func(*store.DB) error) error
 
 func exportCommand(w *cli.Env, open withStore) *cobra.Command {
-	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations and profiles, one JSON object a line", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line", Args: cobra.NoArgs,
 		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
-their holders, and profiles. The output contains the endpoints' secrets. It contains neither
-results nor history; use 'freshet backup' for those.`,
+their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
+webhooks of rules. It contains neither results nor history nor alerts; use 'freshet backup'
+for those. Rules whose query was released are left out.`,
 		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
 		RunE: func(*cobra.Command, []string) error {
 			return open(func(db *store.DB) error {
@@ -66,9 +69,27 @@ func export(db *store.DB, put func(exported) error) error {
 	if err != nil {
 		return err
 	}
-	return eachPage(func(cursor string) ([]registry.ListedProfile, string, error) {
+	err = eachPage(func(cursor string) ([]registry.ListedProfile, string, error) {
 		return db.Rounds.ListProfiles(registry.ProfileFilter{}, cursor, 500)
 	}, func(p registry.ListedProfile) error { return put(exported{Profile: &p.Profile}) })
+	if err != nil {
+		return err
+	}
+	rules, _, err := db.Rules.Rules()
+	if err != nil {
+		return err
+	}
+	for _, r := range rules {
+		if _, err := db.Queries.Query(r.Query); errors.Is(err, registry.ErrNotFound) {
+			continue // the rule has ended
+		} else if err != nil {
+			return err
+		}
+		if err := put(exported{Rule: &r.Rule}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachPage calls visit for every member of the pages that list returns.
@@ -91,7 +112,8 @@ func eachPage[T any](list func(cursor string) (page []T, next string, err error)
 func importCommand(w *cli.Env, data *string) *cobra.Command {
 	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay", Args: cobra.ExactArgs(1),
 		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
-registration. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
+registration. Alert rules are evaluated from the results that their queries get, and paused ones
+stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			in := w.Stdin
 			if args[0] != "-" {
@@ -125,6 +147,14 @@ var errThere = errors.New("there already")
 // importAll adds line by line; each is one transaction. A line that cannot be
 // registered is named and left out.
 func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error) {
+	rules, _, err := db.Rules.Rules()
+	if err != nil {
+		return n, err
+	}
+	names := map[string]bool{}
+	for _, r := range rules {
+		names[r.Name] = true
+	}
 	lines := bufio.NewReader(in)
 	for number := 1; ; number++ {
 		line, end := lines.ReadBytes('\n')
@@ -133,7 +163,7 @@ func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			var wrong *registry.Problem
-			switch err := importLine(db, line); {
+			switch err := importLine(db, line, names); {
 			case errors.Is(err, errThere), errors.Is(err, registry.ErrExists):
 				n.there++
 			case errors.Is(err, errLine), errors.As(err, &wrong):
@@ -154,7 +184,8 @@ func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error
 // errLine reports that a line of an export cannot be read.
 var errLine = errors.New("not a line of an export")
 
-func importLine(db *store.DB, line []byte) error {
+// importLine stores the object of a line. names are those of the rules that are stored.
+func importLine(db *store.DB, line []byte, names map[string]bool) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	var r exported
@@ -163,6 +194,9 @@ func importLine(db *store.DB, line []byte) error {
 	}
 	if d.More() {
 		return fmt.Errorf("%w: more than one object", errLine)
+	}
+	if r.Rule != nil {
+		return r.addRule(db, names)
 	}
 	return r.store(db)
 }
@@ -180,6 +214,30 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 		return q, fmt.Errorf("query %s: %w", r.Query.ID, err)
 	}
 	return q, nil
+}
+
+// addRule stores a rule without a state, so that it is evaluated as a new one.
+func (r exported) addRule(db *store.DB, names map[string]bool) error {
+	x := *r.Rule
+	if _, err := db.Rules.Rule(x.ID); err == nil || names[x.Name] {
+		return errThere
+	} else if !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	q, err := db.Queries.Query(x.Query)
+	if errors.Is(err, registry.ErrNotFound) {
+		return fmt.Errorf("%w: rule %s: there is no query %s, add it first", errLine, x.Name, x.Query)
+	} else if err != nil {
+		return err
+	}
+	if err := alert.CheckStored(&x, q.Form); err != nil {
+		return fmt.Errorf("rule %s: %w", x.Name, err)
+	}
+	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x}}); err != nil {
+		return err
+	}
+	names[x.Name] = true
+	return nil
 }
 
 func (r exported) store(db *store.DB) error {
@@ -200,7 +258,7 @@ func (r exported) store(db *store.DB) error {
 	case r.Profile != nil:
 		return addNew(db.Profiles.EditProfile, r.Profile.ID, *r.Profile)
 	}
-	return fmt.Errorf("%w: neither endpoint, token, query nor profile", errLine)
+	return fmt.Errorf("%w: neither endpoint, token, query, profile nor rule", errLine)
 }
 
 // addNew stores an object unless its key is taken.

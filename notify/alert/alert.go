@@ -200,6 +200,11 @@ func (o *Options) stored(r registry.RuleSettings) (*rule.Program, error) {
 	} else if !errors.Is(err, registry.ErrNotFound) {
 		return nil, err
 	}
+	return compileStored(r, form)
+}
+
+// compileStored compiles settings whose labels are complete.
+func compileStored(r registry.RuleSettings, form diff.Form) (*rule.Program, error) {
 	if r.Labels == nil {
 		r.Labels = map[string]string{}
 	}

@@ -76,6 +76,43 @@ func (o *Options) vars(q *registry.Query) ([]string, error) {
 	return nil, nil
 }
 
+// CheckStored checks a rule that another server has stored, for a query of a form. Addresses
+// of receivers are checked when messages are sent.
+func CheckStored(r *registry.Rule, form diff.Form) error {
+	if !strings.HasPrefix(r.ID, idPrefix) {
+		return refuse("/id", "the id of a rule begins with %s", idPrefix)
+	}
+	if len(r.To) > rule.MaxReceivers {
+		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
+	}
+	for i := range r.To {
+		to, pointer := &r.To[i], fmt.Sprintf("/to/%d", i)
+		if err := checkKind(to, pointer); err != nil {
+			return err
+		}
+		if to.Webhook != "" && to.Secret == "" {
+			return refuse(pointer+"/secret", "the secret of the webhook is missing")
+		} else if to.Webhook != "" {
+			if _, err := webhook.NewSecret(to.Secret); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := compileStored(r.RuleSettings, form)
+	return err
+}
+
+// checkKind checks that a receiver has one address.
+func checkKind(to *registry.Receiver, pointer string) error {
+	if n := len(slices.DeleteFunc([]string{to.Webhook, to.Alertmanager, to.Email}, func(s string) bool { return s == "" })); n != 1 {
+		return refuse(pointer, `a receiver has one of webhook, alertmanager and email, as in {"webhook": "https://example.org/alerts"}`)
+	}
+	if to.Webhook == "" && to.Secret != "" {
+		return refuse(pointer+"/secret", "only webhooks have a secret")
+	}
+	return nil
+}
+
 func (o *Options) checkReceivers(list []registry.Receiver) error {
 	if len(list) > rule.MaxReceivers {
 		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
@@ -83,13 +120,10 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 	seen := map[string]bool{}
 	for i := range list {
 		to, pointer := &list[i], fmt.Sprintf("/to/%d", i)
-		if n := len(slices.DeleteFunc([]string{to.Webhook, to.Alertmanager, to.Email}, func(s string) bool { return s == "" })); n != 1 {
-			return refuse(pointer, `a receiver has one of webhook, alertmanager and email, as in {"webhook": "https://example.org/alerts"}`)
+		err := checkKind(to, pointer)
+		if err != nil {
+			return err
 		}
-		if to.Webhook == "" && to.Secret != "" {
-			return refuse(pointer+"/secret", "only webhooks have a secret")
-		}
-		var err error
 		switch {
 		case to.Email != "":
 			err = o.Mail.check(to.Email)
