@@ -42,7 +42,7 @@ var problemKinds = map[registry.Kind]kindAnswer{
 	registry.KindBadEndpoint:          {422, "The settings cannot be used together; errors[] points at the one to change."},
 	registry.KindBadProfile:           {422, "The request is well-formed, but its items, their lengths or their queries do not go together; errors[] points at the one to change and says how."},
 	registry.KindLimit:                {429, "A limit of the whole server is reached, such as limits.queries; detail says which. Release some, or raise the limit."},
-	registry.KindQuota:                {403, "limits.token_queries, limits.token_bytes and limits.token_profiles bound what one token holds; detail says which. Release some, or let the operator raise the limit. Admins are not bound."},
+	registry.KindQuota:                {403, "limits.token_queries, limits.token_bytes, limits.token_profiles and limits.token_rules bound what one token holds; detail says which. Release some, or let the operator raise the limit. Of these, only limits.token_rules binds admins."},
 	registry.KindRate:                 {429, "limits.token_rate bounds how many queries and profiles one token registers in a second. Retry-After says when to go on. Admins are not bound."},
 	registry.KindBusy:                 {429, "The call is expensive and others of its kind are running. Retry-After says when to try again."},
 	registry.KindTooManyGuesses:       {429, "Many wrong tokens came from this address, so further tokens are not checked for a moment. A token that was valid from this address before still works."},

@@ -43,6 +43,8 @@ var serverSettings = []described{
 	{"limits.reserve", "bytes", "from 0", "Free space on the disk, at most a tenth of it, below which nothing new is registered.", []string{"0"}, []string{"-1"}},
 	{"limits.token_queries", "queries", count, "Queries of one token of the role app.", []string{"0"}, []string{"-1"}},
 	{"limits.token_bytes", "bytes", count, "Size of the queries and profiles of one token.", []string{"0"}, []string{"-1"}},
+	{"limits.rules", "alert rules", count, "Alert rules in all.", []string{"0"}, []string{"-1"}},
+	{"limits.token_rules", "alert rules", count, "Alert rules of one token, also of an admin's.", []string{"0"}, []string{"-1"}},
 	{"limits.token_profiles", "profiles", count, "Profiles of one token.", []string{"0"}, []string{"-1"}},
 	{"limits.token_rate", "registrations per second", count, "Registrations of one token, with bursts of 20 times as many.", []string{"0"}, []string{"-1"}},
 	{"limits.address_connections", "connections", count, "Connected followers of one address (IPv6: of one /64). Loopback is not counted.", []string{"0"}, []string{"-1"}},

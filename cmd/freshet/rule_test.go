@@ -18,6 +18,18 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
+// The settings limits.rules and limits.token_rules bound the number of rules, and 0 is no limit.
+func TestRuleLimits(t *testing.T) {
+	for limits, want := range map[string]string{"rules: 1, token_rules: 0": "limits.rules", "rules: 0, token_rules: 1": "limits.token_rules"} {
+		w := newTown(t, "limits: {"+limits+"}\n")
+		w.must(t, "ASK {}", "query", "add", "--endpoint", "city", "--name", "asked", "-")
+		w.must(t, "", "rule", "add", "a", "--query", "asked", "--when", "changed")
+		if code, _, stderr := runCLI(t, w.env, "", "rule", "add", "b", "--query", "asked", "--when", "changed"); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("with %s: exit code %d, %s", limits, code, stderr)
+		}
+	}
+}
+
 // The commands of rules beyond those of the how-to: what they refuse, and JSON.
 func TestRuleCommands(t *testing.T) {
 	w := newTown(t, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")

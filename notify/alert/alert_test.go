@@ -276,14 +276,14 @@ func TestBadRules(t *testing.T) {
 	r.start()
 	other := good
 	other.Name = "other"
-	if _, err := r.Create(context.Background(), app, other); err == nil || !strings.Contains(err.Error(), "one token may have") {
+	if _, err := r.Create(context.Background(), app, other); err == nil || !strings.Contains(err.Error(), "limits.token_rules") {
 		t.Error(err)
 	}
 	if _, err := r.Create(context.Background(), registry.Caller{Name: "b", Role: registry.RoleAdmin}, other); err != nil {
 		t.Error(err)
 	}
 	other.Name = "third"
-	if _, err := r.Create(context.Background(), registry.Caller{Name: "c", Role: registry.RoleAdmin}, other); err == nil || !strings.Contains(err.Error(), "as many as it may") {
+	if _, err := r.Create(context.Background(), registry.Caller{Name: "c", Role: registry.RoleAdmin}, other); err == nil || !strings.Contains(err.Error(), "limits.rules") {
 		t.Error(err)
 	}
 }

@@ -195,9 +195,9 @@ func (e *Engine) admit(r *registry.Rule) error {
 	case e.ids[r.Name] != "":
 		return nameTaken(r.Name)
 	case len(e.rules) >= e.opts.Most:
-		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as it may: remove some first", e.opts.Most)}
+		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
 	case e.callers[r.Caller] >= e.opts.MostEach:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as one token may have: remove some first", e.opts.MostEach)}
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,11 +82,20 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		owns = s.member.alerts
 	}
 	return alert.New(alert.Options{
+		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules),
 		Owns:  owns,
 		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
 		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
 	})
+}
+
+// unlimited returns a setting that is 0 without a limit as the largest number.
+func unlimited(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
 }
 
 // reader reads topics for deliveries as GET does.
