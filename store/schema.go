@@ -133,7 +133,10 @@ func schemaVersion(tx *bbolt.Tx) (uint64, error) {
 		return 0, fmt.Errorf("%w (it holds other data)", ErrNotStore)
 	}
 	v := number(m.Get(kSchema))
-	if v == 0 || v > currentSchema {
+	if v == 0 {
+		return 0, fmt.Errorf("%w: it has no schema version: %s", ErrDamaged, putBackup)
+	}
+	if v > currentSchema {
 		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one",
 			ErrSchema, v, currentSchema)
 	}
