@@ -108,7 +108,7 @@ func TestRulesSurviveKills(t *testing.T) {
 		defer mu.Unlock()
 		return rnd.IntN(n)
 	}
-	got, refused, repeated := map[string]message{}, 0, 0
+	got, refused, repeated, row := map[string]message{}, 0, 0, 0
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -126,11 +126,13 @@ func TestRulesSurviveKills(t *testing.T) {
 		refuse := draw(4) == 0
 		mu.Lock()
 		defer mu.Unlock()
-		if refuse {
+		if refuse && row < 2 { // each refusal in a row doubles the pause before the next request
 			refused++
+			row++
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
+		row = 0
 		id, now := r.Header.Get("Webhook-Id"), message{m.Data.State, fmt.Sprint(m.Data.Alert, " at ", m.Data.Seq), string(body)}
 		if before, again := got[id]; again {
 			if repeated++; before != now {
