@@ -49,7 +49,7 @@ var (
 	fence    = regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$|^<!-- test: (.*?) -->$")
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
 	varying  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d\d:\d\d:\d\d|q_[0-9a-z]+|[0-9.]+ (?:s|ms)\b`)
-	backdrop = regexp.MustCompile(`127\.0\.0\.1:(?:3030|8080)`)
+	backdrop = regexp.MustCompile(`127\.0\.0\.1:(?:3030|808[0-2]|500[1-3])`)
 )
 
 // runPage runs the blocks "sh" of a page in one shell. A block "text" is the output of the
