@@ -84,14 +84,14 @@ func New(template string, probes bool) *Cohort {
 }
 
 // Next returns how the next request asks, and for how many members at most. merge is
-// the setting of the endpoint. provable says that a probe can confirm the first member.
-func (c *Cohort) Next(now time.Time, merge string, provable bool) (k Kind, members int) {
+// the setting of the endpoint. without lists kinds that the first member cannot be asked by.
+func (c *Cohort) Next(now time.Time, merge string, without ...Kind) (k Kind, members int) {
 	if merge == registry.MergeOff || merge == "" {
 		return Single, 1
 	}
 	turn := c.turn
 	c.turn++
-	k, trial := c.choose(merge, turn, c.usable(now, c.Probes && provable))
+	k, trial := c.choose(merge, turn, c.usable(now, without))
 	c.tried[k] = turn
 	if k == Single {
 		return Single, 1
@@ -138,9 +138,9 @@ func (c *Cohort) choose(merge string, turn uint64, kinds []Kind) (k Kind, trial 
 }
 
 // usable lists the kinds that may be used, in the order in which they are tried.
-func (c *Cohort) usable(now time.Time, probes bool) (list []Kind) {
+func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
 	for _, k := range []Kind{Union, Probe, Values} {
-		if !now.Before(c.merged[k].off) && (k != Probe || probes) {
+		if !now.Before(c.merged[k].off) && (k != Probe || c.Probes) && !slices.Contains(without, k) {
 			list = append(list, k)
 		}
 	}

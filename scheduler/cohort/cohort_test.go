@@ -43,7 +43,7 @@ func TestCheapestKindIsChosen(t *testing.T) {
 			}
 		}
 		for range 1000 {
-			k, n := c.Next(noon, registry.MergeAuto, true)
+			k, n := c.Next(noon, registry.MergeAuto)
 			used[k]++
 			c.Asked(k, n, n, n, cost[k]*time.Millisecond*time.Duration(n))
 		}
@@ -57,7 +57,7 @@ func TestCheapestKindIsChosen(t *testing.T) {
 func TestSingleIsTriedWithoutProbes(t *testing.T) {
 	c, used := New("t_1", true), map[Kind]int{}
 	for range 1000 {
-		k, n := c.Next(noon, registry.MergeAuto, false)
+		k, n := c.Next(noon, registry.MergeAuto, Probe)
 		used[k]++
 		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3, Union: 3}[k]*time.Millisecond*time.Duration(n))
 	}
@@ -71,7 +71,7 @@ func TestTrialsOfExpensiveKindsAreRare(t *testing.T) {
 	c, spent := New("t_1", true), map[Kind]int{}
 	cost := map[Kind]int{Single: 20, Values: 1000, Union: 3, Probe: 1000}
 	for range 20_000 {
-		k, n := c.Next(noon, registry.MergeAuto, true)
+		k, n := c.Next(noon, registry.MergeAuto)
 		spent[k] += n * cost[k]
 		c.Asked(k, n, n, n, time.Duration(n*cost[k])*time.Millisecond)
 	}
@@ -83,7 +83,7 @@ func TestTrialsOfExpensiveKindsAreRare(t *testing.T) {
 // A failure halves the number of members down to one, and good requests restore it.
 func TestFailureHalves(t *testing.T) {
 	c := New("t_1", false)
-	size := func() int { _, n := c.Next(noon, registry.MergeValues, true); return n }
+	size := func() int { _, n := c.Next(noon, registry.MergeValues); return n }
 	for n := size(); n > 1; n = size() {
 		c.Failed(Values, n)
 		if next := c.merged[Values].limit; next != n/2 {
@@ -91,7 +91,7 @@ func TestFailureHalves(t *testing.T) {
 		}
 	}
 	for range 10_000 {
-		k, n := c.Next(noon, registry.MergeValues, true)
+		k, n := c.Next(noon, registry.MergeValues)
 		c.Asked(k, n, n, n, time.Millisecond)
 	}
 	if n := c.merged[Values].limit; n != MaxMembers {
@@ -104,7 +104,7 @@ func TestFailureHalves(t *testing.T) {
 func TestRefusalsBecomeRare(t *testing.T) {
 	c, refused := New("t_1", false), 0
 	for range 10_000 {
-		k, n := c.Next(noon, registry.MergeValues, true)
+		k, n := c.Next(noon, registry.MergeValues)
 		if n > 40 {
 			refused++
 			c.Failed(k, n)
@@ -120,7 +120,7 @@ func TestRefusalsBecomeRare(t *testing.T) {
 		c.Failed(Values, 2)
 	}
 	for turn := range 1000 {
-		k, n := c.Next(noon, registry.MergeValues, true)
+		k, n := c.Next(noon, registry.MergeValues)
 		if c.Asked(k, n, n, n, time.Millisecond); n >= 40 {
 			t.Logf("%d members after %d good requests", n, turn)
 			return
@@ -145,14 +145,14 @@ func TestAudits(t *testing.T) {
 		t.Errorf("%d audits after an hour", n)
 	}
 	c.Audited(now, Values, true)
-	if k, _ := c.Next(now, registry.MergeValues, true); k != Values {
+	if k, _ := c.Next(now, registry.MergeValues); k != Values {
 		t.Errorf("%s after a good audit", k)
 	}
 	c.Audited(now, Values, false)
-	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues, true); k != Single {
+	if k, _ := c.Next(now.Add(23*time.Hour), registry.MergeValues); k != Single {
 		t.Errorf("%s after a difference", k)
 	}
-	if k, _ := c.Next(now.Add(25*time.Hour), registry.MergeValues, true); k != Values {
+	if k, _ := c.Next(now.Add(25*time.Hour), registry.MergeValues); k != Values {
 		t.Errorf("%s a day after a difference", k)
 	}
 }
@@ -175,7 +175,7 @@ func TestShares(t *testing.T) {
 func TestFailedKindIsTriedAgain(t *testing.T) {
 	c, used := New("t_1", true), map[Kind]int{}
 	for range 3000 {
-		k, n := c.Next(noon, registry.MergeAuto, true)
+		k, n := c.Next(noon, registry.MergeAuto)
 		used[k]++
 		if k == Single {
 			c.Asked(k, 1, 1, 1, 10*time.Millisecond)
@@ -189,7 +189,7 @@ func TestFailedKindIsTriedAgain(t *testing.T) {
 		}
 	}
 	for range 1000 { // it is well again
-		k, n := c.Next(noon, registry.MergeAuto, true)
+		k, n := c.Next(noon, registry.MergeAuto)
 		used[k]++
 		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Union: 2, Probe: 2}[k]*time.Millisecond*time.Duration(n))
 	}

@@ -378,3 +378,33 @@ func (seldom) Execute(query int, slot, last uint64) Known {
 }
 
 func (seldom) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+// Results that are too large for merged answers are probed: a kind whose requests can hold
+// only one query is passed over.
+func TestLargeResultsAreProbed(t *testing.T) {
+	for _, mode := range []string{registry.MergeAuto, registry.MergeProbe} {
+		list := registered(200)
+		for i := range list {
+			list[i].Stats.Executions, list[i].Stats.Rows = 10, 3000
+		}
+		p := planned(t, "rr", list)
+		cohorts(p, len(list))
+		now, kinds := began.Add(time.Hour), map[cohort.Kind]int{}
+		for range 20 {
+			s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: mode}})
+			for range 20 {
+				x := s.Next(now)
+				if x == nil {
+					break
+				}
+				kinds[x.Kind()]++
+				settleAsk(s, x, time.Duration(1+len(x.Members()))*time.Millisecond)
+			}
+			p.End(now, "")
+			now = now.Add(time.Minute)
+		}
+		if kinds[cohort.Probe] == 0 || kinds[cohort.Single] > len(list) { // each has to be read in full once
+			t.Errorf("%s: requests %v", mode, kinds)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		if !s.pays(c) {
 			return
 		}
-		kind, most = r.c.cohort.Next(now, s.merging.Mode, c.provable() && !hinted)
+		kind, most = c.cohort.Next(now, s.merging.Mode, s.without(c, hinted)...)
 	}
 	if kind == cohort.Single || most < 2 {
 		return
@@ -63,6 +63,17 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 		s.p.pick(o)
 		r.riders[i] = &list[i]
 	}
+}
+
+// without lists the kinds that a query cannot be asked by, first in a request.
+func (s *SlotBudget) without(c *item, hinted bool) (list []cohort.Kind) {
+	if hinted || !c.provable() {
+		list = append(list, cohort.Probe)
+	}
+	if c.rows()+c.cohort.MeanRows() > s.merging.rows() { // no other member fits
+		list = append(list, cohort.Values, cohort.Union)
+	}
+	return list
 }
 
 // riders returns the members that join the execution: those that hints have marked, and those that start next in the policy's order.
@@ -145,10 +156,7 @@ func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting 
 	if r.tier == TierHinted {
 		rest = min(rest, s.budget/(2*hintShare))
 	}
-	f := fitting{kind: kind, maxRows: defaultRows, maxSeconds: min(r.expected+max(0, rest), s.Limit(r)/2, s.timeout/4).Seconds()}
-	if n := s.merging.Rows; n > 0 {
-		f.maxRows = n
-	}
+	f := fitting{kind: kind, maxRows: s.merging.rows(), maxSeconds: min(r.expected+max(0, rest), s.Limit(r)/2, s.timeout/4).Seconds()}
 	f.a, f.b, f.c = r.c.cohort.Costs(kind)
 	return f
 }

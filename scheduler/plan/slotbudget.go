@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -39,6 +40,8 @@ type Merging struct {
 	Mode string // registry.Endpoint.Merge
 	Rows int    // expected rows of a request at most, 0 = defaultRows
 }
+
+func (m Merging) rows() int { return cmp.Or(m.Rows, defaultRows) }
 
 // An account holds the time that a slot has and has used, and its executions in
 // progress. It knows what is left for another execution, and which have to be cut.
