@@ -122,7 +122,7 @@ func (c *Cohort) choose(merge string, turn uint64, kinds []Kind) (k Kind, trial 
 	best, least := Single, math.Inf(1)
 	for i, k := range kinds {
 		per := c.perMember(k)
-		if math.IsInf(per, 1) && c.asks[k] == 0 {
+		if math.IsInf(per, 1) && c.untried(k) {
 			return k, i > 0
 		}
 		if per < least {
@@ -145,6 +145,12 @@ func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
 		}
 	}
 	return append(list, Single)
+}
+
+// untried reports whether no request of a kind has ended yet, before a restart either.
+func (c *Cohort) untried(k Kind) bool {
+	m := c.merged[k]
+	return c.asks[k] == 0 && (m == nil || m.patience == 0)
 }
 
 // trialGap is after how many requests another kind than the cheapest is tried again. It

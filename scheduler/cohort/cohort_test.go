@@ -197,3 +197,30 @@ func TestFailedKindIsTriedAgain(t *testing.T) {
 		t.Errorf("used %v", used)
 	}
 }
+
+// After a restart, kinds that have failed and expensive ones are not tried at once, and
+// the cheapest kind goes on.
+func TestRestoredCohortGoesOn(t *testing.T) {
+	ask := func(c *Cohort) Kind {
+		k, n := c.Next(noon, registry.MergeAuto)
+		if k == Union {
+			c.Failed(k, n)
+		} else {
+			c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Probe: 300}[k]*time.Millisecond*time.Duration(n))
+		}
+		return k
+	}
+	c := New("t_1", true)
+	for range 2000 {
+		ask(c)
+	}
+	d := New("t_1", true)
+	d.Restore(c.State("", noon), noon)
+	used := map[Kind]int{}
+	for range 30 {
+		used[ask(d)]++
+	}
+	if used[Values] < 29 {
+		t.Errorf("used %v in the first requests after a restart", used)
+	}
+}

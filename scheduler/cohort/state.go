@@ -81,6 +81,9 @@ func (c *Cohort) Restore(s State, now time.Time) {
 	if s.Kind != "" {
 		c.last = s.Kind
 	}
+	for _, k := range Kinds() { // no trials now: all cohorts would have theirs at once
+		c.tried[k] = s.Turn
+	}
 	for k, m := range c.merged {
 		x, known := s.Merged[k]
 		if !known {
