@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -55,8 +56,8 @@ func crossOriginReads(origins []string) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: origins,
 		AllowedMethods: []string{"GET", "HEAD", "POST", "PATCH", "DELETE"},
-		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID"},
-		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Retry-After", "Freshet-Checked-At"},
+		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Accept-Datetime"},
+		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At", "Memento-Datetime"},
 		MaxAge:         600,
 	})
 }
@@ -75,6 +76,10 @@ func (s *server) mux() http.Handler {
 	}
 	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/queries/") && strings.HasPrefix(path.Base(r.URL.Path), "results.") {
+			refuse(notFound("a result has no such format: there are " + strings.Join(suffixes[:4], ", ") + " for rows, and nt, ttl for graphs")).ServeHTTP(w, r)
+			return
+		}
 		if s.Pages == nil || strings.HasPrefix(r.URL.Path, "/v1/") {
 			nothing.ServeHTTP(w, r)
 			return

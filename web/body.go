@@ -73,13 +73,40 @@ func semanticReason(e *json.SemanticError) string {
 	case errors.Is(e.Err, json.ErrUnknownName):
 		return unknownMember(e)
 	case e.Err != nil && e.GoType != nil && e.JSONKind != 0 && e.GoType.PkgPath() != "":
-		return "not a value for this member: " + e.Err.Error()
+		return e.Err.Error()
+	case e.JSONKind == '0' && e.Err != nil:
+		return "this number is too large, or not of the kind that is wanted here"
 	case e.JSONKind != 0:
-		return kindName(e.JSONKind) + " is not allowed here"
+		return kindName(e.JSONKind) + " is not allowed here" + wanted(e.GoType)
 	case e.Err != nil:
 		return e.Err.Error()
 	}
 	return "this value is not allowed here"
+}
+
+// wanted says which kind of JSON value becomes a value of a type.
+func wanted(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return ""
+	}
+	switch k := t.Kind(); {
+	case k == reflect.String:
+		return ": write a string"
+	case k == reflect.Bool:
+		return ": write true or false"
+	case k == reflect.Slice || k == reflect.Array:
+		return ": write an array"
+	case k == reflect.Struct || k == reflect.Map:
+		return ": write an object"
+	case k >= reflect.Int && k <= reflect.Uint64:
+		return ": write a whole number"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return ": write a number"
+	}
+	return ""
 }
 
 // unknownMember suggests the intended name of an unknown member, or lists the known

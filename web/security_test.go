@@ -136,6 +136,12 @@ func TestCrossOrigin(t *testing.T) {
 	if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") == "" || !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "authorization") {
 		t.Errorf("preflight %d %v", pre.StatusCode, pre.Header)
 	}
+	// The Memento protocol works from another page, too.
+	pre = w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: accept-datetime")
+	exposed := w.get("/v1/queries", "Origin: https://app.example.org").Header.Get("Access-Control-Expose-Headers")
+	if !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "accept-datetime") || !strings.Contains(exposed, "Memento-Datetime") || !strings.Contains(exposed, "Content-Location") {
+		t.Errorf("preflight %v, exposed %q", pre.Header, exposed)
+	}
 	if none := newWorld(t).get("/v1/queries", "Origin: https://app.example.org"); none.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Error("without origins everybody may read")
 	}

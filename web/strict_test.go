@@ -134,6 +134,33 @@ func TestUnknownMembers(t *testing.T) {
 	}
 }
 
+// The problem of a value of the wrong kind names the kind that is wanted.
+func TestValuesOfTheWrongKind(t *testing.T) {
+	w := newWorld(t)
+	for _, x := range [][4]string{
+		{"POST", "/v1/queries", `[]`, "an array is not allowed here: write an object"},
+		{"POST", "/v1/queries", `{"query":5}`, "a number is not allowed here: write a string"},
+		{"POST", "/v1/queries", `{"query":"ASK {}","tags":"a"}`, "a string is not allowed here: write an array"},
+		{"POST", "/v1/queries", `{"query":"ASK {}","weight":"a"}`, "a string is not allowed here: write a number"},
+		{"POST", "/v1/queries", `{"query":"ASK {}","weight":1e400}`, "this number is too large, or not of the kind that is wanted here"},
+		{"POST", "/v1/queries", `{"query":"ASK {}","public":"yes"}`, "a string is not allowed here: write true or false"},
+		{"POST", "/v1/queries", `{"query":"ASK {}","max_staleness":"5"}`, `"5" is not a duration such as 90s, 10m or 24h`},
+		{"POST", "/v1/endpoints", `{"name":"x","concurrency":"two"}`, "a string is not allowed here: write a whole number"},
+		{"POST", "/v1/endpoints", `{"name":"x","concurrency":1.5}`, "this number is too large, or not of the kind that is wanted here"},
+		{"POST", "/v1/endpoints", `{"name":"x","headers":["a"]}`, "an array is not allowed here: write an object"},
+		{"PATCH", "/v1/endpoints/city", `{"budget":5}`, `5 is not a duration such as "90s", "10m" or "24h"`},
+	} {
+		a := w.do(x[0], x[1], x[2], "Content-Type: application/json").problem(400, "malformed")
+		if a.string("detail") != x[3] {
+			t.Errorf("%s %s %s: %s", x[0], x[1], x[2], a.string("detail"))
+		}
+	}
+	w.get("/v1/queries/"+w.register(selectText)+"/results.json").problem(404, "not-found")
+	if a := w.get("/v1/queries/x/results.json").problem(404, "not-found"); a.string("detail") != "a result has no such format: there are srj, srx, csv, tsv for rows, and nt, ttl for graphs" {
+		t.Error(a.string("detail"))
+	}
+}
+
 // Invalid URLs and headers of an endpoint are refused.
 func TestEndpointsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
