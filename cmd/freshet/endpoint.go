@@ -79,7 +79,7 @@ func settingsBody(set []string) (map[string]any, error) {
 	for _, s := range set {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, cli.UsageErrorf("--set takes KEY=VALUE, not %q", s)
+			return nil, cli.UsageErrorf("a setting is KEY=VALUE, such as budget=5s, not %q", s)
 		}
 		var parsed any
 		if json.Unmarshal([]byte(v), &parsed) != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -51,6 +52,9 @@ does not answer SPARQL.`, endpoint.MaxCheckRequests),
 func checkError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
+	}
+	if errors.Is(err, endpoint.ErrNoContact) {
+		return cli.UsageErrorf("%v: name one with --contact mailto:you@example.org", endpoint.ErrNoContact)
 	}
 	return cli.WithCode(cli.ExitUsage, err)
 }

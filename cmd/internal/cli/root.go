@@ -57,12 +57,16 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	return c
 }
 
-// strict makes wrong arguments and unknown subcommands usage errors.
+// strict makes wrong arguments, flags that exclude each other and unknown subcommands
+// usage errors.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return UsageErrorf("%v\nUsage: %s", err, c.UseLine())
+				return UsageErrorf("%s\nUsage: %s", argumentError(c, args, err), c.UseLine())
+			}
+			if err := c.ValidateFlagGroups(); err != nil {
+				return UsageErrorf("%s\nSee '%s --help'.", groupError(err), c.CommandPath())
 			}
 			return nil
 		}
@@ -79,6 +83,28 @@ func strict(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strict(sub)
 	}
+}
+
+// argumentError names the argument that is missing or is one too many.
+func argumentError(c *cobra.Command, args []string, err error) string {
+	names := strings.Fields(c.Use)[1:]
+	if len(args) < len(names) && !strings.HasPrefix(names[len(args)], "[") {
+		return strings.TrimSuffix(names[len(args)], "...") + " is missing"
+	}
+	if len(args) > len(names) {
+		return fmt.Sprintf("%q is one argument too many", args[len(names)])
+	}
+	return err.Error()
+}
+
+// groupError names the flags that exclude each other.
+func groupError(err error) string {
+	_, set, ok := strings.Cut(err.Error(), "; [")
+	set, _, all := strings.Cut(set, "] were all set")
+	if !ok || !all {
+		return err.Error()
+	}
+	return "--" + strings.ReplaceAll(set, " ", " and --") + " exclude each other: give one of them"
 }
 
 // exemplify adds the examples of a table to the commands below c that have none.
