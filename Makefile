@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
+.PHONY: help build demo screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -75,6 +75,9 @@ unit: ## run the Go tests, with the race detector except for the long ones
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
 	$(UITEST) | go run .ci/report.go -out test-output/ui.txt
+
+nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
+	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
 
 fuzz: ## run each fuzz target for a few seconds
 	@.ci/fuzz 3s

@@ -22,6 +22,7 @@ type audience struct {
 	nodes    []string      // addresses at which followers connect, each time another one
 	pace     time.Duration // approximate time between two revisions
 	over     chan struct{} // closed after the last tick
+	faults   bool          // nodes may be cut off for a while, and results late
 	revision atomic.Int64
 	members  sync.WaitGroup
 	seed     uint64
@@ -200,6 +201,9 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 			f.object("message %.200s: %v", raw, err)
 			return true
 		}
+		if f.faults && n.Code == "unavailable" {
+			return false
+		}
 		if n.Type == "pong" {
 			return true
 		}
@@ -261,6 +265,10 @@ func (f *wsFollower) receive(conn *websocket.Conn, n notice, raw []byte) bool {
 		s.change(n, raw)
 	case "alive":
 		s.alive(n)
+	case "status":
+		if !f.faults {
+			s.object("%.300s", raw)
+		}
 	default:
 		s.object("%.300s", raw)
 	}

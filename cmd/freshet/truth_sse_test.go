@@ -85,7 +85,7 @@ func (f *sseFollower) connect(ctx context.Context, last bool) bool {
 	}
 	delay()
 	readEvents(resp.Body, func(e event) bool {
-		if e.kind == "" {
+		if e.kind == "" || e.kind == "status" && f.faults {
 			return true
 		}
 		receiveEvent(s, e)

@@ -69,6 +69,16 @@ func Start(t testing.TB, bin string, args ...string) *Process {
 // StartTo is Start with a file for standard output.
 func StartTo(t testing.TB, stdout *os.File, bin string, args ...string) *Process {
 	t.Helper()
+	p, err := TryStart(t, stdout, bin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TryStart is StartTo for a command that may not come up.
+func TryStart(t testing.TB, stdout *os.File, bin string, args ...string) (*Process, error) {
+	t.Helper()
 	p := &Process{t: t, Cmd: exec.Command(bin, args...), Stderr: &Tail{}, Ended: make(chan struct{})}
 	if stdout != nil {
 		p.Cmd.Stdout = stdout
@@ -76,22 +86,22 @@ func StartTo(t testing.TB, stdout *os.File, bin string, args ...string) *Process
 	p.Cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
 	pipe, err := p.Cmd.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := p.Cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	ready := make(chan string, 1)
 	go p.watch(bufio.NewScanner(pipe), ready)
 	t.Cleanup(func() { p.Kill() })
 	select {
 	case p.Url = <-ready:
+		return p, nil
 	case <-p.Ended:
-		t.Fatalf("freshet %s ended: %v\n%s", strings.Join(args, " "), p.Err, p.Stderr)
+		return nil, fmt.Errorf("freshet %s ended: %w\n%s", strings.Join(args, " "), p.Err, p.Stderr)
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("freshet %s did not come up\n%s", strings.Join(args, " "), p.Stderr)
+		return nil, fmt.Errorf("freshet %s did not come up\n%s", strings.Join(args, " "), p.Stderr)
 	}
-	return p
 }
 
 func (p *Process) watch(lines *bufio.Scanner, ready chan<- string) {
