@@ -3,7 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,13 +13,13 @@ import (
 // a match examines all of them. It keeps no index, so there is nothing to build, to
 // update or to hold in memory.
 type textSearch struct {
-	text      string // in lower case; "" matches everything
-	id, field *probe
+	text  string // in lower case; "" matches everything
+	probe probe
 }
 
 func newTextSearch(text string) *textSearch {
 	text = strings.ToLower(text)
-	return &textSearch{text: text, id: newProbe(text), field: newProbe(text)}
+	return &textSearch{text: text, probe: newProbe(text)}
 }
 
 // usualHolders is how many bytes after a text are searched with it. Most holders are
@@ -29,31 +29,31 @@ const usualHolders = 96
 // finds reports whether a query contains the text. It also reports true if the
 // registration cannot be read.
 func (s *textSearch) finds(id []byte, h *registrationHead) bool {
-	if s.text == "" || s.in(s.id, id) {
+	if s.text == "" || s.in(id) {
 		return true
 	}
 	near := h.body[:min(len(h.body), len(h.text)+usualHolders)]
-	excluded := !s.field.mayBeIn(near) // before the holders are read: memory is read fastest in order
+	excluded := !s.probe.mayBeIn(near) // before the holders are read: memory is read fastest in order
 	holders, count, ok := h.holders()
 	switch {
 	case !ok:
 		return true
 	case excluded && len(holders) < usualHolders-2*binary.MaxVarintLen64:
 		return false
-	case !excluded && s.in(s.field, h.text):
+	case !excluded && s.in(h.text):
 		return true
 	}
 	in := scan{b: holders}
 	for range count {
-		if s.in(s.field, []byte(in.holder().Name)) {
+		if s.in([]byte(in.holder().Name)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *textSearch) in(p *probe, b []byte) bool {
-	return p.mayBeIn(b) && (p.exact && !foreign(b) || strings.Contains(strings.ToLower(string(b)), s.text))
+func (s *textSearch) in(b []byte) bool {
+	return s.probe.mayBeIn(b) && (s.probe.exact && !foreign(b) || strings.Contains(strings.ToLower(string(b)), s.text))
 }
 
 // foreign reports whether b contains a letter whose lower case is an ASCII letter or
@@ -65,65 +65,64 @@ func foreign(b []byte) bool {
 
 // A probe excludes values that cannot contain a text, in any case.
 type probe struct {
-	text   []byte // the longest part of the text in ASCII, in lower case
-	exact  bool   // this is all of the text
-	ik     bool   // it contains i or k, which letters outside ASCII become in lower case
-	rare   int    // index of the byte of text that is searched first
-	seen   []int  // how often each byte of text occurred in the first values
-	values int    // how many these were
+	text        []byte // the longest part of the text in ASCII, in lower case
+	exact       bool   // this is all of the text
+	ik          bool   // it contains i or k, which letters outside ASCII become in lower case
+	first, last uint64 // its first and its last byte, folded and eight times
 }
 
-func newProbe(text string) *probe {
-	p := &probe{}
+func newProbe(text string) probe {
+	var p probe
 	for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		if len(run) > len(p.text) {
 			p.text = []byte(run)
 		}
 	}
 	p.exact, p.ik = len(p.text) == len(text), bytes.ContainsAny(p.text, "ik")
-	p.seen = make([]int, len(p.text))
+	if n := len(p.text); n > 0 {
+		p.first, p.last = uint64(p.text[0])*eachByte|foldCase, uint64(p.text[n-1])*eachByte|foldCase
+	}
 	return p
 }
 
-// mayBeIn reports whether b may contain the text.
+// Of eight bytes in a word.
+const (
+	eachByte = 0x0101010101010101 // times a byte: eight of it
+	foldCase = 0x20 * eachByte    // the bit in which the cases of ASCII letters differ
+	highBits = 0x80 * eachByte
+)
+
+// mayBeIn reports whether b may contain the text. It compares the first and the last byte
+// at eight places at a time, so its time hardly depends on how frequent the letters are.
 func (p *probe) mayBeIn(b []byte) bool {
 	if len(p.text) == 0 || p.ik && foreign(b) {
 		return true
 	}
-	if len(b) < len(p.text) {
-		return false
-	}
-	p.learn(b)
-	c := p.text[p.rare]
-	return p.occurs(b, c) || upper(c) != c && p.occurs(b, upper(c))
-}
-
-// learn chooses the byte to search first: the rarest in the first few values.
-func (p *probe) learn(b []byte) {
-	if p.values == 16 {
-		return
-	}
-	p.values++
-	for i, c := range p.text {
-		p.seen[i] += bytes.Count(b, []byte{c})
-		if u := upper(c); u != c {
-			p.seen[i] += bytes.Count(b, []byte{u})
+	end := len(p.text) - 1
+	places := len(b) - end // where the text may begin
+	for i := 0; i < places; i += 8 {
+		if i+8 > places {
+			if places < 8 {
+				return p.isAtOneOf(b, places)
+			}
+			i = places - 8
+		}
+		differs := (binary.LittleEndian.Uint64(b[i:]) | foldCase) ^ p.first
+		differs |= (binary.LittleEndian.Uint64(b[i+end:]) | foldCase) ^ p.last
+		// The high bit of each byte that is zero is set, and of some after it.
+		for same := (differs - eachByte) &^ differs & highBits; same != 0; same &= same - 1 {
+			if at := i + bits.TrailingZeros64(same)/8; sameFolded(b[at:at+end+1], p.text) {
+				return true
+			}
 		}
 	}
-	p.rare = slices.Index(p.seen, slices.Min(p.seen))
+	return false
 }
 
-// occurs reports whether b contains the probe's text, in any case, with its rare byte
-// written as c.
-func (p *probe) occurs(b []byte, c byte) bool {
-	last := len(b) - len(p.text) // where the text may begin
-	for from := 0; from <= last; from++ {
-		i := bytes.IndexByte(b[from+p.rare:last+p.rare+1], c)
-		if i < 0 {
-			return false
-		}
-		from += i
-		if sameFolded(b[from:from+len(p.text)], p.text) {
+// isAtOneOf reports whether the text is at one of the first places in b.
+func (p *probe) isAtOneOf(b []byte, places int) bool {
+	for at := range places {
+		if sameFolded(b[at:at+len(p.text)], p.text) {
 			return true
 		}
 	}
