@@ -324,6 +324,13 @@ func (m *Manager) InForce(endpoint string) (registry.Endpoint, policy.Policy, er
 	return l.set.endpoint.WithDefaults(), l.set.policy, nil
 }
 
+// InForce returns the settings with which a loop of an endpoint runs, including defaults, and the
+// policy that orders its ranked queries.
+func InForce(e registry.Endpoint) (registry.Endpoint, policy.Policy, error) {
+	s, err := read(e)
+	return s.endpoint, s.policy, err
+}
+
 // Due is Loop.Due of an endpoint; all zero when it has no loop.
 func (m *Manager) Due(endpoint string, queries []string) ([]time.Time, error) {
 	m.mu.Lock()

@@ -96,6 +96,9 @@ func (s *server) collectEndpoints(put func(*prometheus.Desc, float64, ...string)
 	all, err := s.Registry.Endpoints()
 	now := s.Now()
 	for _, e := range all {
+		if s.Local != nil && !s.Local(e.Name) {
+			continue
+		}
 		st, err := s.Daemon.State(e.Name)
 		if err != nil {
 			continue // its loop is starting

@@ -84,6 +84,9 @@ type Loops struct {
 	Hints   Hints
 	Shadows Shadows
 	Merging Merging
+	// Local reports whether the loop of an endpoint runs in this process. Metrics count only
+	// those; nil means all.
+	Local func(endpoint string) bool
 }
 
 // Profiling is what the API reads of profiles. RoundClock may be left out.

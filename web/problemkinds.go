@@ -48,7 +48,7 @@ var problemKinds = map[registry.Kind]kindAnswer{
 	registry.KindTooManyGuesses:       {429, "Many wrong tokens came from this address, so further tokens are not checked for a moment. A token that was valid from this address before still works."},
 	registry.KindTooMany:              {429, "limits.connections followers are connected, or limits.address_connections of this address. Retry-After says when to try again."},
 	registry.KindInternal:             {500, "The error is the server's; the request's line in its log says why."},
-	registry.KindUnavailable:          {503, "The server is starting or stopping, or a part of it does not answer. Retry-After says when to try again."},
+	registry.KindUnavailable:          {503, "The server is starting or stopping, or a part of it does not answer. In a cluster: no node asks the endpoint now, because another one takes it over. Retry-After says when to try again."},
 	registry.KindStorageFull:          {507, "The disk that holds the store is full, or less than limits.reserve of it is free, so new registrations are refused. Reading and following still work. When the operator has made room on the disk, the server resumes by itself."},
 	registry.KindNotReady:             {503, "The server is stopping, or it is starting and endpoints have not read their queries yet."},
 }

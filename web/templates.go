@@ -41,6 +41,9 @@ func (c askCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, e := range all {
+		if c.s.Local != nil && !c.s.Local(e.Name) {
+			continue
+		}
 		asked, err := c.s.Merging.Asked(e.Name)
 		if err != nil {
 			continue // its loop is starting

@@ -163,6 +163,31 @@ func (n *processNode) get(t *testing.T, path string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
+// asks returns whether the node answers a call about the endpoint that another node may ask. While
+// that one changes, it says that the call is to be repeated.
+func (n *processNode) asks(t *testing.T, method, path string) bool {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, n.Url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != "" && strings.Contains(string(b), "/problems/unavailable"):
+		return false
+	case r.StatusCode/100 != 2:
+		t.Fatalf("%s: %s %s: %s %s", n.name, method, path, r.Status, b)
+	}
+	return true
+}
+
 // A numberFollower follows the query, at one node after the other, and checks the order.
 type numberFollower struct {
 	t      *testing.T
@@ -289,6 +314,16 @@ func TestClusterOfProcesses(t *testing.T) {
 	if seqs := delivered(); !slices.Equal(seqs, slices.Compact(slices.Clone(seqs))) || seqs[len(seqs)-1] != uint64(value) {
 		t.Errorf("delivered %v, want each change once", seqs)
 	}
+	// Every node answers what only the owner of the endpoint knows, and shows how it is.
+	for name, n := range nodes {
+		for _, call := range [][2]string{{"POST", "/v1/endpoints/numbers/tick"}, {"GET", "/v1/queries/number/explain"}, {"POST", "/v1/endpoints/numbers/hints"}, {"GET", "/v1/endpoints/numbers/templates"}} {
+			clitest.Eventually(t, name+" answers "+call[1], func() bool { return n.asks(t, call[0], call[1]) })
+		}
+		clitest.Eventually(t, name+" shows that the endpoint is healthy, and when it is asked next", func() bool {
+			_, text := n.get(t, "/v1/endpoints/numbers")
+			return strings.Contains(text, `"health":{"state":"healthy"`) && !strings.Contains(text, `"next":null`) && !strings.Contains(text, `"halted"`)
+		})
+	}
 	owner := nodes["n1"].owner(t)
 	for round := range 2 {
 		var others []string
@@ -301,6 +336,12 @@ func TestClusterOfProcesses(t *testing.T) {
 		f.follow(nodes[others[0]])
 		next(1)
 		nodes[owner].Kill()
+		for _, name := range others { // until one of them takes over
+			nodes[name].asks(t, "POST", "/v1/endpoints/numbers/tick")
+			if code, text := nodes[name].get(t, "/v1/endpoints/numbers"); code != 200 || !strings.Contains(text, `"health":{"state":"healthy"`) {
+				t.Errorf("%s shows the endpoint of a node that is gone as %d %s", name, code, text)
+			}
+		}
 		next(2)
 		now := nodes[others[1]].owner(t)
 		if now == owner || now == "" {

@@ -36,7 +36,7 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 		return nil, nil
 	}
 	list, err := v.Merging.Templates(e.Name)
-	if isMissing(err) {
+	if isUnknown(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err

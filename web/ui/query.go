@@ -136,7 +136,7 @@ func (v queryHandler) page() (content, error) {
 		return content{}, err
 	}
 	x, err := v.Daemon.Explain(q.Endpoint, q.ID)
-	if err != nil && !isMissing(err) {
+	if err != nil && !isUnknown(err) {
 		return content{}, err
 	}
 	q, st := it.Query, it.Status

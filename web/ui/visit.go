@@ -134,6 +134,13 @@ func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
 // isMissing reports whether err means that an object does not exist.
 func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
 
+// isUnknown reports whether err means that the loop of an endpoint cannot be asked now: it is
+// starting, or no node of the cluster has it.
+func isUnknown(err error) bool {
+	var p *registry.Problem
+	return isMissing(err) || errors.As(err, &p) && p.Kind == registry.KindUnavailable
+}
+
 // isGap reports whether err means that the log no longer reaches that far back.
 func isGap(err error) bool {
 	var gap *registry.GapError

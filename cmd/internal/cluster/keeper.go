@@ -120,6 +120,9 @@ func (k *Keeper) Valid() bool {
 // Takeovers returns how many leases this node has taken from nodes that were gone.
 func (k *Keeper) Takeovers() uint64 { return k.takeovers.Load() }
 
+// Session returns the session of this process. Only members know it.
+func (k *Keeper) Session() string { return k.node.Session }
+
 // Run joins the cluster and keeps leases until ctx ends. Then it ends all work, gives all leases
 // back and leaves. Its error means that another process uses the name of this node.
 func (k *Keeper) Run(ctx context.Context) error {

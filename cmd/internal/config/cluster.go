@@ -206,3 +206,20 @@ func (t ClusterTLS) Config() (*tls.Config, error) {
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, ClientCAs: roots, MinVersion: tls.VersionTLS13}, nil
 }
+
+// Trust returns what a client of the other nodes' APIs trusts: the authorities of this machine,
+// and that of the members if one is set.
+func (t ClusterTLS) Trust() (*tls.Config, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if t.CA != "" {
+		ca, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, cli.UsageErrorf("cluster.tls.ca: %v", err)
+		}
+		roots.AppendCertsFromPEM(ca)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}

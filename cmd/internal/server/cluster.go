@@ -43,14 +43,15 @@ type member struct {
 	journal journal.Journal
 	store   *store.DB
 	log     *slog.Logger
+	secret  string // that the nodes share
 	fenced  atomic.Uint64
 	held    sync.Map // by key: the holds of deliveries and alert rules
 	closers []func()
 }
 
-// openMember opens the journal. It waits for a majority of its members.
-func openMember(conf *config.Config, log *slog.Logger) (m *member, err error) {
-	m = &member{conf: conf.Cluster, log: log}
+// openMember opens the journal, unless the caller has one. It waits for a majority of its members.
+func openMember(conf *config.Config, log *slog.Logger, j journal.Journal) (m *member, err error) {
+	m = &member{conf: conf.Cluster, log: log, journal: j}
 	defer func() {
 		if err != nil {
 			m.close()
@@ -58,7 +59,7 @@ func openMember(conf *config.Config, log *slog.Logger) (m *member, err error) {
 		}
 	}()
 	token, err := m.conf.Token()
-	if err != nil {
+	if m.secret = token; err != nil || j != nil {
 		return m, err
 	}
 	tls, err := m.conf.TLS.Config()

@@ -29,28 +29,41 @@ import (
 type node struct {
 	*Server
 	t    testing.TB
+	name string // in its cluster; "" if it shares the journal alone
 	dir  string
 	open func() journal.Journal
 	stop func()
 }
 
 // A sensor is an endpoint with one number.
-type sensor struct{ atomic.Int64 }
+type sensor struct {
+	value, asked atomic.Int64
+}
 
 func (s *sensor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	s.asked.Add(1)
 	w.Header().Set("Content-Type", "application/sparql-results+json")
-	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, s.Load())
+	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, s.value.Load())
 }
 
 // newNodes starts servers on one journal in memory. Slots run on request only.
-func newNodes(t *testing.T, count int) (*sensor, []*node) {
+func newNodes(t *testing.T, count int) (*sensor, []*node) { return startNodes(t, count, "") }
+
+// newMembers starts nodes of a cluster, which have leases.
+func newMembers(t *testing.T, count int) (*sensor, []*node) { return startNodes(t, count, "n") }
+
+func startNodes(t *testing.T, count int, name string) (*sensor, []*node) {
+	t.Helper()
 	s := new(sensor)
 	ep := httptest.NewServer(s)
 	t.Cleanup(ep.Close)
 	log := memoryjournal.New("test")
 	var list []*node
-	for range count {
+	for i := range count {
 		n := &node{t: t, dir: t.TempDir(), open: func() journal.Journal { return log.Open() }}
+		if name != "" {
+			n.name = fmt.Sprint(name, i+1)
+		}
 		n.start()
 		t.Cleanup(func() { n.stop() })
 		list = append(list, n)
@@ -65,6 +78,9 @@ func (n *node) start() {
 	conf.Listen, conf.Data = "127.0.0.1:0", n.dir
 	if err := conf.Check(); err != nil {
 		n.t.Fatal(err)
+	}
+	if n.name != "" {
+		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: "worker", Lease: registry.Duration(3 * time.Second)}
 	}
 	j := n.open()
 	s, err := newOn(&conf, slog.New(slog.DiscardHandler), j)
@@ -199,7 +215,7 @@ func TestFollowersOfAnotherNode(t *testing.T) {
 	b.call("GET", "/v1/queries/"+q.ID, nil, nil)
 	tick := func() (id string) {
 		t.Helper()
-		s.Add(1)
+		s.value.Add(1)
 		before := len(a.changes(q.ID, ""))
 		a.call("POST", "/v1/endpoints/city/tick", nil, nil)
 		ids := a.changes(q.ID, "")

@@ -50,6 +50,7 @@ type Server struct {
 	Store      *store.DB
 	Registry   *registry.Registry
 	fleet      *fleet
+	loops      *loops  // those of fleet, and of other nodes
 	member     *member // nil without a cluster
 	Waker      *notify.Waker
 	live       *notify.Server
@@ -91,7 +92,7 @@ func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server,
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
 	if conf.Cluster.On() {
-		if s.member, err = openMember(conf, log); err != nil {
+		if s.member, err = openMember(conf, log, j); err != nil {
 			return s, err
 		}
 		j = s.member.journal
@@ -139,6 +140,10 @@ func listen(addr string) (net.Listener, error) {
 func (s *Server) assemble() error {
 	ledger := observed{s.Store.Ledger, s.metrics, s.member}
 	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, ledger, s.wake)
+	var err error
+	if s.loops, err = newLoops(s.fleet, s.member); err != nil {
+		return err
+	}
 	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
@@ -162,7 +167,6 @@ func (s *Server) assemble() error {
 		conf.Node, conf.Lives = m.conf.Node, m.Lives
 		s.fleet.under = ledger.under
 	}
-	var err error
 	if s.Registry, err = registry.Open(conf); err != nil {
 		return err
 	}
@@ -205,8 +209,8 @@ func (s *Server) serveHTTP() error {
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Tokens: s.Store.Tokens, Backup: s.Store.Backup},
-		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store.Ledger), Merging: s.fleet.Manager},
-		Profiling: web.Profiling{Profiles: s.Store.Rounds, RoundClock: roundClock{s.fleet.Manager, s.Waker}},
+		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger), Merging: s.loops, Local: s.loops.local},
+		Profiling: web.Profiling{Profiles: s.Store.Rounds, RoundClock: roundClock{s.loops, s.Waker}},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
 		Protocols: web.Protocols{Live: s.live,
@@ -220,7 +224,7 @@ func (s *Server) serveHTTP() error {
 		conf.Cluster = s.member
 	}
 	conf.Check = s.fleet.try
-	conf.Labels = web.NewLabels(s.Registry, s.fleet.Manager, time.Now)
+	conf.Labels = web.NewLabels(s.Registry, s.loops, time.Now)
 	var err error
 	if s.deliveries, err = newDeliveries(s, conf); err != nil {
 		return err
@@ -240,6 +244,15 @@ func (s *Server) serveHTTP() error {
 	handler, err := web.New(conf)
 	if err != nil {
 		return err
+	}
+	if api := handler; s.member != nil {
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == loopsPath {
+				s.loops.ServeHTTP(w, r)
+				return
+			}
+			api.ServeHTTP(w, r)
+		})
 	}
 	s.http = web.Serving(handler)
 	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
@@ -282,7 +295,8 @@ func (h sharing) After(query string, p registry.Position, limit int) ([]registry
 	return h.live.After(query, p, limit)
 }
 
-// due predicts when a query runs next.
+// due predicts when a query of this node's endpoints runs next. It does not ask other nodes,
+// because the goroutines that serve followers must not wait for them.
 func (s *Server) due(endpoint, query string) (time.Time, error) {
 	due, err := s.fleet.Due(endpoint, []string{query})
 	if err != nil {
@@ -358,7 +372,7 @@ func (h health) Disk() registry.Storage { return h.Store.Storage() }
 
 // A roundClock is web.RoundClock: loops open rounds, and the hub knows who follows.
 type roundClock struct {
-	*scheduler.Manager
+	*loops
 	hub *notify.Waker
 }
 

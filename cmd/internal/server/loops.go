@@ -1,0 +1,299 @@
+// The loops of all endpoints, those at other nodes of the cluster included.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/store"
+)
+
+// loops answers what only the loop of an endpoint knows, and does what only it may do. A loop
+// that runs at another node is asked there, so that every node answers every call of the API and
+// shows every page.
+//
+// A hint is passed on like everything else, and not through the journal: its answer counts the
+// queries that the plan of the owner marks, and a hint that no owner took must not be accepted.
+type loops struct {
+	*fleet
+	member *member      // nil without a cluster: then all loops run here
+	client *http.Client // of other nodes
+
+	mu     sync.Mutex
+	states map[string]seenState // by endpoint, of loops at other nodes
+	silent map[string]time.Time // by session: until when a node that did not answer is not asked
+}
+
+// A seenState is a state that a node had at a time.
+type seenState struct {
+	scheduler.LoopState
+	at time.Time
+}
+
+// stateAge is how old the state of a loop at another node may be. Pages read the states of all
+// endpoints several times a second.
+const stateAge = time.Second
+
+func newLoops(f *fleet, m *member) (*loops, error) {
+	l := &loops{fleet: f, member: m, states: map[string]seenState{}, silent: map[string]time.Time{}}
+	if m == nil {
+		return l, nil
+	}
+	trust, err := m.conf.TLS.Trust()
+	l.client = newNodeClient(trust)
+	return l, err
+}
+
+// The verbs of calls.
+const (
+	verbTick      = "tick"
+	verbTrial     = "trial"
+	verbExplain   = "explain"
+	verbDue       = "due"
+	verbState     = "state"
+	verbHint      = "hint"
+	verbTemplates = "templates"
+	verbRound     = "round"
+)
+
+// A loopCall asks the loop of an endpoint something.
+type loopCall struct {
+	Verb     string
+	Endpoint string
+	Queries  []string          // of due, and the one of explain
+	Query    *registry.Query   // of trial
+	Hint     *registry.Hint    // of hint
+	Profile  *registry.Profile // of round
+	// After is the last entry of the journal that the caller has applied. The owner applies it
+	// before it answers.
+	After uint64
+}
+
+// A loopReply is the answer to a call. It has the member that the verb asks for.
+type loopReply struct {
+	Slot      scheduler.Slot
+	Trial     trialReply
+	Explained scheduler.Explanation
+	Due       []time.Time
+	State     scheduler.LoopState
+	Hinted    plan.Hinted
+	Templates []cohort.Snapshot
+	Round     time.Time
+	// Applied is the last entry of the journal that the owner has applied. The caller applies it
+	// before it passes the answer on.
+	Applied uint64
+	Failed  *loopError
+}
+
+// A trialReply is a scheduler.Answer that can be sent.
+type trialReply struct {
+	Outcome      registry.Outcome
+	Error        string
+	Elapsed, Age time.Duration
+	Result       []byte // its document, if Has
+	Has          bool
+}
+
+func sendable(a scheduler.Answer) trialReply {
+	t := trialReply{Outcome: a.Outcome, Error: a.Error, Elapsed: a.Elapsed, Age: a.Age, Has: a.Result != nil}
+	if t.Has {
+		t.Result = a.Result.Document()
+	}
+	return t
+}
+
+// answer is the inverse of sendable for the answer to q.
+func (t trialReply) answer(q *registry.Query) (a scheduler.Answer, err error) {
+	a = scheduler.Answer{Outcome: t.Outcome, Error: t.Error, Elapsed: t.Elapsed, Age: t.Age}
+	if t.Has {
+		a.Result, err = diff.Decode(t.Result, q.Form, q.Ordered)
+	}
+	return a, err
+}
+
+// perform makes a call of a loop of this node.
+func perform(ctx context.Context, m *scheduler.Manager, c loopCall) (r loopReply, err error) {
+	switch c.Verb {
+	case verbTick:
+		r.Slot, err = m.Tick(ctx, c.Endpoint)
+	case verbExplain:
+		r.Explained, err = m.Explain(c.Endpoint, c.Queries[0])
+	case verbDue:
+		r.Due, err = m.Due(c.Endpoint, c.Queries)
+	case verbState:
+		r.State, err = m.State(c.Endpoint)
+	case verbHint:
+		r.Hinted, err = m.Hint(c.Endpoint, *c.Hint)
+	case verbTemplates:
+		r.Templates, err = m.Templates(c.Endpoint)
+	case verbRound:
+		r.Round = m.NextRound(*c.Profile)
+	case verbTrial:
+		var a scheduler.Answer
+		if a, err = m.Trial(ctx, c.Query); err == nil {
+			r.Trial = sendable(a)
+		}
+	default:
+		err = fmt.Errorf("this node does not know the call %.20q: give all nodes the same version", c.Verb)
+	}
+	return r, err
+}
+
+// local reports whether the loop of an endpoint runs at this node.
+func (l *loops) local(endpoint string) bool { return l.member == nil || l.hold(endpoint) != nil }
+
+// ask makes a call where the loop of the endpoint runs. The error is a *registry.Problem of the
+// kind unavailable while no node of the cluster can answer.
+func (l *loops) ask(ctx context.Context, c loopCall) (r loopReply, err error) {
+	if l.local(c.Endpoint) {
+		r, err = perform(ctx, l.Manager, c)
+	} else {
+		r, err = l.forward(ctx, c)
+	}
+	if errors.Is(err, scheduler.ErrFenced) {
+		err = moving(c.Endpoint)
+	}
+	return r, err
+}
+
+// Tick implements web.Executor.
+func (l *loops) Tick(ctx context.Context, endpoint string) (scheduler.Slot, error) {
+	r, err := l.ask(ctx, loopCall{Verb: verbTick, Endpoint: endpoint})
+	return r.Slot, err
+}
+
+// Trial implements web.Executor.
+func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer, error) {
+	if l.local(q.Endpoint) {
+		return l.Manager.Trial(ctx, q)
+	}
+	r, err := l.ask(ctx, loopCall{Verb: verbTrial, Endpoint: q.Endpoint, Query: q})
+	if err != nil {
+		return scheduler.Answer{}, err
+	}
+	return r.Trial.answer(q)
+}
+
+// Explain implements web.Planner.
+func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
+	r, err := l.ask(context.Background(), loopCall{Verb: verbExplain, Endpoint: endpoint, Queries: []string{query}})
+	return r.Explained, err
+}
+
+// Due implements web.Planner. The times are unknown while no node can answer.
+func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
+	r, err := l.ask(context.Background(), loopCall{Verb: verbDue, Endpoint: endpoint, Queries: queries})
+	if unavailable(err) != nil || err == nil && len(r.Due) != len(queries) {
+		return make([]time.Time, len(queries)), nil
+	}
+	return r.Due, err
+}
+
+// State implements web.Planner. While no node can answer it is what is recorded of the endpoint,
+// and Halted says why.
+func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
+	if l.local(endpoint) {
+		return l.Manager.State(endpoint)
+	}
+	l.mu.Lock()
+	s, seen := l.states[endpoint]
+	l.mu.Unlock()
+	if seen && time.Since(s.at) < stateAge {
+		return s.LoopState, nil
+	}
+	r, err := l.ask(context.Background(), loopCall{Verb: verbState, Endpoint: endpoint})
+	if p := unavailable(err); p != nil {
+		r.State, err = l.recorded(endpoint, p.Detail)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.states, endpoint); err == nil {
+		l.states[endpoint] = seenState{r.State, time.Now()}
+	}
+	return r.State, err
+}
+
+// recorded returns what the store knows of the state of an endpoint.
+func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err error) {
+	n, err := l.store.Queries.CountQueries(endpoint)
+	if err != nil {
+		return s, err
+	}
+	news, err := l.store.Ledger.Since(endpoint, math.MaxUint64-1) // nothing is newer
+	return scheduler.LoopState{Endpoint: endpoint, Queries: n, Debt: news.Last.Owes().Seconds(), Last: news.Last, Health: news.Health,
+		States: map[registry.State]int{}, Halted: halted}, err
+}
+
+// Hint implements web.Hints.
+func (l *loops) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
+	r, err := l.ask(context.Background(), loopCall{Verb: verbHint, Endpoint: endpoint, Hint: &h})
+	return r.Hinted, err
+}
+
+// Templates implements web.Merging.
+func (l *loops) Templates(endpoint string) ([]cohort.Snapshot, error) {
+	r, err := l.ask(context.Background(), loopCall{Verb: verbTemplates, Endpoint: endpoint})
+	return r.Templates, err
+}
+
+// NextRound implements web.RoundClock. It is unknown while no node can answer.
+func (l *loops) NextRound(p registry.Profile) time.Time {
+	r, err := l.ask(context.Background(), loopCall{Verb: verbRound, Endpoint: p.Endpoint, Profile: &p})
+	if err != nil {
+		return time.Time{}
+	}
+	return r.Round
+}
+
+// InForce implements shadow.Endpoints. What the settings in force are is known without the loop.
+func (l *loops) InForce(endpoint string) (registry.Endpoint, policy.Policy, error) {
+	if l.local(endpoint) {
+		return l.Manager.InForce(endpoint)
+	}
+	e, err := l.store.Endpoints.Endpoint(endpoint)
+	if err != nil {
+		return e, nil, err
+	}
+	return scheduler.InForce(e)
+}
+
+// unavailable returns the problem of a call that no node could answer, nil if err is another.
+func unavailable(err error) *registry.Problem {
+	if p, ok := errors.AsType[*registry.Problem](err); ok && p.Kind == registry.KindUnavailable {
+		return p
+	}
+	return nil
+}
+
+// moving is the error of a call of an endpoint that no node asks now.
+func moving(endpoint string) error {
+	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster asks the endpoint %s now: another one takes it over. Try again in a few seconds", endpoint)}
+}
+
+// ownerOf returns the node at which the loop of an endpoint should run.
+func (l *loops) ownerOf(endpoint string) (registry.Node, error) {
+	if _, err := l.store.Endpoints.Endpoint(endpoint); err != nil {
+		return registry.Node{}, err
+	}
+	owner, mine := l.member.Has(store.EndpointLease(endpoint))
+	switch {
+	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
+		return owner, moving(endpoint)
+	case !l.member.Lives(owner.Name):
+		return owner, &registry.Problem{Kind: registry.KindUnavailable,
+			Detail: fmt.Sprintf("the node %s, which asks the endpoint %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, endpoint)}
+	}
+	return owner, nil
+}

@@ -1,0 +1,245 @@
+// Tests of calls about endpoints that another node of the cluster asks.
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+// owned returns the node that asks the endpoint city, and another one.
+func owned(t *testing.T, nodes []*node) (owner, other *node) {
+	t.Helper()
+	await(t, "city has an owner", func() error {
+		for i, n := range nodes {
+			if n.loops.local("city") {
+				owner, other = n, nodes[(i+1)%len(nodes)]
+			}
+		}
+		if owner == nil {
+			return errors.New("no node asks it")
+		}
+		if _, err := owner.fleet.State("city"); err != nil {
+			return err
+		}
+		if n, _ := other.member.Has(store.EndpointLease("city")); n.Name != owner.name {
+			return fmt.Errorf("%s does not know the owner", other.name)
+		}
+		return nil
+	})
+	return owner, other
+}
+
+// An httpAnswer is the answer to a request, with "node" in place of the node's address.
+type httpAnswer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (n *node) ask(method, path, body string, header ...string) httpAnswer {
+	n.t.Helper()
+	r, err := http.NewRequestWithContext(n.t.Context(), method, n.URL()+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(n.URL(), "://")
+	return httpAnswer{a.StatusCode, a.Header, strings.ReplaceAll(string(b), address, "node")}
+}
+
+// A node that does not ask an endpoint answers every call about it as its owner does, and sees
+// at once what a slot changed that it has run there.
+func TestLoopsOfAnotherNode(t *testing.T) {
+	s, nodes := newMembers(t, 3)
+	owner, other := owned(t, nodes)
+	s.value.Store(7)
+	var ids []string
+	for i := range 5 {
+		var q struct{ ID string }
+		other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": fmt.Sprintf("SELECT ?n { <http://x/%d> <http://x/n> ?n }", i)}, &q)
+		ids = append(ids, q.ID)
+	}
+	var slot struct{ Slot, Run, Complete int }
+	other.call("POST", "/v1/endpoints/city/tick", nil, &slot)
+	if slot.Slot != 1 || slot.Run != 5 || slot.Complete != 5 {
+		t.Errorf("the slot is %+v", slot)
+	}
+	if a := other.ask("GET", "/v1/queries/"+ids[0]+"/results", ""); a.status != 200 || !strings.Contains(a.body, `"7"`) {
+		t.Errorf("after the slot its result is %d %s", a.status, a.body)
+	}
+	before := s.asked.Load()
+	trial := other.ask("POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"SELECT ?other { ?s ?p ?other }"}`)
+	if trial.status != 200 || !strings.Contains(trial.body, `"outcome":"complete"`) || !strings.Contains(trial.body, `"rows":1`) || s.asked.Load() != before+1 {
+		t.Errorf("the trial run answers %d %s, with %d requests", trial.status, trial.body, s.asked.Load()-before)
+	}
+	if a := other.ask("POST", "/v1/endpoints/city/hints", `{"touched":["http://x/1"]}`); a.status != 202 || !strings.Contains(a.body, `"affected":1,"queries":5`) {
+		t.Errorf("the hint answers %d %s", a.status, a.body)
+	}
+	if e, err := owner.fleet.Explain("city", ids[1]); err != nil || e.Tier != "hinted" {
+		t.Errorf("after the hint the owner explains %+v %v", e, err)
+	}
+	owner.call("PATCH", "/v1/endpoints/city", map[string]any{"slot": "@every 240h", "shadows": []string{"rr"}}, nil)
+	same := func(path string) {
+		t.Helper()
+		await(t, path, func() error {
+			a, b := owner.ask("GET", path, ""), other.ask("GET", path, "")
+			var x, y any
+			if err := errors.Join(json.Unmarshal([]byte(a.body), &x), json.Unmarshal([]byte(b.body), &y)); err != nil {
+				t.Fatal(err)
+			}
+			if a.status != b.status || !reflect.DeepEqual(x, y) {
+				return fmt.Errorf("%s answers %d %s\n%s answers %d %s", owner.name, a.status, a.body, other.name, b.status, b.body)
+			}
+			return nil
+		})
+	}
+	same("/v1/endpoints")
+	same("/v1/endpoints/city")
+	same("/v1/endpoints/city/templates")
+	same("/v1/endpoints/city/shadows")
+	same("/v1/queries/" + ids[1] + "/explain")
+	same("/v1/queries")
+	if list := other.ask("GET", "/v1/queries", "").body; strings.Contains(list, `"next_due":null`) {
+		t.Errorf("it does not know when queries are due: %s", list)
+	}
+	for _, page := range []string{"/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + ids[1]} {
+		if a := other.ask("GET", page, ""); a.status != 200 {
+			t.Errorf("the page %s answers %d", page, a.status)
+		}
+	}
+	// Errors are those of the owner.
+	owner.call("POST", "/v1/endpoints/city/pause", nil, nil)
+	for _, c := range [][2]string{{"POST", "/v1/endpoints/city/tick"}, {"POST", "/v1/endpoints/town/tick"}, {"GET", "/v1/queries/q_none/explain"}} {
+		await(t, "the same error", func() error {
+			a, b := owner.ask(c[0], c[1], ""), other.ask(c[0], c[1], "")
+			if a.status < 400 || a.status != b.status || a.body != b.body {
+				return fmt.Errorf("%v: %d %s, and at the owner %d %s", c, b.status, b.body, a.status, a.body)
+			}
+			return nil
+		})
+	}
+	// Each endpoint is counted by one node.
+	if a := owner.ask("GET", "/metrics", ""); !strings.Contains(a.body, `freshet_endpoint_health{endpoint="city"`) {
+		t.Errorf("the owner does not count its endpoint")
+	}
+	if a := other.ask("GET", "/metrics", ""); strings.Contains(a.body, `freshet_endpoint_health{endpoint="city"`) {
+		t.Errorf("another node counts the endpoint, too")
+	}
+}
+
+// While no node can answer for an endpoint, calls are refused for the moment, and what is recorded
+// of the endpoint is still shown.
+func TestLoopsWithoutOwner(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	_, other := owned(t, nodes)
+	var q struct{ ID string }
+	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	other.call("POST", "/v1/endpoints/city/tick", nil, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	refused := func(why string) {
+		t.Helper()
+		for _, c := range [][3]string{{"POST", "/v1/endpoints/city/tick"}, {"GET", "/v1/queries/" + q.ID + "/explain"}, {"GET", "/v1/endpoints/city/templates"},
+			{"POST", "/v1/endpoints/city/hints"}, {"POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"ASK { ?s ?p ?o }"}`}} {
+			a := other.ask(c[0], c[1], c[2])
+			if wait, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 503 || !strings.Contains(a.body, "/problems/unavailable") || !strings.Contains(a.body, why) || err != nil || wait < 1 {
+				t.Errorf("%v: %d %s, Retry-After %q", c, a.status, a.body, a.header.Get("Retry-After"))
+			}
+		}
+		await(t, "the list says why", func() error {
+			a := other.ask("GET", "/v1/endpoints", "")
+			if a.status != 200 || !strings.Contains(a.body, why) || !strings.Contains(a.body, `"queries":1`) || !strings.Contains(a.body, `"last":{"endpoint":"city","slot":1`) || !strings.Contains(a.body, `"health":{"state":"healthy"`) {
+				return fmt.Errorf("%d %s", a.status, a.body)
+			}
+			return nil
+		})
+		for _, path := range []string{"/v1/queries", "/v1/endpoints/city/shadows", "/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + q.ID} {
+			if a := other.ask("GET", path, ""); a.status != 200 {
+				t.Errorf("%s answers %d", path, a.status)
+			}
+		}
+	}
+	network := other.loops.client.Transport.(*http.Transport)
+	network.DialContext = func(ctx context.Context, kind, _ string) (net.Conn, error) { // cut off from the other node
+		return new(net.Dialer).DialContext(ctx, kind, closed)
+	}
+	network.CloseIdleConnections()
+	refused("does not answer")
+	for _, n := range nodes {
+		if err := n.member.Drain(n.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "no node has the endpoint", func() error {
+		if n, _ := other.member.Has(store.EndpointLease("city")); n.Name != "" {
+			return fmt.Errorf("%s has it", n.Name)
+		}
+		return nil
+	})
+	refused("no node of the cluster asks the endpoint city now")
+}
+
+// A node takes calls of the members alone, and passes none on.
+func TestNodeCalls(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	_, other := owned(t, nodes)
+	var call bytes.Buffer
+	if err := gob.NewEncoder(&call).Encode(loopCall{Verb: verbState, Endpoint: "city"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, proof := range []string{"", nodeScheme, "Bearer " + other.member.Session(), nodeScheme + other.member.proof("another session"), nodeScheme + other.member.Session()} {
+		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
+			t.Errorf("with %q: %d %s", proof, a.status, a.body)
+		}
+	}
+	proof := nodeScheme + other.member.proof(other.member.Session())
+	a := other.ask("POST", loopsPath, call.String(), "Authorization", proof)
+	var r loopReply
+	if err := gob.NewDecoder(strings.NewReader(a.body)).Decode(&r); err != nil || a.status != 200 || r.Failed == nil || r.Failed.Problem == nil || r.Failed.Problem.Kind != registry.KindUnavailable {
+		t.Errorf("a call that is not for this node: %d %+v %v", a.status, r, err)
+	}
+	if a := other.ask("POST", loopsPath, "nonsense", "Authorization", proof); a.status != 400 {
+		t.Errorf("nonsense: %d", a.status)
+	}
+	if a := other.ask("GET", loopsPath, "", "Authorization", proof); a.status != 405 {
+		t.Errorf("GET: %d", a.status)
+	}
+	for verb := range map[string]bool{verbExplain: true, verbTrial: true, verbHint: true, verbRound: true} {
+		call.Reset()
+		_ = gob.NewEncoder(&call).Encode(loopCall{Verb: verb, Endpoint: "city"}) // a buffer takes everything
+		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 400 {
+			t.Errorf("%s without what it is about: %d", verb, a.status)
+		}
+	}
+}
