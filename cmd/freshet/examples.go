@@ -21,6 +21,8 @@ func examples() map[string]string {
 		"endpoint slots":        "freshet endpoint slots coins --limit 5",
 		"endpoint tick":         "freshet endpoint tick coins",
 		"help":                  "freshet help query add",
+		"metrics list":          "freshet metrics list --tag stations\nfreshet metrics list bikes --label year --json",
+		"metrics show":          "freshet metrics show bikes\nfreshet metrics show --tag stations --limit 100 | promtool check metrics",
 		"profile list":          "freshet profile list --endpoint coins",
 		"profile rm":            "freshet profile rm oil",
 		"profile show":          "freshet profile show oil",

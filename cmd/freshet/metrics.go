@@ -1,0 +1,217 @@
+// This file holds `freshet metrics`: what Prometheus gets from the numbers in results.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+)
+
+// A scraper scrapes the numbers in results.
+type scraper struct{ *api }
+
+func metricsCommand(w *cli.Env) *cobra.Command {
+	a := scraper{&api{w: w}}
+	c := &cobra.Command{Use: "metrics", Short: "Show which numbers in results Prometheus can scrape",
+		Long: `Shows what /metrics/results gives to Prometheus: the numeric columns of named queries, with
+the other columns as labels. The server keeps no settings for it. The flags are those of the
+request, and the job of Prometheus has the same ones under params.`,
+		Example: "  freshet metrics list --tag stations\n  freshet metrics show bikes --label year"}
+	a.flags(c)
+	c.AddCommand(a.list(), a.show())
+	return c
+}
+
+// scrapeFlags adds the flags that choose what is scraped.
+func scrapeFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.String("endpoint", "", "only queries of this endpoint")
+	f.String("state", "", "only queries in this state: new, live, stale, failing, paused, idle")
+	f.String("tag", "", "only queries with this tag")
+	f.String("q", "", "only queries whose name, id or text contains this")
+	f.StringArray("label", nil, "a column that is a label although it holds numbers; may be given several times")
+	f.String("limit", "", "rows of a query that are read, 1 to 10000 (default 1000)")
+}
+
+// scrape opens the answer to a scrape of these queries, or of all that have names.
+func (a scraper) scrape(c *cobra.Command, queries []string) (io.ReadCloser, error) {
+	v := url.Values{"query": queries}
+	for name, value := range given(c, nil) {
+		if list, ok := value.([]string); ok {
+			v[name] = list
+		} else {
+			v.Set(name, fmt.Sprint(value))
+		}
+	}
+	resp, err := a.sendWith(c.Context(), http.MethodGet, "/metrics/results?"+v.Encode(), http.Header{"Accept": {"text/plain"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// series calls visit for each series of a scrape: families by name, series in the order of
+// the server.
+func series(in io.Reader, visit func(metric string, labels map[string]string, value float64) error) error {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(in)
+	if err != nil {
+		return fmt.Errorf("the answer is no text of metrics: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		for _, m := range families[name].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if err := visit(name, labels, m.GetGauge().GetValue()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a scraper) show() *cobra.Command {
+	c := &cobra.Command{Use: "show [QUERY...]", Short: "Print what a scrape gives",
+		Long: `Prints what a scrape of these queries gives, names or ids, or of all queries that have
+names. The output is the text format of Prometheus. With --json each series is an object on
+a line of its own; its value is a text, because numbers of JSON can be neither NaN nor infinite.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			in, err := a.scrape(c, args)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			if !a.asJSON {
+				_, err = io.Copy(a.w.Stdout, in)
+				return err
+			}
+			return series(in, func(metric string, labels map[string]string, value float64) error {
+				return cli.PrintJSON(a.w.Stdout, map[string]any{"metric": metric, "labels": labels, "value": strconv.FormatFloat(value, 'g', -1, 64)})
+			})
+		}}
+	scrapeFlags(c)
+	return c
+}
+
+// A scrapedQuery is what a scrape says of one query.
+type scrapedQuery struct {
+	Query   string            `json:"query"`
+	Holder  string            `json:"holder"`
+	Columns []string          `json:"columns"` // that give series
+	Series  int               `json:"series"`
+	Rows    int64             `json:"rows"`
+	LeftOut map[string]uint64 `json:"left_out"` // rows without a series, by reason
+	Stale   bool              `json:"stale"`
+	Checked time.Time         `json:"checked_at,omitzero"`
+	Changed time.Time         `json:"changed_at,omitzero"`
+}
+
+// leftOut lists the rows without a series on one line.
+func (q *scrapedQuery) leftOut() string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(q.LeftOut)) {
+		parts = append(parts, fmt.Sprintf("%d %s", q.LeftOut[reason], reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// add notes one series.
+func (q *scrapedQuery) add(metric string, labels map[string]string, value float64) {
+	at := time.UnixMilli(int64(value * 1000)).UTC()
+	switch metric {
+	case "freshet_result":
+		q.Series++
+		if !slices.Contains(q.Columns, labels["column"]) {
+			q.Columns = append(q.Columns, labels["column"])
+		}
+	case "freshet_result_rows":
+		q.Rows = int64(value)
+	case "freshet_result_rows_left_out":
+		q.LeftOut[labels["reason"]] = uint64(value)
+	case "freshet_result_stale":
+		q.Stale = value == 1
+	case "freshet_result_checked_timestamp_seconds":
+		q.Checked = at
+	case "freshet_result_changed_timestamp_seconds":
+		q.Changed = at
+	}
+}
+
+func (a scraper) list() *cobra.Command {
+	c := &cobra.Command{Use: "list [QUERY...]", Short: "List the queries that a scrape gives, with their numeric columns",
+		Long: `Lists what a scrape of these queries, names or ids, or of all queries that have names gives
+of each: its numeric columns, the number of series, the rows of the result, the rows without a
+series and why (limit, ambiguous, long, no_number, graph), and whether the result is true now.
+--json adds when it was last known to be true, and when it last changed.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			in, err := a.scrape(c, args)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			return a.printQueries(in)
+		}}
+	scrapeFlags(c)
+	return c
+}
+
+// printScraped prints a scrape as a list of queries.
+func (a scraper) printQueries(in io.Reader) error {
+	all := map[string]*scrapedQuery{} // by holder and name
+	over := 0.0
+	err := series(in, func(metric string, labels map[string]string, value float64) error {
+		if metric == "freshet_result_series_left_out" {
+			over = value
+			return nil
+		}
+		key := labels["query"] + "\x00" + labels["holder"]
+		if all[key] == nil {
+			all[key] = &scrapedQuery{Query: labels["query"], Holder: labels["holder"], Columns: []string{}, LeftOut: map[string]uint64{}}
+		}
+		all[key].add(metric, labels, value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
+	if !a.asJSON {
+		fmt.Fprintln(t, "QUERY\tHOLDER\tCOLUMNS\tSERIES\tROWS\tLEFT OUT\tTRUE")
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		q := all[key]
+		slices.Sort(q.Columns)
+		if a.asJSON {
+			if err := cli.PrintJSON(a.w.Stdout, q); err != nil {
+				return err
+			}
+			continue
+		}
+		state := "yes"
+		if q.Stale {
+			state = "stale"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", escapeControls(q.Query), escapeControls(q.Holder), escapeControls(strings.Join(q.Columns, ",")),
+			q.Series, q.Rows, q.leftOut(), state)
+	}
+	if over > 0 {
+		fmt.Fprintf(a.w.Stderr, "%.0f more series exceed the bound of a scrape: choose queries by name or with --tag\n", over)
+	}
+	return t.Flush()
+}
