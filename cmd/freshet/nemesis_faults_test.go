@@ -28,8 +28,8 @@ var nemesisFaults = []fault{
 	{"reset connections", 1, (*nemesis).reset},
 }
 
-// untilTaken is the duration of a fault that lasts until another node asks the endpoint, but for at
-// most takeoverWait.
+// untilTaken is the duration of a fault that lasts until another node asks the endpoint. It lasts
+// takeoverWait at most.
 const (
 	untilTaken   = -1
 	takeoverWait = 30 * time.Second
