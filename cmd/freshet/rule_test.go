@@ -35,7 +35,7 @@ func TestRuleCommands(t *testing.T) {
 	w := newTown(t, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")
 	w.must(t, "SELECT ?s ?v { ?s <http://x/v> ?v }", "query", "add", "--endpoint", "city", "--name", "values", "-")
 	for args, want := range map[string]string{
-		"rule add":                                          "arg",
+		"rule add":                                          "NAME is missing",
 		"rule add r":                                        "query is missing",
 		"rule add r --query values --when v>1":              "begins with neither a variable nor rows",
 		"rule add r --query nothing --when ?v>1":            "register it first",

@@ -249,7 +249,7 @@ func TestShadowCommands(t *testing.T) {
 		{cli.ExitNotFound, "", []string{"add", "nowhere", "rr"}},
 		{cli.ExitNotFound, "", []string{"list", "nowhere"}},
 		{cli.ExitNotFound, "", []string{"rm", "city", "rr"}},
-		{cli.ExitUsage, "arg", []string{"add", "city"}},
+		{cli.ExitUsage, "POLICY is missing", []string{"add", "city"}},
 		{cli.ExitUsage, "too many", append([]string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid"}, many...)},
 	} {
 		code, out, stderr := runCLI(t, w.env, "", append([]string{"endpoint", "shadow"}, x.args...)...)

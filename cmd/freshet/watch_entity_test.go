@@ -50,7 +50,7 @@ func TestWatchCommands(t *testing.T) {
 		"watch-entity http://x/a --max-staleness soon": "max_staleness",
 		"watch-category Q5":                            "name one in properties",
 		"watch-class http://x/C --property one":        "properties.0",
-		"watch-entity":                                 "arg",
+		"watch-entity":                                 "IRI is missing",
 	} {
 		if code, out, stderr := runCLI(t, w.env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
