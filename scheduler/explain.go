@@ -168,5 +168,5 @@ func lastAsk(c *plan.Place) *LastAsk {
 	if k == nil {
 		return nil
 	}
-	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: c.LastRun.Elapsed.Seconds(), Rows: k.Rows}
+	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: k.Share.Seconds(), Rows: k.Rows}
 }

@@ -408,3 +408,65 @@ func TestLargeResultsAreProbed(t *testing.T) {
 		}
 	}
 }
+
+// Explain shows the request that last answered a query, and the query's part of its time:
+// not a merged one whose answer was left open, nor the time of an execution that failed.
+func TestLastAskIsTheOneThatAnswered(t *testing.T) {
+	p := planned(t, "rr", registered(10))
+	cohorts(p, 10)
+	now := began.Add(time.Hour)
+	s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: registry.MergeValues}})
+	x := s.Next(now)
+	members := x.Members()
+	if len(members) != 10 {
+		t.Fatalf("%d members", len(members))
+	}
+	record := func(m *Execution, o registry.Outcome, took time.Duration) {
+		st := m.Stats()
+		if o.Complete() {
+			st.Complete(p.policy, policy.Sample{Slot: p.slot, Elapsed: took})
+		} else {
+			st.Incomplete(policy.Attempt{Slot: p.slot, Outcome: o, Elapsed: took})
+		}
+		st.LastRun = policy.Run{Slot: p.slot, Outcome: o, Elapsed: took}
+		s.Record(m, Completion{Stats: st})
+	}
+	asked := func(m *Execution) *LastAsk {
+		e, _ := p.Explain(m.Query().ID, now)
+		return e.LastAsk
+	}
+	a, _ := s.Finish(x, registry.Answer{Outcome: registry.Unchanged, Elapsed: 20 * time.Millisecond}, false)
+	shares := s.Answered(x, make([]int, 10), 9, a.Elapsed)
+	left := members[3]
+	s.AskAlone(left, false)
+	for i, m := range members {
+		if m != left {
+			record(m, registry.Unchanged, shares[i])
+		}
+	}
+	if k := asked(left); k != nil {
+		t.Errorf("a query that the merged answer left open: %+v", k)
+	}
+	if k := asked(members[0]); k == nil || k.Members != 10 || k.Share != shares[0] || k.Elapsed != a.Elapsed {
+		t.Errorf("a query that the merged answer confirmed: %+v", k)
+	}
+	y := s.Next(now)
+	if y == nil || y.Query() != left.Query() || len(y.Riders()) > 0 {
+		t.Fatalf("%+v does not ask alone", y)
+	}
+	s.Finish(y, registry.Answer{Outcome: registry.Changed, Elapsed: 7 * time.Millisecond}, false)
+	record(y, registry.Changed, 7*time.Millisecond)
+	if k := asked(left); k == nil || k.Members != 1 || k.Share != 7*time.Millisecond {
+		t.Errorf("a query that was asked alone: %+v", k)
+	}
+	p.End(now, "")
+	s = p.Begin(now.Add(time.Minute), Terms{Width: 1, Timeout: time.Minute})
+	for y = s.Next(now); y.Query() != left.Query(); y = s.Next(now) {
+		settleAsk(s, y, time.Millisecond)
+	}
+	s.Finish(y, registry.Answer{Outcome: registry.Failed, Elapsed: 9 * time.Second}, false)
+	record(y, registry.Failed, 9*time.Second)
+	if k := asked(left); k == nil || k.Share != 7*time.Millisecond {
+		t.Errorf("a query that failed since it was answered: %+v", k)
+	}
+}

@@ -24,6 +24,7 @@ type LastAsk struct {
 	Kind    cohort.Kind
 	Members int
 	Elapsed time.Duration
+	Share   time.Duration // of the query
 	Rows    int
 }
 
@@ -59,7 +60,8 @@ type cohortState struct {
 	solo    bool        // merged answers are never exact
 	failed  bool        // the last request was merged and failed
 	audited uint32      // how often
-	lastAsk *LastAsk
+	lastAsk *LastAsk    // whose answer was recorded; its Share is not set
+	share   time.Duration
 }
 
 // A check is why a query is asked again.

@@ -48,8 +48,10 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 		Forecast: p.forecast(c), Tier: c.tier, Inputs: p.inputs(c),
 		Estimate: c.Estimate, Cut: c.Estimate > c.Median, LastRun: c.Stats.LastRun,
 	}
-	if c.member != nil {
-		x.LastAsk = c.member.lastAsk
+	if m := c.member; m != nil && m.lastAsk != nil {
+		ask := *m.lastAsk
+		ask.Share = m.share
+		x.LastAsk = &ask
 	}
 	x.Inputs["executions"] = float64(c.Stats.Executions)
 	x.Inputs["changes"] = float64(c.Stats.Changes)

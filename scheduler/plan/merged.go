@@ -78,10 +78,7 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 	s.p.learnt(r.c.cohort, false)
 	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
 	for _, x := range r.Members() {
-		x.how = r.kind
-		if x.c.member != nil {
-			x.c.member.lastAsk = last
-		}
+		x.ask = last
 	}
 	return r.c.cohort.Shares(r.kind, rows, took)
 }
@@ -166,14 +163,12 @@ func (r *Execution) onRecorded(outcome registry.Outcome, took time.Duration) {
 	}
 	m.opaque = outcome == registry.Unchanged && (m.opaque || m.doubted)
 	m.doubted = false
-	switch r.how {
-	case cohort.Probe:
-		m.proofs--
-	case "":
+	if r.ask == nil {
 		r.c.cohort.Asked(cohort.Single, 1, r.c.Stats.Rows, 1, took)
-		m.lastAsk = &LastAsk{Kind: cohort.Single, Members: 1, Elapsed: took, Rows: r.c.Stats.Rows}
-		fallthrough
-	default:
+		r.ask = &LastAsk{Kind: cohort.Single, Members: 1, Elapsed: took, Rows: r.c.Stats.Rows}
+	}
+	m.lastAsk, m.share = r.ask, took
+	if m.proofs--; r.ask.Kind != cohort.Probe {
 		m.proofs = cohort.MaxProofs
 	}
 }

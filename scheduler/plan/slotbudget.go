@@ -87,7 +87,7 @@ type Execution struct {
 	expected time.Duration // its own time, or that of the merged request
 	kind     cohort.Kind   // of a merged request
 	riders   []*Execution  // the other members
-	how      cohort.Kind   // by which its answer was found; empty if it was asked alone
+	ask      *LastAsk      // that was complete, of several members; nil if it was asked alone
 	checks   bool          // it asks again
 	again    bool          // for an audit that found a difference
 }
