@@ -24,7 +24,8 @@
 // of the time that is left to others, and the whole request is expected to take at most
 // half of its limit and a quarter of the timeout. It is given up a second after four
 // times what asking each member alone takes. Refresh requests, claimed queries,
-// queries that have failed or were cut, and those whose holders want it are asked alone.
+// queries that have failed or were cut, and those whose holders want it are asked alone,
+// and so are all outside the grid.
 //
 // [SlotBudget.Answered] divides the time of a complete request, and each member is
 // recorded for itself. [SlotBudget.Void] returns the members of any other request to

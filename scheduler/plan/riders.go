@@ -30,7 +30,7 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	if s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.alone || !s.p.rule.fits() || !c.mergeable() {
 		return
 	}
-	hinted := r.tier == TierHinted || r.tier == TierOffGrid
+	hinted := r.tier == TierHinted
 	if r.tier != TierRanked && !hinted {
 		return
 	}
@@ -104,7 +104,7 @@ func (s *SlotBudget) companions(r *Execution) iter.Seq[*item] {
 	k := r.c.cohort
 	return func(yield func(*item) bool) {
 		var lists [2][]*item
-		if r.tier == TierHinted || r.tier == TierOffGrid {
+		if r.tier == TierHinted {
 			lists[0] = s.p.hints.order
 		}
 		if r.again {
@@ -131,8 +131,6 @@ func (s *SlotBudget) joins(o *item, r *Execution) bool {
 	case m.check == checkAgain && r.again && m.again == r.c.member.again: // its second look, too
 	case m.check != unchecked:
 		return false
-	case s.offGrid():
-		return s.p.follows(o) && s.p.repeatable(o)
 	}
 	return o.in == &s.p.ranked && o.tier == TierRanked || (r.again || s.p.hints.has(o)) && o.in == nil && !o.ran && o.why == notDue
 }
