@@ -914,6 +914,10 @@ func TestProbeIsRecorded(t *testing.T) {
 		if n := how(); n > 0 {
 			t.Errorf("%d answers in full count as probes", n)
 		}
+		x, err := w.loop.Explain("q_a00000")
+		if list := w.loop.Templates(); len(list) > 0 || err != nil || x.LastAsk != nil {
+			t.Errorf("templates %+v, explained as %+v (%v) although queries are not merged", list, x.LastAsk, err)
+		}
 		w.stop()
 	})
 }

@@ -114,7 +114,9 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
-	x.LastAsk = lastAsk(c)
+	if l.set.endpoint.Merge != registry.MergeOff {
+		x.LastAsk = lastAsk(c)
+	}
 	slots := l.calendar()
 	x.NextDue = slots.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {

@@ -295,5 +295,8 @@ func (l *Loop) Templates() []cohort.Snapshot {
 	now := l.clock.Now()
 	l.mu.LockPlan()
 	defer l.mu.Unlock()
+	if l.set.endpoint.Merge == registry.MergeOff {
+		return nil
+	}
 	return l.planner.Cohorts(now)
 }
