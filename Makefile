@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
+.PHONY: help build demo demo-cluster screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -27,6 +27,9 @@ release-check: deps ## build a release for all platforms twice, in different pla
 
 demo: deps build ## run the server with an embedded endpoint, living data and sample queries
 	bin/freshet demo
+
+demo-cluster: deps build ## run the demo on a cluster of three nodes, which leaves nothing behind
+	bin/freshet demo --nodes 3
 
 screenshot: deps build ## take the README's picture of the overview page (three minutes, needs Chromium)
 	@.ci/screenshot web/docs/overview.png

@@ -27,7 +27,7 @@ type demo struct {
 	set                        func(name string) bool // whether the flag was given
 	every                      time.Duration
 	seed                       uint64
-	changesets                 int
+	changesets, nodes          int
 	quiet, json                bool
 }
 
@@ -41,8 +41,11 @@ changes as they arrive. Two more endpoints show other situations: one has too
 small a budget for its queries, one is unavailable at times. One client follows
 over the WebSocket, another by a webhook. The demo takes 100 to 150 MB of memory.
 It leaves no files behind unless --data names a directory. Webhooks and WebSub
-callbacks may be on this machine.`,
-		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
+callbacks may be on this machine.
+
+With --nodes 3 it runs a cluster: three servers that share their data through an
+embedded journal, on the port of --listen and the ones above it.`,
+		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7\n  freshet demo --nodes 3",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
 	}
 	f := c.Flags()
@@ -54,6 +57,7 @@ callbacks may be on this machine.`,
 	f.DurationVar(&d.every, "every", 2*time.Second, "time between two changesets of the city")
 	f.Uint64Var(&d.seed, "seed", 1, "seed of the city")
 	f.IntVar(&d.changesets, "changesets", 0, "stop changing the data after this many changesets (0 = never)")
+	f.IntVar(&d.nodes, "nodes", 1, "servers of the demo: 1, or 3 or 5 that form a cluster")
 	f.BoolVar(&d.json, "json", false, "print each change as one JSON object a line, as the API does")
 	f.BoolVar(&d.quiet, "quiet", false, "do not print the changes")
 	return c
@@ -63,6 +67,9 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	log := config.Log{Level: "error", Format: "auto"}.Logger(w) // the pages show the endpoint that fails on purpose
 	if d.every <= 0 || d.changesets < 0 {
 		return cli.UsageErrorf("--every is a time above 0s, --changesets 0 or more")
+	}
+	if d.nodes != 1 && d.nodes != 3 && d.nodes != 5 || d.nodes > 1 && d.data != "" {
+		return cli.UsageErrorf("--nodes is 1, 3 or 5, and --data is for one node: a demo of a cluster uses a temporary directory")
 	}
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe ends the demo in order, so that it leaves nothing behind
 	fmt.Fprintln(w.Stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
@@ -79,11 +86,12 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	defer done()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	srv, err := server.New(conf, log)
+	nodes, err := d.serve(conf, log)
+	defer nodes.close()
 	if err != nil {
 		return err
 	}
-	defer srv.Close()
+	srv := nodes[0]
 	names, err := d.register(srv)
 	if err != nil {
 		return err
@@ -92,9 +100,9 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 the city's own endpoint is %s, seed %d
 %d queries of the city are shown here as they change, the pages show three endpoints: %s has time
 for everything, %s too little for its queries, %s is down for 15 s of every 90 s; Ctrl-C ends
-
+%s
 `,
-		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
+		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint, nodes.describe())
 	const parts = 3
 	live := make(chan error, parts)
 	until := func(err error) { // the demo ends when one of its parts fails
@@ -104,9 +112,9 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 		live <- err
 	}
 	go func() { until(d.live(ctx, town, s.engine)) }()
-	go func() { until(d.applications(ctx, srv)) }()
+	go func() { until(d.applications(ctx, srv, nodes[len(nodes)-1])) }()
 	go func() { until(d.print(ctx, w, srv, names)) }()
-	err = srv.Run(ctx)
+	err = nodes.run(ctx)
 	stop()
 	for range parts {
 		if e := <-live; !errors.Is(e, syscall.EPIPE) {

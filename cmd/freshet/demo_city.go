@@ -161,9 +161,9 @@ func urgentProfile() registry.ProfileRequest {
 		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}
 }
 
-// applications runs the followers of the demo: a display over the WebSocket and a
-// service with a webhook.
-func (d demo) applications(ctx context.Context, srv *server.Server) error {
+// applications runs the followers of the demo: a service with a webhook, registered at one
+// server, and a display over the WebSocket of another one.
+func (d demo) applications(ctx context.Context, srv, other *server.Server) error {
 	service, stop, err := serveLoopback(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusNoContent)
@@ -175,7 +175,7 @@ func (d demo) applications(ctx context.Context, srv *server.Server) error {
 	if err := d.hook(ctx, srv, service); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("webhook of the demo: %w", err)
 	}
-	err = client.Follow(ctx, client.Options{Server: srv.URL(), Query: "departures-central"}, func(client.Event) error { return nil })
+	err = client.Follow(ctx, client.Options{Server: other.URL(), Query: "departures-central"}, func(client.Event) error { return nil })
 	if ctx.Err() != nil {
 		return nil
 	}

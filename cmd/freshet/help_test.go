@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/registry"
 )
 
 // Every command shows examples that its own flags and arguments accept, and supports JSON
@@ -92,6 +93,48 @@ func TestDemo(t *testing.T) {
 	})
 	if err := p.Stop(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.Stderr)
+	}
+}
+
+// The demo of a cluster has three nodes that know each other and the same queries. It ends in
+// order and leaves nothing behind.
+func TestDemoNodes(t *testing.T) {
+	clitest.NeedEngine(t)
+	bin := binary(t) // shared by all tests: it is not built in this test's directory
+	t.Setenv("TMPDIR", t.TempDir())
+	p := clitest.Start(t, bin, "demo", "--nodes", "3", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms", "--quiet")
+	var s registry.ClusterStatus
+	clitest.Eventually(t, "three nodes that live", func() bool {
+		code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": p.Url}, "", "cluster", "status", "--json")
+		if code != 0 || json.Unmarshal([]byte(out), &s) != nil {
+			t.Fatalf("%d %s%s", code, out, stderr)
+		}
+		ready := 0
+		for _, n := range s.Nodes {
+			if n.State == registry.NodeReady {
+				ready++
+			}
+		}
+		return ready == 3
+	})
+	for _, n := range s.Nodes {
+		if !strings.Contains(p.Stderr.String(), n.Name+"  "+n.API) {
+			t.Errorf("%s at %s is not shown:\n%s", n.Name, n.API, p.Stderr)
+		}
+		clitest.Eventually(t, "a result at "+n.Name, func() bool {
+			a, err := http.Get(n.API + "/v1/queries/departures-central/changes/latest")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			return a.StatusCode == http.StatusOK
+		})
+	}
+	if err := p.Stop(); err != nil {
+		t.Errorf("it ended with %v\n%s", err, p.Stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }
 

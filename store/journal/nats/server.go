@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -202,5 +204,14 @@ func (l logger) Noticef(string, ...any)         {}
 func (l logger) Debugf(string, ...any)          {}
 func (l logger) Tracef(string, ...any)          {}
 func (l logger) Warnf(format string, v ...any)  { l.to.Warn("journal: " + fmt.Sprintf(format, v...)) }
-func (l logger) Errorf(format string, v ...any) { l.to.Error("journal: " + fmt.Sprintf(format, v...)) }
 func (l logger) Fatalf(format string, v ...any) { l.to.Error("journal: " + fmt.Sprintf(format, v...)) }
+
+// Errorf logs that a member cannot be reached as a warning, since each start of a cluster begins
+// like that.
+func (l logger) Errorf(format string, v ...any) {
+	level := slog.LevelError
+	if strings.HasPrefix(format, "Error trying to connect to route") {
+		level = slog.LevelWarn
+	}
+	l.to.Log(context.Background(), level, "journal: "+fmt.Sprintf(format, v...))
+}
