@@ -7,6 +7,10 @@ import "errors"
 // store takes writes again by itself when the cause is gone.
 var ErrReadOnly = errors.New("the store takes no writes for now")
 
+// ErrTooLarge is wrapped by the error of a store for a write that is too large to be made at
+// once. The write has no effect, and neither has any other attempt.
+var ErrTooLarge = errors.New("too large to be stored at once")
+
 // StorageFull is the problem of a write for which the server's disk has too
 // little room.
 func StorageFull(detail string) *Problem {

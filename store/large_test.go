@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal/memory"
 )
 
@@ -69,6 +72,78 @@ func TestLargeBatch(t *testing.T) {
 	if err != nil || len(slots) != 1 || slots[0].Finished.IsZero() {
 		t.Errorf("%+v %v", slots, err)
 	}
+}
+
+// What a batch records besides results may need several commands, too. The slot ends with the last
+// one. A write that is too large and cannot be divided has no effect, and the store goes on.
+func TestLargeCommand(t *testing.T) {
+	const queries = 40
+	log := memory.New("test")
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: openJournal(t, log)})
+	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: 1, Started: start, Finished: start.Add(time.Minute)}}
+	for i := range queries {
+		id := fmt.Sprint("q_", i)
+		put(t, a, id, "city")
+		o := scheduler.Outcome{Query: id, At: start}
+		if i < 3 {
+			o = next(t, a, id, 1, bag(t, "x"))
+			var err error
+			if o.Prepared, err = a.Ledger.Prepare(nil, o.Result, o.Delta); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Stats.LastRun.Error = strings.Repeat("e", 500)
+		batch.Outcomes = append(batch.Outcomes, o)
+		batch.Cohorts = append(batch.Cohorts, cohort.State{Key: id + strings.Repeat("k", 500)})
+		batch.DroppedCohorts = append(batch.DroppedCohorts, fmt.Sprint("old", i)+strings.Repeat("k", 500))
+		batch.Models = append(batch.Models, rounds.Model{Query: id})
+	}
+	a.replica.largest = 8 << 10
+	before := len(entriesOf(t, log))
+	changes, err := a.Ledger.Record("city", batch)
+	if err != nil || len(changes) != 3 || changes[2].Query != "q_2" || changes[2].Seq != 1 {
+		t.Fatalf("%+v %v", changes, err)
+	}
+	list := entriesOf(t, log)[before:]
+	for _, e := range list {
+		if len(e.Command) > a.replica.largest {
+			t.Errorf("a command of %d bytes", len(e.Command))
+		}
+	}
+	settle(t, a, b)
+	expectSame(t, a, b)
+	check(t, b)
+	news, err := b.Ledger.Since("city", 0)
+	if err != nil || len(list) < 8 || len(news.Entries) != queries || len(news.Cohorts) != queries || news.Last.Finished.IsZero() {
+		t.Errorf("%d commands, %d queries, %d cohorts, slot %+v: %v", len(list), len(news.Entries), len(news.Cohorts), news.Last, err)
+	}
+	for _, e := range news.Entries {
+		if e.Stats.LastRun.Error == "" {
+			t.Errorf("%s was not recorded", e.Query.ID)
+		}
+	}
+	name := func(size int) func(*registry.Subscription, bool) error {
+		return func(s *registry.Subscription, found bool) error {
+			s.Name = strings.Repeat("n", size)
+			return active(s, found)
+		}
+	}
+	for what, err := range map[string]error{
+		"subscriptions": a.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "s1", Do: name(5000)}, {ID: "s2", Do: name(5000)}}),
+		"a token":       a.Tokens.PutToken(registry.Token{Name: strings.Repeat("t", 10_000)}),
+	} {
+		if !errors.Is(err, registry.ErrTooLarge) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if list, err := a.Subscriptions.Subscriptions("", 9); len(list) > 0 || err != nil {
+		t.Errorf("%v %v", list, err)
+	}
+	if err := a.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "s1", Do: name(5000)}}); err != nil {
+		t.Error(err)
+	}
+	settle(t, a, b)
+	expectSame(t, a, b)
 }
 
 // A result that no command has room for is refused before it is recorded.

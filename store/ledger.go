@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,7 +85,7 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) (changes []registry.
 	for first, more := true, true; more; first = false {
 		var part scheduler.Batch
 		part, b, more = divide(b, d.replica.largest/2)
-		made, err := d.record(endpoint, part)
+		made, err := d.recordParts(endpoint, part)
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +95,58 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) (changes []registry.
 		changes = append(changes, made...)
 	}
 	return changes, nil
+}
+
+// recordParts records a batch by as many commands as it takes. The results of a batch fit into
+// one (see divide), but not always what is recorded besides them.
+func (d *Ledger) recordParts(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	changes, err := d.record(endpoint, b)
+	if !errors.Is(err, registry.ErrTooLarge) {
+		return changes, err
+	}
+	first, second, ok := halve(b)
+	if !ok {
+		return nil, err
+	}
+	if changes, err = d.recordParts(endpoint, first); err != nil {
+		return nil, err
+	}
+	more, err := d.recordParts(endpoint, second)
+	return append(changes, more...), err
+}
+
+// halve divides the longest list of a batch. It reports false if no list has two entries. The
+// first part says that the slot has not ended. Rounds come with the last outcomes or after them.
+func halve(b scheduler.Batch) (first, second scheduler.Batch, ok bool) {
+	first, second = earlier(b), b
+	switch n := max(len(b.Outcomes), len(b.Cohorts), len(b.DroppedCohorts), len(b.Rounds), len(b.Models)); {
+	case n < 2:
+		return first, second, false
+	case n == len(b.Outcomes):
+		first.Outcomes, second.Outcomes = b.Outcomes[:n/2], b.Outcomes[n/2:]
+	case n == len(b.Cohorts):
+		first.Cohorts, second.Cohorts = b.Cohorts[:n/2], b.Cohorts[n/2:]
+	case n == len(b.DroppedCohorts):
+		first.DroppedCohorts, second.DroppedCohorts = b.DroppedCohorts[:n/2], b.DroppedCohorts[n/2:]
+	case n == len(b.Rounds):
+		first.Outcomes, second.Outcomes = b.Outcomes, nil
+		first.Rounds, second.Rounds = b.Rounds[:n/2], b.Rounds[n/2:]
+	default:
+		first.Models, second.Models = b.Models[:n/2], b.Models[n/2:]
+	}
+	return first, second, true
+}
+
+// earlier returns what a part of a batch before the last one says of the endpoint: that the slot
+// has not ended.
+func earlier(b scheduler.Batch) scheduler.Batch {
+	part := scheduler.Batch{Space: b.Space, Slot: b.Slot, Health: b.Health}
+	if part.Slot != nil {
+		s := *b.Slot
+		s.Finished = time.Time{}
+		part.Slot = &s
+	}
+	return part
 }
 
 // divide takes from b what may have a number of bytes. The parts before the last one say that
@@ -108,14 +161,9 @@ func divide(b scheduler.Batch, most int) (part, rest scheduler.Batch, more bool)
 		if size += p.size(); size <= most {
 			continue
 		}
-		part, rest = scheduler.Batch{Space: b.Space, Slot: b.Slot, Health: b.Health}, b
+		part, rest = earlier(b), b
 		n := max(i, 1)
 		part.Outcomes, rest.Outcomes = b.Outcomes[:n], b.Outcomes[n:]
-		if part.Slot != nil {
-			s := *b.Slot
-			s.Finished = time.Time{}
-			part.Slot = &s
-		}
 		return part, rest, true
 	}
 	return b, b, false

@@ -372,10 +372,13 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 			}
 			c, err := decide(tx)
 			if err == nil {
-				form, err = encodeCommand(c)
+				form, err = r.encode(c)
 			}
 			return err
 		})
+		if errors.Is(err, registry.ErrTooLarge) {
+			return nil, err
+		}
 		if err != nil {
 			late, lateErr := r.late(seen)
 			switch {
@@ -392,6 +395,15 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 			return c, err
 		}
 	}
+}
+
+// encode returns the form of a command for which the journal has room.
+func (r *replica) encode(c command) ([]byte, error) {
+	form, err := encodeCommand(c)
+	if err == nil && len(form) > r.largest {
+		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB", registry.ErrTooLarge, len(form)>>10, r.largest>>10)
+	}
+	return form, err
 }
 
 // late reports whether the journal has entries after a position. It waits until those that it
@@ -440,6 +452,9 @@ func (r *replica) submit(form []byte) (command, error) {
 		err = fmt.Errorf("journal: %w", err)
 		if errors.Is(err, journal.ErrDamaged) {
 			r.fail(err)
+		}
+		if errors.Is(err, journal.ErrTooLarge) { // for servers with another limit
+			err = fmt.Errorf("%w: %w", registry.ErrTooLarge, err)
 		}
 		return nil, err
 	}

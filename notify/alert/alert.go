@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -384,13 +385,39 @@ func (s *step) peek(x *entry) *registry.RuleState {
 	return &x.State
 }
 
-// commit stores a step and makes it visible. The caller holds turn.
+// halve removes half of the rules with their messages from a step and returns them.
+func (s *step) halve() *step {
+	first := &step{states: map[string]*registry.RuleState{}}
+	for _, id := range slices.Sorted(maps.Keys(s.states))[:len(s.states)/2] {
+		first.states[id] = s.states[id]
+		delete(s.states, id)
+	}
+	rest := s.messages[:0:0]
+	for _, m := range s.messages {
+		if first.states[m.Rule] != nil {
+			first.messages = append(first.messages, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	s.messages = rest
+	return first
+}
+
+// commit stores a step and makes it visible. A step that is too large for one transaction is
+// stored by several, each with whole rules. The caller holds turn.
 func (e *Engine) commit(s *step) error {
 	if s.size() == 0 {
 		return nil
 	}
 	edit := registry.RuleEdit{States: s.states, Queue: s.messages}
-	if err := e.opts.Store.EditRules(&edit); err != nil {
+	if err := e.opts.Store.EditRules(&edit); errors.Is(err, registry.ErrTooLarge) && len(s.states) > 1 {
+		first := s.halve()
+		if err := e.commit(first); err != nil {
+			return err
+		}
+		return e.commit(s)
+	} else if err != nil {
 		return err
 	}
 	e.mu.Lock()

@@ -102,6 +102,24 @@ func TestTenThousandRules(t *testing.T) {
 	}
 }
 
+// An evaluation that is too large for one transaction is stored by several, each alert with the
+// state of its rule.
+func TestLargeEvaluation(t *testing.T) {
+	const rules = 30
+	var got atomic.Int64
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		got.Add(1)
+	}))
+	defer hook.Close()
+	r := newRig(t)
+	r.most = 4
+	ids := r.fill(1, rules, registry.Receiver{Webhook: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
+	r.recordAll(ids, "a=11")
+	r.await("the alerts", rules, func(v registry.ListedRule) bool { return v.State.Fired == 1 })
+	until(t, "all messages", func() bool { return got.Load() == rules })
+}
+
 // BenchmarkRules evaluates ten thousand rules after a change of every query. cpu-us/rule includes
 // the transactions with the states, and no messages; heap-B/rule is what a rule occupies.
 func BenchmarkRules(b *testing.B) {

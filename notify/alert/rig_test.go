@@ -52,7 +52,21 @@ type rig struct {
 	options   alert.Options
 	withdrawn atomic.Bool
 	tick      int
+	most      int // states in one transaction; 0: any number
 	stop      func()
+}
+
+// A tight store has room for a number of states in one transaction.
+type tight struct {
+	*store.RuleStore
+	most int
+}
+
+func (s tight) EditRules(e *registry.RuleEdit) error {
+	if s.most > 0 && len(e.States) > s.most {
+		return fmt.Errorf("%w: %d states", registry.ErrTooLarge, len(e.States))
+	}
+	return s.RuleStore.EditRules(e)
 }
 
 func newRig(t testing.TB) *rig {
@@ -81,7 +95,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	o := r.options
-	o.Store = r.db.Rules
+	o.Store = tight{r.db.Rules, r.most}
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}

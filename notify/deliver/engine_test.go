@@ -37,6 +37,7 @@ type table struct {
 	m      map[string]registry.Subscription
 	broken error
 	writes int
+	most   int // edits in one write; 0: any number
 }
 
 func (s *table) Subscription(id string) (registry.Subscription, error) {
@@ -65,6 +66,9 @@ func (s *table) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	defer s.mu.Unlock()
 	if s.broken != nil {
 		return s.broken
+	}
+	if s.most > 0 && len(edits) > s.most {
+		return fmt.Errorf("%w: %d edits", registry.ErrTooLarge, len(edits))
 	}
 	s.writes++
 	for _, e := range edits {
@@ -408,6 +412,34 @@ func TestRefused(t *testing.T) {
 	Delivered(&s, Reply{At: at, Status: 200})
 	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
 		t.Errorf("after success: %+v", s)
+	}
+}
+
+// Edits that are too large for one transaction are written by several. One that is too large by
+// itself fails alone.
+func TestLargeWrite(t *testing.T) {
+	s := &table{m: map[string]registry.Subscription{}, most: 3}
+	w := newWriter(s, func(err error) { t.Errorf("the engine ended: %v", err) })
+	var batch []*waitingEdit
+	for i := range 20 {
+		keep := func(s *registry.Subscription, _ bool) error { s.State = registry.Active; return nil }
+		batch = append(batch, &waitingEdit{registry.SubscriptionEdit{ID: fmt.Sprint(i), Do: keep}, make(chan error, 1)})
+	}
+	w.write(batch)
+	for _, e := range batch {
+		if err := <-e.done; err != nil || e.After.State != registry.Active {
+			t.Errorf("%s: %+v %v", e.ID, e.After, err)
+		}
+	}
+	if len(s.m) != 20 || s.writes < 7 {
+		t.Errorf("%d subscriptions in %d writes", len(s.m), s.writes)
+	}
+	s.broken = registry.ErrTooLarge
+	w.write(batch[:2])
+	for _, e := range batch[:2] {
+		if err := <-e.done; !errors.Is(err, registry.ErrTooLarge) {
+			t.Errorf("%s: %v", e.ID, err)
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ type Store interface {
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
 	// EditSubscriptions applies all edits in order in one durable transaction. If it
 	// returns an error, none of them takes effect. An error that wraps
-	// registry.ErrReadOnly is temporary; any other ends the engine.
+	// registry.ErrReadOnly is temporary. After one that wraps registry.ErrTooLarge, fewer edits
+	// may fit. Any other ends the engine.
 	EditSubscriptions([]*registry.SubscriptionEdit) error
 }
 
@@ -68,13 +69,20 @@ func (w *writer) gather(first *waitingEdit) []*waitingEdit {
 	return batch
 }
 
+// write writes edits in one transaction, or in several if they are too large for one.
 func (w *writer) write(batch []*waitingEdit) {
 	edits := make([]*registry.SubscriptionEdit, len(batch))
 	for i, e := range batch {
 		edits[i] = &e.SubscriptionEdit
 	}
 	err := w.store.EditSubscriptions(edits)
-	if err != nil && !errors.Is(err, registry.ErrReadOnly) {
+	large := errors.Is(err, registry.ErrTooLarge)
+	if n := len(batch); large && n > 1 {
+		w.write(batch[:n/2])
+		w.write(batch[n/2:])
+		return
+	}
+	if err != nil && !large && !errors.Is(err, registry.ErrReadOnly) {
 		w.fail(fmt.Errorf("keep subscriptions: %w", err))
 	}
 	for _, e := range batch {
