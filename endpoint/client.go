@@ -55,6 +55,7 @@ type Options struct {
 	Health      registry.Health  // as stored; the zero value is healthy
 	LastRequest time.Time        // when the last request to the endpoint ended; zero: never
 	Predecessor *Client          // the client that this one replaces: both share health and last request
+	Allowed     func() bool      // asked right before each request is sent; nil: always
 	Now         func() time.Time // for health and Retry-After; nil: time.Now
 }
 
@@ -74,6 +75,7 @@ type Client struct {
 	gate         *requestLimiter
 	health       *health
 	auth         authenticator
+	allowed      func() bool
 	resendWithin time.Duration // no request is sent again after this time
 	buffers      sync.Pool     // of *body
 }
@@ -110,6 +112,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		gate:         newRequestLimiter(e.Concurrency, time.Duration(e.MinGap)),
 		health:       newHealth(o.Health, o.Now),
 		auth:         auth,
+		allowed:      o.Allowed,
 		resendWithin: resendWithin,
 	}
 	c.gate.last.ended = o.LastRequest
@@ -185,6 +188,9 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	}
 	x, err := c.exchange(t.ctx, r, boundTo(m, r.identity))
 	defer c.release(x)
+	if err == errNotAllowed {
+		return result(registry.Cut, err.Error())
+	}
 	v := c.judge(x, err, q, r, boundTo(m, r.identity), t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {

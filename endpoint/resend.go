@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http/httptrace"
 	"sync"
@@ -17,16 +18,20 @@ const resendWithin = time.Second
 // errNotResent is the error of a request that is not sent again.
 var errNotResent = io.ErrUnexpectedEOF
 
-// A resendGuard prevents net/http from turning one execution into two. net/http
+// errNotAllowed is the error of a request that Options.Allowed keeps from being sent.
+var errNotAllowed = errors.New("this process may not ask the endpoint any more")
+
+// A resendGuard prevents requests that may not be sent. It prevents net/http from turning one execution into two. net/http
 // resends a request by itself if a reused connection ends without an answer. That is
 // correct if the server closed the connection before the request arrived, but not
 // after, and not before the gap between two requests has passed.
 type resendGuard struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	within time.Duration
-	gap    time.Duration
-	trace  httptrace.ClientTrace
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	within  time.Duration
+	gap     time.Duration
+	allowed func() bool // nil: always
+	trace   httptrace.ClientTrace
 
 	mu   sync.Mutex
 	sent time.Time // when the unanswered request got its connection
@@ -35,7 +40,7 @@ type resendGuard struct {
 
 // guardResend returns a guard for one execution. Call cancel at its end.
 func (c *Client) guardResend(parent context.Context) *resendGuard {
-	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap}
+	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap, allowed: c.allowed}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
 	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.answered
 	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
@@ -68,14 +73,27 @@ func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
 // connected is called before anything is sent on a connection.
 func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 	silent, again := o.mark(time.Now())
-	if !again {
+	if again && (silent > o.within || sleep(o.ctx, o.gap) != nil) {
+		o.refuse(errNotResent, info)
 		return
 	}
-	if silent <= o.within && sleep(o.ctx, o.gap) == nil {
+	if again {
 		o.mark(time.Now())
+	}
+	// The process may have been stopped for long since the execution began.
+	if o.allowed == nil || o.allowed() {
 		return
 	}
-	o.cancel(errNotResent)
+	if again {
+		o.refuse(errNotResent, info)
+	} else {
+		o.refuse(errNotAllowed, info)
+	}
+}
+
+// refuse ends a request before it is sent on a connection.
+func (o *resendGuard) refuse(why error, info httptrace.GotConnInfo) {
+	o.cancel(why)
 	// HTTP/2 checks the context before it sends, HTTP/1 does not.
 	if t, ok := info.Conn.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
 		info.Conn.Close()
@@ -84,8 +102,8 @@ func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 
 // failed returns why a request has no answer.
 func (o *resendGuard) failed(err error) error {
-	if err != nil && context.Cause(o.ctx) == errNotResent {
-		return errNotResent
+	if cause := context.Cause(o.ctx); err != nil && (cause == errNotResent || cause == errNotAllowed) {
+		return cause
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,4 +94,56 @@ func TestOnceOverASlowNetwork(t *testing.T) {
 	if n := asked.Load(); n != 3 {
 		t.Errorf("%d requests, want 3", n)
 	}
+}
+
+// A process that may no longer ask sends nothing, however far the execution has come: the
+// question comes after the gap and after the connection is made.
+func TestAllowed(t *testing.T) {
+	const gap = 50 * time.Millisecond
+	var (
+		mu       sync.Mutex
+		allowed  = true
+		requests []time.Time
+		asked    []time.Time // Allowed
+	)
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		requests = append(requests, time.Now())
+		mu.Unlock()
+		send(200, typeJSON, rows(1))(w, r)
+	})
+	c := client(t, addr, func(e *registry.Endpoint, o *Options) {
+		e.MinGap = registry.Duration(gap)
+		o.Allowed = func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Now())
+			return allowed
+		}
+	})
+	tr := c.http.Transport.(*http.Transport)
+	dial, dialled := tr.DialContext, time.Time{}
+	tr.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+		conn, err := dial(ctx, network, to)
+		dialled = time.Now()
+		return conn, err
+	}
+	q := sel("SELECT * {?s ?p ?o}")
+	want(t, execute(t, c, q), registry.Changed)
+	if len(asked) != 1 || asked[0].Before(dialled) {
+		t.Fatalf("asked at %v, the connection is from %v", asked, dialled)
+	}
+	want(t, execute(t, c, q), registry.Changed)
+	if len(asked) != 2 || asked[1].Sub(requests[0]) < gap {
+		t.Fatalf("asked at %v, the first request came at %v and the gap is %v", asked, requests[0], gap)
+	}
+	allowed = false
+	for range 2 { // on the kept connection, and on another one
+		want(t, execute(t, c, q), registry.Cut, "may not ask")
+	}
+	if h := c.Health(); len(requests) != 2 || len(asked) != 4 || h.Failures > 0 {
+		t.Errorf("%d requests, %d questions, want 2 and 4; %+v", len(requests), len(asked), h)
+	}
+	allowed = true
+	want(t, execute(t, c, q), registry.Changed)
 }

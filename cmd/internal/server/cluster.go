@@ -23,7 +23,6 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/nats"
@@ -327,18 +326,4 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(s.Takeovers))
 	ch <- prometheus.MustNewConstMetric(fencedDesc, prometheus.CounterValue, float64(s.Fenced))
-}
-
-// A leased executor sends requests only while its node has the lease of the endpoint.
-type leased struct {
-	scheduler.Executor
-	hold *cluster.Hold
-}
-
-// Execute implements scheduler.Executor.
-func (x leased) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
-	if !x.hold.Valid() {
-		return scheduler.Answer{Outcome: registry.Cut, Error: scheduler.ErrFenced.Error()}
-	}
-	return x.Executor.Execute(ctx, q, m, limit)
 }

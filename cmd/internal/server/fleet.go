@@ -110,25 +110,21 @@ func (f *fleet) sync(name string) error {
 	if known && reflect.DeepEqual(old.settings.RequestSettings(), e.RequestSettings()) {
 		return f.Update(e, nil)
 	}
-	c, err := f.dial(e, old.Client)
+	c, err := f.dial(e, old.Client, hold)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	f.clients[name] = asker{e, c}
 	f.mu.Unlock()
-	var x scheduler.Executor = c
-	if hold != nil {
-		x = leased{c, hold}
-	}
 	if known {
 		defer old.Close()
-		return f.Update(e, x)
+		return f.Update(e, c)
 	}
 	if hold != nil {
-		return f.AddWith(e, x, f.under(hold.Token))
+		return f.AddWith(e, c, f.under(hold.Token))
 	}
-	return f.Add(e, x)
+	return f.Add(e, c)
 }
 
 // turn returns the lock of an endpoint. The lock outlives the endpoint, because
@@ -161,14 +157,18 @@ func (f *fleet) drop(name string) error {
 	return f.Remove(name)
 }
 
-// dial makes a client that replaces another one, unless that is nil.
-func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Client, error) {
+// dial makes a client that replaces another one, unless that is nil. It sends requests only while a
+// lease is valid, unless that is nil.
+func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client, hold *cluster.Hold) (*endpoint.Client, error) {
 	// Nothing is newer than the last revision: only the health is wanted.
 	news, err := f.store.Ledger.Since(e.Name, math.MaxUint64-1)
 	if err != nil {
 		return nil, err
 	}
 	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before}
+	if hold != nil {
+		o.Allowed = hold.Valid
+	}
 	if news.Last.Number > 0 {
 		o.LastRequest = time.Now() // a process before this one may have asked just now
 	}
