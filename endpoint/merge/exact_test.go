@@ -103,7 +103,7 @@ func (c *cohort) group(ask asker, singles []*diff.Result, which []int, write fun
 	}
 	for k, a := range answers {
 		alone := singles[which[k]]
-		if errors.Is(a.Err, ErrInexact) || errors.Is(a.Err, ErrTies) {
+		if errors.Is(a.Err, ErrInexact) || errors.Is(a.Err, ErrTies) || errors.Is(a.Err, ErrSpelling) {
 			n.undecided++
 			continue
 		}

@@ -25,10 +25,14 @@ var ErrInexact = errors.New("a sum of floating-point numbers")
 // alone.
 var ErrTies = errors.New("rows without a certain order")
 
+// ErrSpelling reports a boolean in a triple that is neither true nor false. Virtuoso
+// writes 1 in rows and true in triples. The member must be asked alone.
+var ErrSpelling = errors.New("a boolean that may be written otherwise in triples")
+
 // An Answer is what a merged answer says about one member.
 type Answer struct {
 	Result *diff.Result
-	Err    error // ErrInexact, ErrTies, or a limit of Options that the member exceeds
+	Err    error // ErrInexact, ErrTies, ErrSpelling, or a limit of Options that the member exceeds
 }
 
 // Options returns how to decode the answer of a merged query: with its sequence
@@ -182,6 +186,9 @@ func (s *splitter) triples(b *diff.Builder, args []string) error {
 		}
 		if terms[0].Kind == diff.Unbound || terms[0].Kind == diff.Literal || terms[1].Kind != diff.IRI || terms[2].Kind == diff.Unbound {
 			continue
+		}
+		if o := terms[2]; o.Datatype == xsd+"boolean" && o.Value != "true" && o.Value != "false" {
+			return ErrSpelling
 		}
 		if err := b.Triple(terms[0], terms[1], terms[2]); err != nil {
 			return err

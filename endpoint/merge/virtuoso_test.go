@@ -5,6 +5,7 @@ package merge
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -62,6 +63,23 @@ func TestVirtuosoExact(t *testing.T) {
 	n.report(t)
 	if n.compared < *goal || n.refused > n.merged/20 {
 		t.Errorf("%d answers compared; %d of %d merged requests refused", n.compared, n.refused, n.merged)
+	}
+}
+
+// Virtuoso writes the boolean true as 1 in rows and as true in triples. Members with one
+// are left undecided, the others are exact.
+func TestVirtuosoBooleans(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{})
+	s.Update(prefix + "INSERT DATA { GRAPH <" + graphName + "> { :a :p true , 1 . :b :p 1.5 . :c :p false } }")
+	var texts []string
+	for _, c := range []string{"a", "b", "c"} {
+		texts = append(texts, prefix+"CONSTRUCT WHERE { :"+c+" :p ?o }")
+	}
+	list, _ := cohorts(t, texts, "")
+	n := &tally{}
+	list[0].compare(askVirtuoso(s), rand.New(rand.NewPCG(1, 1)), n)
+	if len(n.found) > 0 || n.compared == 0 || n.undecided == 0 {
+		t.Error(n, n.found)
 	}
 }
 
