@@ -35,6 +35,8 @@ type LoopState struct {
 	Last     Slot            `json:"last"`
 	Health   registry.Health `json:"health"`
 	Halted   string          `json:"halted,omitempty"` // why no slot begins
+	// Away means that no node of a cluster can be asked about the loop: this is what is recorded.
+	Away bool `json:"away,omitempty"`
 	// NextTry is the next slot that sends requests; zero unless the health restricts
 	// them.
 	NextTry time.Time              `json:"next_try,omitzero"`

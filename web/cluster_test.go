@@ -14,6 +14,15 @@ type twoNodes struct{ registry.ClusterStatus }
 
 func (c *twoNodes) Status() (registry.ClusterStatus, error) { return c.ClusterStatus, nil }
 
+func (c *twoNodes) Owner(endpoint string) string {
+	for _, l := range c.Leases {
+		if l.Key == "endpoint/"+endpoint {
+			return l.Node
+		}
+	}
+	return ""
+}
+
 func (c *twoNodes) Drain(node string) error {
 	for i := range c.Nodes {
 		if c.Nodes[i].Name == node {

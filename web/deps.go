@@ -178,6 +178,8 @@ type Cluster interface {
 	// Drain makes a node give away what it owns, until it is restarted. An unknown node is a
 	// *registry.Problem.
 	Drain(node string) error
+	// Owner names the node that asks an endpoint, "" if none does now.
+	Owner(endpoint string) string
 }
 
 // alwaysWell is the default Health.

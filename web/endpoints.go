@@ -19,6 +19,8 @@ import (
 type endpointView struct {
 	registry.Endpoint
 	State *stateView `json:"state"` // null while its loop is starting
+	// Node is the node of the cluster that asks it, "" while another one takes it over.
+	Node *string `json:"node,omitempty"`
 
 	// Only for a single endpoint: the source of each setting, by its name, and notes
 	// on an edit.
@@ -49,6 +51,10 @@ func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
 		e.Auth, e.Headers = registry.Auth{}, map[string]string{}
 	}
 	v := endpointView{Endpoint: e}
+	if c.Cluster != nil {
+		node := c.Cluster.Owner(e.Name)
+		v.Node = &node
+	}
 	st, err := c.Daemon.State(e.Name)
 	if missing(err) {
 		return v, nil

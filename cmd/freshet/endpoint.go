@@ -34,6 +34,8 @@ func (e endpointView) condition() string {
 	switch s := e.State; {
 	case e.Pause != nil:
 		return "paused"
+	case s.Halted != "":
+		return "halted"
 	case s.Health.State == registry.HealthFailing && !s.NextTry.IsZero():
 		return fmt.Sprintf("failing, next try at %s", s.NextTry.UTC().Format("15:04:05"))
 	case s.Debt > 0:
@@ -45,6 +47,9 @@ func (e endpointView) condition() string {
 
 // why returns the last error of an endpoint that is not healthy.
 func (e endpointView) why() string {
+	if e.State.Halted != "" && e.Pause == nil {
+		return shortened(e.State.Halted, 100)
+	}
 	if e.Pause != nil || e.State.Health.State == registry.Healthy {
 		return ""
 	}

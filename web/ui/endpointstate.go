@@ -16,7 +16,9 @@ type overviewEndpoint struct {
 	clock
 	Name, Link string
 	ID         string
-	Class      string // of its state: failing, stale, paused, new, off or live
+	Class      string // of its state: failing, away, stale, paused, new, off or live
+	Clustered  bool   // this server is a node of a cluster
+	Node       string // the one that asks it, "" while none does
 	Known      bool   // its loop runs; else it is starting
 	Next       template.HTML
 	Policy     string
@@ -32,6 +34,9 @@ type overviewEndpoint struct {
 
 // Strong returns what the endpoint says in its own words.
 func (o overviewEndpoint) Strong() string {
+	if o.Class == "away" {
+		return o.Loop.Halted
+	}
 	if o.Class != "failing" && o.Class != "stale" {
 		return ""
 	}
@@ -59,6 +64,9 @@ func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (o
 		o.Link = endpointPath(e.Name)
 	}
 	o.Hydro = v.hydro(e.Name, slots)
+	if o.Clustered = v.Cluster != nil; o.Clustered {
+		o.Node = v.Cluster.Owner(e.Name)
+	}
 	var err error
 	if o.Loop, err = v.Daemon.State(e.Name); isMissing(err) {
 		return o, nil
@@ -84,6 +92,8 @@ func (o *overviewEndpoint) judge(slots []scheduler.Slot) {
 	switch health := o.Loop.Health.State; {
 	case o.Pause != nil:
 		o.Class, o.Rank = "paused", 3
+	case o.Loop.Away:
+		o.Class, o.Rank = "away", 0
 	case health == registry.HealthFailing:
 		o.Class, o.Rank = "failing", 0
 	case health == registry.HealthThrottled:
@@ -130,7 +140,7 @@ type troubled struct {
 // add records an endpoint unless it runs normally. Problems come first.
 func (t *troubles) add(o overviewEndpoint, link string, fails failure) {
 	switch o.Class {
-	case "failing", "stale", "paused":
+	case "failing", "away", "stale", "paused":
 		if t.N++; t.N <= troublesNamed {
 			t.Named = append(t.Named, troubled{o.Name, link, o.Class, fails})
 		}

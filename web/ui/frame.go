@@ -50,6 +50,7 @@ var rail = []place{
 }
 
 var administration = []place{
+	{Key: "cluster", Path: "/cluster", Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" cy="12" r="2"/><path d="M7 5.5 4.5 10M9 5.5 11.5 10M5.5 12h5"/>`},
 	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
 	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
 	{Key: "docs", Path: "/docs", Icon: `<path d="M8 4C6.5 3 4.5 2.8 2 3v9.5c2.5-.2 4.5 0 6 1 1.5-1 3.5-1.2 6-1V3c-2.5-.2-4.5 0-6 1zM8 4v9.5"/>`},
@@ -65,7 +66,7 @@ type pulse struct {
 type beat struct {
 	Name, Link string
 	Level      levelGauge
-	State      string // starting, paused, read-only, failing, manual, or "" for a time
+	State      string // starting, paused, away, read-only, failing, manual, or "" for a time
 	When       template.HTML
 }
 
@@ -101,7 +102,7 @@ func (v *visit) frame(section string, c content) *frame {
 func (v menu) places(all []place, section string, counts map[string]tally) []place {
 	var out []place
 	for _, p := range all {
-		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || p.Key == "settings" && !v.May(registry.RoleAdmin) {
+		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") && !v.May(registry.RoleAdmin) {
 			continue
 		}
 		p.Current = p.Key == section
@@ -178,6 +179,8 @@ func (v menu) pulse() pulse {
 			b.State = "starting"
 		case e.Pause != nil:
 			b.State, b.Level.Paused = "paused", true
+		case st.Away:
+			b.State, b.Level.Failing = "away", true
 		case st.Halted != "":
 			b.State, b.Level.Failing = "read-only", true
 		case st.Health.State == registry.HealthFailing:

@@ -49,6 +49,7 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 	return newRigWith(t, func(r *rig, c *Config) {
 		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger)
 		c.Subscriptions, c.Profiles = followers{r.store.Subscriptions}, r.store.Rounds
+		c.Cluster = newFixedCluster()
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {
 				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil

@@ -40,6 +40,7 @@ func (s *Server) pages() []page {
 		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true, absent: s.Profiles == nil},
 		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
 		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove), absent: s.Profiles == nil},
+		{path: "/cluster", look: "cluster", section: "cluster", need: admin, build: by(clusterHandler.page), live: true, absent: s.Cluster == nil},
 		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
 		{path: "/docs", look: "docs", section: "docs", build: by(docsHandler.index)},
 		{path: "/docs/{page}", look: "docs", section: "docs", build: by(docsHandler.page)},
@@ -79,6 +80,7 @@ func (s *Server) actions() []action {
 		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove), absent: s.Rules == nil},
 		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true)), absent: s.Rules == nil},
 		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false)), absent: s.Rules == nil},
+		{path: "/cluster/nodes/{name}/drain", need: admin, run: do(clusterHandler.drain), absent: s.Cluster == nil},
 		{path: "/tokens", need: admin, run: do(tokenHandler.make), absent: !s.hasTokens()},
 		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke), absent: !s.hasTokens()},
 	}

@@ -105,6 +105,7 @@ type (
 	profileHandler     struct{ *visit }
 	deliveryHandler    struct{ *visit }
 	tokenHandler       struct{ *visit }
+	clusterHandler     struct{ *visit }
 	serverHandler      struct{ *visit } // settings and about
 	sessionHandler     struct{ *visit } // sign-in and theme
 	watchHandler       struct{ *visit }

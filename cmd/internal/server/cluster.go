@@ -274,6 +274,12 @@ func (m *member) Status() (registry.ClusterStatus, error) {
 	return c, err
 }
 
+// Owner implements web.Cluster.
+func (m *member) Owner(endpoint string) string {
+	n, _ := m.Has(store.EndpointLease(endpoint))
+	return n.Name
+}
+
 // Drain implements web.Cluster.
 func (m *member) Drain(node string) error {
 	err := m.store.Leases.Drain(node, true)

@@ -233,7 +233,7 @@ func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err er
 	}
 	news, err := l.store.Ledger.Since(endpoint, math.MaxUint64-1) // nothing is newer
 	return scheduler.LoopState{Endpoint: endpoint, Queries: n, Debt: news.Last.Owes().Seconds(), Last: news.Last, Health: news.Health,
-		States: map[registry.State]int{}, Halted: halted}, err
+		States: map[registry.State]int{}, Halted: halted, Away: true}, err
 }
 
 // Hint implements web.Hints.

@@ -129,10 +129,18 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	if list := other.ask("GET", "/v1/queries", "").body; strings.Contains(list, `"next_due":null`) {
 		t.Errorf("it does not know when queries are due: %s", list)
 	}
-	for _, page := range []string{"/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + ids[1]} {
-		if a := other.ask("GET", page, ""); a.status != 200 {
+	for _, page := range []string{"/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + ids[1], "/cluster"} {
+		if a := other.ask("GET", page, ""); a.status != 200 || strings.Contains(a.body, "no node") {
 			t.Errorf("the page %s answers %d", page, a.status)
 		}
+	}
+	for _, page := range []string{"/endpoints", "/endpoints/city", "/cluster"} {
+		if a := other.ask("GET", page, ""); !strings.Contains(a.body, `<span class="mono">`+owner.name) && !strings.Contains(a.body, `data-th="Node">`+owner.name) {
+			t.Errorf("the page %s does not show that %s asks city", page, owner.name)
+		}
+	}
+	if a := other.ask("GET", "/v1/endpoints/city", ""); !strings.Contains(a.body, `"node":"`+owner.name+`"`) {
+		t.Errorf("it does not name its owner: %s", a.body)
 	}
 	// Errors are those of the owner.
 	owner.call("POST", "/v1/endpoints/city/pause", nil, nil)
@@ -184,6 +192,11 @@ func TestLoopsWithoutOwner(t *testing.T) {
 			}
 			return nil
 		})
+		for _, page := range []string{"/", "/endpoints", "/endpoints/city", "/cluster"} {
+			if a := other.ask("GET", page, ""); !strings.Contains(a.body, `<span class="state away">no node asks it`) {
+				t.Errorf("%s does not show that no node asks city", page)
+			}
+		}
 		for _, path := range []string{"/v1/queries", "/v1/endpoints/city/shadows", "/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + q.ID} {
 			if a := other.ask("GET", path, ""); a.status != 200 {
 				t.Errorf("%s answers %d", path, a.status)

@@ -1,0 +1,127 @@
+package ui
+
+// This file shows the nodes of the cluster.
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A clusterPage shows the nodes, and which node asks which endpoint.
+type clusterPage struct {
+	registry.ClusterStatus
+	Rows      []nodeRow
+	Ready     int      // nodes that are
+	Members   int      // nodes that have not left
+	Silent    []string // nodes that show no signs of life
+	Cut       bool     // this node is cut off from the journal, or lags behind it
+	Behind    uint64   // entries of the journal that this node has not applied
+	Endpoints []ownedRow
+	Unowned   int // endpoints that no node asks
+	Shares    int // of the hosts of callbacks
+}
+
+// A nodeRow is a node with what it owns.
+type nodeRow struct {
+	registry.NodeStatus
+	Class     string // of its state
+	Here      bool   // it shows this page
+	Endpoints int
+	Callbacks int // shares of the hosts of callbacks
+	Alerts    bool
+	Journal   bool   // it drops old entries of the journal
+	Drain     string // path of the form, "" if another node could not take over
+}
+
+// An ownedRow is an endpoint with its owner.
+type ownedRow struct {
+	overviewEndpoint
+	Token uint64 // of the lease
+}
+
+// nodeClasses are the looks of the states of nodes.
+var nodeClasses = map[registry.NodeState]string{registry.NodeReady: "live", registry.NodeDraining: "paused", registry.NodeSilent: "failing", registry.NodeLeft: "off"}
+
+func (v clusterHandler) page() (content, error) {
+	s, err := v.Cluster.Status()
+	if err != nil {
+		return content{}, err
+	}
+	p := &clusterPage{ClusterStatus: s, Behind: max(s.Head, s.Applied) - s.Applied}
+	workers := 0
+	for _, n := range s.Nodes {
+		if n.State == registry.NodeReady && n.Role == "worker" {
+			workers++
+		}
+	}
+	tokens := map[string]uint64{}
+	for _, l := range s.Leases {
+		if kind, endpoint, _ := strings.Cut(l.Key, "/"); kind == "endpoint" {
+			tokens[endpoint] = l.Token
+		} else if kind == "delivery" {
+			p.Shares++
+		}
+	}
+	for _, n := range s.Nodes {
+		r := nodeRow{NodeStatus: n, Class: nodeClasses[n.State], Here: n.Name == s.Node}
+		for _, l := range s.Leases {
+			kind, _, _ := strings.Cut(l.Key, "/")
+			switch {
+			case l.Node != n.Name:
+			case kind == "endpoint":
+				r.Endpoints++
+			case kind == "delivery":
+				r.Callbacks++
+			default:
+				r.Alerts, r.Journal = r.Alerts || kind == "alerts", r.Journal || kind == "journal"
+			}
+		}
+		if n.State == registry.NodeReady && n.Role == "worker" && workers > 1 {
+			r.Drain = "/cluster/nodes/" + url.PathEscape(n.Name) + "/drain"
+		}
+		switch n.State {
+		case registry.NodeReady:
+			p.Ready++
+		case registry.NodeSilent:
+			p.Silent = append(p.Silent, n.Name)
+		}
+		if n.State != registry.NodeLeft {
+			p.Members++
+		}
+		p.Cut = p.Cut || r.Here && n.State == registry.NodeSilent
+		p.Rows = append(p.Rows, r)
+	}
+	all, err := v.Registry.Endpoints()
+	if err != nil {
+		return content{}, err
+	}
+	for _, e := range all {
+		slots, err := v.slots(e.Name, hydroSlots)
+		if err != nil {
+			return content{}, err
+		}
+		o, err := endpointHandler(v).summary(e, slots)
+		if err != nil {
+			return content{}, err
+		}
+		if o.Node == "" {
+			p.Unowned++
+		}
+		p.Endpoints = append(p.Endpoints, ownedRow{o, tokens[e.Name]})
+	}
+	slices.SortStableFunc(p.Endpoints, func(a, b ownedRow) int { return strings.Compare(a.Node, b.Node) })
+	return content{Data: p, Live: []part{{"cluster-now", "cluster-now", p}}}, nil
+}
+
+// drain makes a node give away what it owns.
+func (v clusterHandler) drain() error {
+	name := v.r.PathValue("name")
+	if err := v.Cluster.Drain(name); err != nil {
+		return err
+	}
+	v.say("good", "node-drains", name, "")
+	return v.to("/cluster")
+}
