@@ -30,6 +30,34 @@ func TestRuleLimits(t *testing.T) {
 	}
 }
 
+// The settings limits.rule_rows and limits.rule_receivers bound the rows and the receivers of a
+// rule. A rule with too many rows goes on after a start with a higher limit.
+func TestRuleSizes(t *testing.T) {
+	e := toEdit(t, answers(t, "Server", "one", twoCities))
+	limit := func(limits string) {
+		e.yaml = strings.SplitAfter(e.yaml, "\n")[0] + "limits: {" + limits + "}\nmail: {server: \"127.0.0.1:9\", from: a@x.example, recipients: [x.example]}\n"
+		e.crash(t)
+	}
+	limit("rule_rows: 1, rule_receivers: 1")
+	e.set(t, "slot=@every 1h")
+	e.must(t, "SELECT ?city ?bikes { ?city <http://example.org/bikes> ?bikes }", "query", "add", "--name", "bikes", "-")
+	e.tick(t)
+	add := []string{"rule", "add", "many", "--query", "bikes", "--when", "?bikes > 1", "--email", "a@x.example", "--email", "b@x.example"}
+	if code, _, stderr := runCLI(t, e.env, "", add...); code != cli.ExitUsage || !strings.Contains(stderr, "at most 1 receivers (limits.rule_receivers)") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	e.must(t, "", add[:len(add)-4]...)
+	clitest.Eventually(t, "the rule reports too many rows", func() bool {
+		return strings.Contains(e.must(t, "", "rule", "show", "many"), "more than 1 rows (limits.rule_rows)")
+	})
+	limit("rule_rows: 0, rule_receivers: 0")
+	clitest.Eventually(t, "both rows fire", func() bool {
+		return strings.Count(e.must(t, "", "rule", "show", "many"), " firing ") >= 2
+	})
+	add[2] = "mailed"
+	e.must(t, "", add...)
+}
+
 // The commands of rules beyond those of the how-to: what they refuse, and JSON.
 func TestRuleCommands(t *testing.T) {
 	w := newTown(t, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")

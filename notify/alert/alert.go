@@ -90,6 +90,8 @@ type Options struct {
 	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min
 	Most      int           // rules in all; 0: 50,000
 	MostEach  int           // rules of one caller; 0: 10,000
+	Rows      int           // that may meet a rule's condition at a time; 0: 1,000
+	Receivers int           // of one rule; 0: 10
 }
 
 const (
@@ -141,6 +143,7 @@ func New(o Options) (*Engine, error) {
 	}
 	o.Retry, o.Resend = cmp.Or(o.Retry, 5*time.Second), cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
+	o.Rows, o.Receivers = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10)
 	e := &Engine{opts: o, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
 		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{}, count: newCounter(),
 		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
@@ -152,6 +155,9 @@ func New(o Options) (*Engine, error) {
 		x := &entry{StoredRule: r}
 		if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
 			x.broken = err.Error()
+		}
+		if rule.NeedsResult(&x.State) {
+			x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
 		}
 		e.enter(x)
 		e.due[r.Query] = time.Time{} // something may have changed in the meantime
@@ -201,15 +207,15 @@ func (o *Options) stored(r registry.RuleSettings) (*rule.Program, error) {
 	} else if !errors.Is(err, registry.ErrNotFound) {
 		return nil, err
 	}
-	return compileStored(r, form)
+	return compileStored(r, form, o.Rows)
 }
 
 // compileStored compiles settings whose labels are complete.
-func compileStored(r registry.RuleSettings, form diff.Form) (*rule.Program, error) {
+func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Program, error) {
 	if r.Labels == nil {
 		r.Labels = map[string]string{}
 	}
-	return rule.Compile(r, form, nil)
+	return rule.Compile(r, form, nil, rows)
 }
 
 // enter adds a rule to memory. The caller holds mu, or is New.

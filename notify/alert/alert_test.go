@@ -262,7 +262,7 @@ func TestBadRules(t *testing.T) {
 		{"only webhooks", func(s *registry.RuleSettings) {
 			s.To = []registry.Receiver{{Alertmanager: "http://127.0.0.1/", Secret: "x"}}
 		}},
-		{"at most 10", func(s *registry.RuleSettings) { s.To = make([]registry.Receiver, 11) }},
+		{"at most 10 receivers (limits.rule_receivers)", func(s *registry.RuleSettings) { s.To = make([]registry.Receiver, 11) }},
 	} {
 		s := good
 		c.edit(&s)

@@ -51,7 +51,7 @@ func (o *Options) check(c registry.Caller, r *registry.RuleSettings) (*rule.Prog
 	if err != nil {
 		return nil, q, err
 	}
-	p, err := rule.Compile(*r, q.Form, vars)
+	p, err := rule.Compile(*r, q.Form, vars, o.Rows)
 	if err == nil {
 		r.Labels = p.Labels()
 	}
@@ -77,13 +77,10 @@ func (o *Options) vars(q *registry.Query) ([]string, error) {
 }
 
 // CheckStored checks a rule that another server has stored, for a query of a form. Addresses
-// of receivers are checked when messages are sent.
+// of receivers are checked when messages are sent. How many there are was checked there.
 func CheckStored(r *registry.Rule, form diff.Form) error {
 	if !strings.HasPrefix(r.ID, idPrefix) {
 		return refuse("/id", "the id of a rule begins with %s", idPrefix)
-	}
-	if len(r.To) > rule.MaxReceivers {
-		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
 	}
 	for i := range r.To {
 		to, pointer := &r.To[i], fmt.Sprintf("/to/%d", i)
@@ -98,7 +95,7 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 			}
 		}
 	}
-	_, err := compileStored(r.RuleSettings, form)
+	_, err := compileStored(r.RuleSettings, form, 1)
 	return err
 }
 
@@ -114,8 +111,8 @@ func checkKind(to *registry.Receiver, pointer string) error {
 }
 
 func (o *Options) checkReceivers(list []registry.Receiver) error {
-	if len(list) > rule.MaxReceivers {
-		return refuse("/to", "a rule has at most %d receivers", rule.MaxReceivers)
+	if len(list) > o.Receivers {
+		return refuse("/to", "a rule has at most %d receivers (limits.rule_receivers)", o.Receivers)
 	}
 	seen := map[string]bool{}
 	for i := range list {

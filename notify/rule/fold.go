@@ -175,8 +175,8 @@ func (f *fold) put(d *diff.Delta) {
 			a.Rows = map[string]int{}
 		}
 		if a.Rows[string(row)] == 0 {
-			if meeting++; meeting > MaxRows {
-				f.state.Problem = fmt.Sprintf("more than %d rows meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", MaxRows)
+			if meeting++; meeting > f.most {
+				f.state.Problem = fmt.Sprintf("more than %d rows (limits.rule_rows) meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", f.most)
 				return
 			}
 		}

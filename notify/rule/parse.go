@@ -18,9 +18,6 @@ import (
 
 // Limits of a rule.
 const (
-	MaxRows      = 1000 // rows that may meet a condition at a time
-	MaxReceivers = 10
-
 	maxConditions = 20
 	maxLabels     = 20
 	maxName       = 128
@@ -48,6 +45,7 @@ type Program struct {
 	keep    time.Duration
 	labels  []label
 	summary template
+	most    int // rows that may meet the condition at a time
 }
 
 type label struct {
@@ -74,15 +72,16 @@ func refuse(pointer, format string, a ...any) error {
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // Compile checks the settings of a rule for a query with this form and these variables; nil
-// if they are unknown. Its errors are *registry.Problem.
-func Compile(r registry.RuleSettings, form diff.Form, vars []string) (*Program, error) {
+// if they are unknown. A rule is not evaluated while more than most rows meet its condition.
+// Its errors are *registry.Problem.
+func Compile(r registry.RuleSettings, form diff.Form, vars []string, most int) (*Program, error) {
 	switch {
 	case form == diff.Ask:
 		vars = []string{registry.AskVar}
 	case form.Graph():
 		vars = registry.TripleVars
 	}
-	p := &Program{wait: time.Duration(r.For), keep: time.Duration(r.KeepFiringFor)}
+	p := &Program{wait: time.Duration(r.For), keep: time.Duration(r.KeepFiringFor), most: most}
 	if err := checkName(r.Name); err != nil {
 		return nil, err
 	}

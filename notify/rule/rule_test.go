@@ -65,7 +65,7 @@ type replay struct {
 func newReplay(t *testing.T, r registry.RuleSettings, form diff.Form) *replay {
 	t.Helper()
 	r.Name = "r"
-	p, err := rule.Compile(r, form, []string{"s", "value"})
+	p, err := rule.Compile(r, form, []string{"s", "value"}, mostRows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestAskAndConstruct(t *testing.T) {
 	}
 	r.expect("1 firing", "3 resolved")
 
-	p, err := rule.Compile(registry.RuleSettings{Name: "r", When: `?predicate = <http://x/p> and ?object contains "b"`, Labels: map[string]string{"of": "?subject"}}, diff.Construct, nil)
+	p, err := rule.Compile(registry.RuleSettings{Name: "r", When: `?predicate = <http://x/p> and ?object contains "b"`, Labels: map[string]string{"of": "?subject"}}, diff.Construct, nil, mostRows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,22 +222,24 @@ func TestReset(t *testing.T) {
 	}
 }
 
+const mostRows = 1000 // that may meet a condition
+
 // More rows than the limit stop the rule, and fewer rows start it again. Neither fires nor
 // resolves anything that is not so.
 func TestTooManyRows(t *testing.T) {
 	r := newReplay(t, registry.RuleSettings{When: "?value > 10"}, diff.Select)
 	var rows []string
-	for i := range rule.MaxRows + 1 {
+	for i := range mostRows + 1 {
 		rows = append(rows, fmt.Sprintf("r%d=20", i))
 	}
 	r.answer(at(0), table(t, "a=11"))
 	r.answer(at(1), table(t, rows...))
 	r.expect("0 firing a")
-	if !rule.NeedsResult(&r.s) || !strings.Contains(r.s.Problem, "1000 rows") || len(r.s.Alerts) != 1 {
+	if !rule.NeedsResult(&r.s) || !strings.Contains(r.s.Problem, "1000 rows (limits.rule_rows)") || len(r.s.Alerts) != 1 {
 		t.Fatalf("%q, %d alerts", r.s.Problem, len(r.s.Alerts))
 	}
 	events := r.p.Reset(&r.s, table(t, rows[1:]...), registry.Position{Epoch: "e", Seq: 3}, at(3))
-	if len(events) != rule.MaxRows+1 || rule.NeedsResult(&r.s) || len(r.s.Alerts) != rule.MaxRows {
+	if len(events) != mostRows+1 || rule.NeedsResult(&r.s) || len(r.s.Alerts) != mostRows {
 		t.Errorf("%d events, %d alerts, problem %q", len(events), len(r.s.Alerts), r.s.Problem)
 	}
 }
@@ -282,13 +284,13 @@ func TestBadSettings(t *testing.T) {
 	} {
 		r := registry.RuleSettings{Name: "r", When: "?value > 10"}
 		c.edit(&r)
-		_, err := rule.Compile(r, c.form, []string{"s", "value"})
+		_, err := rule.Compile(r, c.form, []string{"s", "value"}, mostRows)
 		p := (*registry.Problem)(nil)
 		if !errors.As(err, &p) || p.Kind != registry.KindBadSetting || p.Errors[0].Pointer != c.pointer || !strings.Contains(p.Detail, c.says) {
 			t.Errorf("%+v: %v, want %s to say %q", r, err, c.pointer, c.says)
 		}
 	}
-	if _, err := rule.Compile(registry.RuleSettings{Name: "r", When: "?value > 10"}, diff.Select, nil); err == nil || !strings.Contains(err.Error(), "name the labels") {
+	if _, err := rule.Compile(registry.RuleSettings{Name: "r", When: "?value > 10"}, diff.Select, nil, mostRows); err == nil || !strings.Contains(err.Error(), "name the labels") {
 		t.Errorf("unknown variables: %v", err)
 	}
 }

@@ -95,6 +95,9 @@ type Limits struct {
 
 	Rules      int `yaml:"rules"`       // alert rules in all
 	TokenRules int `yaml:"token_rules"` // alert rules of each token, also of an admin's
+
+	RuleRows      int `yaml:"rule_rows"` // that may meet the condition of a rule at a time
+	RuleReceivers int `yaml:"rule_receivers"`
 }
 
 // WebSub names the networks, besides public addresses, to which callbacks may go.
@@ -160,7 +163,8 @@ func Default() Config {
 		Data:      "./freshet-data",
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
 		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
-			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000, TokenRules: 10_000},
+			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000, TokenRules: 10_000,
+			RuleRows: 1000, RuleReceivers: 10},
 		Mail:    Mail{Security: "starttls"},
 		Log:     Log{Level: "info", Format: "auto"},
 		Cluster: Cluster{Journal: EmbeddedJournal, Replicas: 3, Role: "worker", Lease: registry.Duration(10 * time.Second)},
@@ -215,7 +219,8 @@ func (c *Config) Check() error {
 		return cli.UsageErrorf("limits.body: must be at least 1KiB, so that queries can be registered; 0 is no limit")
 	}
 	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
-		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections, "rules": c.Limits.Rules, "token_rules": c.Limits.TokenRules} {
+		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections, "rules": c.Limits.Rules, "token_rules": c.Limits.TokenRules,
+		"rule_rows": c.Limits.RuleRows, "rule_receivers": c.Limits.RuleReceivers} {
 		if n < 0 {
 			return cli.UsageErrorf("limits.%s: %d is negative; 0 is no limit", key, n)
 		}

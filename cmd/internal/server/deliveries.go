@@ -83,6 +83,7 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 	}
 	return alert.New(alert.Options{
 		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules),
+		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Owns:  owns,
 		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
 		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
