@@ -34,8 +34,8 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			rec.WriteHeader(http.StatusNoContent)
 			return
 		}
-		if r.URL.Path == "/v1/" {
-			r.URL.Path = "/v1"
+		if p := r.URL.Path; p == "/v1/" || !strings.HasPrefix(p, "/v1/") && p == r.URL.EscapedPath() && len(p) > 1 { // as people write it
+			r.URL.Path = strings.TrimSuffix(p, "/")
 		}
 		if !clean(r.URL.EscapedPath()) {
 			answerProblem(rec, r, notFound("nothing is served under this path"))

@@ -70,6 +70,7 @@ func TestDocumentation(t *testing.T) {
 
 func TestDocumentationSearch(t *testing.T) {
 	r := newRig(t)
+	r.get("/docs/").status(200).has("<h1")
 	r.get("/docs").status(200).has("<h1", `name="q"`, `href="/docs/watch"`, `aria-current="page"`)
 	r.get("/docs?q=Memento").status(200).has("“Memento”", `href="/docs/history#`, "<title>Search: Memento").lacks("No section")
 	r.get("/docs?q=%3Cb%3Enothing").status(200).has("No section has all words", "&lt;b&gt;nothing").lacks("<b>nothing")
