@@ -360,6 +360,8 @@ class Freshet:
         self._url = urllib.parse.urlsplit(server.rstrip("/"))
         if self._url.scheme not in ("http", "https") or not self._url.hostname:
             raise ValueError(f"{server!r} is not the address of a server, such as http://127.0.0.1:8080")
+        if token and not all("!" <= c <= "~" for c in token):
+            raise ValueError("the token has a blank, a line break or a character that no token has")
         self._token, self._timeout, self._context = token, timeout, context
 
     def register(self, endpoint: str, query: str, **settings: Any) -> Dict[str, Any]:
@@ -380,6 +382,8 @@ class Freshet:
         RFC 3339), after the change with a number, or at a Position. Raises NotFound if there
         was none yet, and Gap if that state is no longer kept."""
         q = self.query(query)
+        if not isinstance(q, dict) or not {"id", "form"} <= q.keys():
+            raise self._foreign()
         at, seq = (None if x is None else _moment(x) for x in (at, seq))
         return self._result(q["id"], q["form"], q.get("ordered", False), at=at, seq=seq)[0]
 
@@ -388,8 +392,11 @@ class Freshet:
         moment = {k: v for k, v in moment.items() if v is not None}
         path = _path(query) + "/results." + ("nt" if graph else "srj") + ("?" + urllib.parse.urlencode(moment) if moment else "")
         body, headers = self._request("GET", path)
-        epoch, seq = headers["ETag"].strip('"').split(".")[:2]
-        return Result.parse(form, ordered, body.decode()), Position(epoch, int(seq))
+        try:
+            epoch, seq = headers["ETag"].strip('"').split(".")[:2]
+            return Result.parse(form, ordered, body.decode()), Position(epoch, int(seq))
+        except (AttributeError, LookupError, ValueError) as e:
+            raise self._foreign() from e
 
     def diff(self, query: str, start: Moment, end: Optional[Moment] = None) -> "Difference":
         """Returns what changed between two states, each given by a time (datetime, or text in
@@ -443,10 +450,18 @@ class Freshet:
 
     def _json(self, method: str, path: str, body: Any = None) -> Any:
         content, _ = self._request(method, path, body)
-        return json.loads(content) if content else None
+        try:
+            return json.loads(content) if content else None
+        except ValueError as e:
+            raise self._foreign() from e
+
+    def _foreign(self) -> Unreachable:
+        return Unreachable(f"{self._url.geturl()} answers, but not as a Freshet server does: check the address, and a proxy before it")
 
 
 def _path(query: str) -> str:
+    if not isinstance(query, str) or not query:
+        raise ValueError(f"a query is named by its id or its name, not by {query!r}")
     return "/v1/queries/" + urllib.parse.quote(query, safe="")
 
 
@@ -467,8 +482,11 @@ class Follower:
         self._result: Optional[Result] = None
         self._position: Optional[Position] = None
         if saved:
-            self._position = Position(saved["epoch"], saved["seq"])
-            self._result = self._seen = Result.parse(saved["form"], saved["ordered"], saved["document"])
+            try:
+                self._position = Position(saved["epoch"], int(saved["seq"]))
+                self._result = self._seen = Result.parse(saved["form"], saved["ordered"], saved["document"])
+            except (LookupError, TypeError, ValueError, AttributeError) as e:
+                raise ValueError("saved is not what Update.save returned: leave it out to begin with the whole result") from e
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._socket: Optional[socket.socket] = None

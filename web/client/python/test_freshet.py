@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import datetime
 import decimal
+import http.server
 import io
 import os
 import threading
@@ -71,6 +72,40 @@ class Events(unittest.TestCase):
     def test_parsing(self):
         stream = b": comment\r\nevent: alive\r\nid: a:1\r\ndata: {\"seq\":\r\ndata: 1}\r\n\r\nretry: 5\n\nevent: change\ndata: {}\n"
         self.assertEqual(list(freshet._events(io.BytesIO(stream))), [("alive", {"seq": 1})])  # the last one is cut off
+
+
+class Mistakes(unittest.TestCase):
+    def test_arguments(self):
+        with self.assertRaises(ValueError) as e:
+            freshet.Freshet("http://127.0.0.1:1", token="s3cret\n")
+        self.assertNotIn("s3cret", str(e.exception))
+        server = freshet.Freshet("http://127.0.0.1:1")
+        for query in (None, 5, ""):
+            with self.assertRaisesRegex(ValueError, "its id or its name"):
+                server.result(query)
+        for saved in ({"a": 1}, "state", {"epoch": "e", "seq": 1, "form": "SELECT", "ordered": False, "document": "{"}):
+            with self.assertRaisesRegex(ValueError, "what Update.save returned"):
+                server.follow("x", saved=saved)
+
+    def test_another_server(self):
+        class Page(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"{}" if self.path.endswith("empty") else b"<html>")
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Page) as other:
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            server = freshet.Freshet(f"http://127.0.0.1:{other.server_port}")
+            for ask in (server.query, server.result, lambda q: list(server.changes(q)), lambda q: server.diff(q, 1)):
+                with self.assertRaisesRegex(freshet.Unreachable, "not as a Freshet server"):
+                    ask("x")
+            with self.assertRaisesRegex(freshet.Unreachable, "not as a Freshet server"):
+                server.result("empty")
+            other.shutdown()
 
 
 @unittest.skipUnless(os.environ.get("FRESHET_URL"), "FRESHET_URL is not set")
