@@ -4,10 +4,17 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A fault is one kind of fault. It returns when it is over.
@@ -15,18 +22,25 @@ type fault struct {
 	kind   string
 	weight int
 	do     func(n *nemesis, v *victim, lasts time.Duration)
+	alone  bool // no other fault is in force meanwhile
+	long   bool // for long runs
 }
 
 var nemesisFaults = []fault{
-	{"kill -9", 3, (*nemesis).kill},
-	{"stop and continue", 3, (*nemesis).pause},
-	{"cut off one node", 2, (*nemesis).isolate},
-	{"cut off one node in one direction", 1, (*nemesis).deafen},
-	{"cut one link", 1, (*nemesis).unlink},
-	{"cut all links", 1, (*nemesis).scatter},
-	{"slow links", 1, (*nemesis).slow},
-	{"reset connections", 1, (*nemesis).reset},
+	{kind: "kill -9", weight: 4, do: (*nemesis).kill},
+	{kind: "stop and continue", weight: 4, do: (*nemesis).pause},
+	{kind: "cut off one node", weight: 2, do: (*nemesis).isolate},
+	{kind: "cut off one node in one direction", weight: 1, do: (*nemesis).deafen},
+	{kind: "cut one link", weight: 1, do: (*nemesis).unlink},
+	{kind: "cut all links", weight: 1, do: (*nemesis).scatter},
+	{kind: "slow links", weight: 1, do: (*nemesis).slow},
+	{kind: "reset connections", weight: 1, do: (*nemesis).reset},
+	{kind: "kill -9 of all", weight: 1, do: (*nemesis).killAll, alone: true, long: true},
+	{kind: "damaged journal", weight: 2, do: (*nemesis).damage, alone: true, long: true},
 }
+
+// short is the largest number of faults of a short run.
+const short = 20
 
 // untilTaken is the duration of a fault that lasts until another node asks the endpoint. It lasts
 // takeoverWait at most.
@@ -50,13 +64,19 @@ func (n *nemesis) last(v *victim, lasts time.Duration) {
 // recorded, so that the data changes between faults and during faults.
 func (n *nemesis) attack() {
 	var kinds []fault
+	only := os.Getenv("FRESHET_NEMESIS_ONLY") // parts of the names of faults
 	for _, f := range nemesisFaults {
-		for range f.weight {
-			kinds = append(kinds, f)
+		if f.long && only == "" && n.faults <= short {
+			continue
+		}
+		if slices.ContainsFunc(strings.Split(only, ","), func(s string) bool { return strings.Contains(f.kind, s) }) {
+			kinds = append(kinds, slices.Repeat([]fault{f}, f.weight)...)
 		}
 	}
 	n.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	kinds = append(slices.Clone(nemesisFaults[:2]), kinds...) // these on owners, until another node asks
+	if only == "" {
+		kinds = append(slices.Clone(nemesisFaults[:2]), kinds...) // these on owners, until another node asks
+	}
 	slots := make(chan bool, 2)
 	var running sync.WaitGroup
 	for i := range n.faults {
@@ -75,12 +95,15 @@ func (n *nemesis) attack() {
 		if n.rng.IntN(3) == 0 { // longer than a lease
 			lasts += n.lease + time.Second
 		}
-		if i < 2 || n.faults > 20 && v.name == n.endpoint.owner() && n.rng.IntN(4) == 0 {
+		if i < 2 || n.faults > short && v.name == n.endpoint.owner() && n.rng.IntN(4) == 0 {
 			v, lasts = cmp.Or(n.nodes[n.endpoint.owner()], v), untilTaken
 		}
 		pause := time.Duration(n.rng.ExpFloat64() * float64(time.Second))
-		slots <- true
 		n.counts[f.kind]++
+		if f.alone {
+			running.Wait()
+		}
+		slots <- true
 		running.Go(func() {
 			defer func() { <-slots }()
 			how := "for " + lasts.Round(time.Millisecond).String()
@@ -91,6 +114,9 @@ func (n *nemesis) attack() {
 			f.do(n, v, lasts)
 			n.note("%s: %s is over", v.name, f.kind)
 		})
+		if f.alone {
+			running.Wait()
+		}
 		n.sleep(n.ctx, pause)
 	}
 	running.Wait()
@@ -165,6 +191,90 @@ func (n *nemesis) slow(v *victim, lasts time.Duration) {
 	heal := n.links.delay(20*time.Millisecond+max(0, lasts)/50, n.between(v.name)...)
 	n.last(v, lasts)
 	heal()
+}
+
+// killAll kills all nodes and starts them again.
+func (n *nemesis) killAll(_ *victim, lasts time.Duration) {
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	for _, name := range n.names {
+		v := n.nodes[name]
+		v.Lock()
+		v.p.Kill()
+	}
+	n.sleep(n.ctx, max(0, lasts)/4)
+	for _, name := range n.names {
+		v := n.nodes[name]
+		starting.Go(func() {
+			defer v.Unlock()
+			n.start(v)
+		})
+	}
+}
+
+// damage shortens a file of a node's journal, or changes a bit of it, while the node does not run.
+// The node recovers from the others, or it says that it is damaged and is rebuilt.
+func (n *nemesis) damage(v *victim, _ time.Duration) {
+	for _, name := range n.names { // what only this node has would be lost
+		n.eventually(name+" is ready", func() bool { return n.get(n.nodes[name], "/readyz", nil) == nil })
+	}
+	v.Lock()
+	defer v.Unlock()
+	v.p.Kill()
+	var files []string
+	err := filepath.WalkDir(filepath.Join(v.data, "journal"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if i, err := d.Info(); err == nil && i.Size() > 0 {
+				files = append(files, path)
+			}
+		}
+		return err
+	})
+	n.must(err)
+	file := files[n.harm.IntN(len(files))]
+	b, err := os.ReadFile(file)
+	n.must(err)
+	at, how := n.harm.IntN(len(b)), "is cut to byte"
+	if n.harm.IntN(2) == 0 {
+		b = b[:at]
+	} else {
+		b[at] ^= 1 << n.harm.IntN(8)
+		how = "has another bit in byte"
+	}
+	n.note("%s: %s %s %d", v.name, strings.TrimPrefix(file, v.data), how, at)
+	n.must(os.WriteFile(file, b, 0o600))
+	n.startDamaged(v)
+}
+
+// startDamaged starts a node, and rebuilds it if it says that this is necessary.
+func (n *nemesis) startDamaged(v *victim) {
+	p, err := clitest.TryStart(n.t, nil, binary(n.t), "serve", "--config", v.config)
+	if err == nil {
+		v.p = p
+		for end := time.Now().Add(time.Minute); time.Now().Before(end) && n.ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if n.get(v, "/readyz", nil) == nil {
+				n.counts["  node recovered by itself"]++
+				return
+			}
+		}
+		err = fmt.Errorf("not ready after a minute: %v\n%s", n.get(v, "/readyz", nil), p.Stderr)
+		p.Kill()
+	}
+	if !strings.Contains(err.Error(), "rebuild") {
+		n.object("%s does not say how to mend it: %v", v.name, err)
+	}
+	n.note("%s is rebuilt: %s", v.name, lastLine(err.Error()))
+	n.counts["  node rebuilt"]++
+	other := n.nodes[n.names[(slices.Index(n.names, v.name)+1)%len(n.names)]]
+	if out, err := command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+other.addr, "--config", v.config); err != nil {
+		n.object("rebuild of %s: %v\n%s", v.name, err, out)
+	}
+	n.start(v)
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }
 
 func (n *nemesis) reset(_ *victim, _ time.Duration) { n.links.cut() }

@@ -100,6 +100,7 @@ func TryStart(t testing.TB, stdout *os.File, bin string, args ...string) (*Proce
 	case <-p.Ended:
 		return nil, fmt.Errorf("freshet %s ended: %w\n%s", strings.Join(args, " "), p.Err, p.Stderr)
 	case <-time.After(2 * time.Minute):
+		p.Kill()
 		return nil, fmt.Errorf("freshet %s did not come up\n%s", strings.Join(args, " "), p.Stderr)
 	}
 }

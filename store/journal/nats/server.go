@@ -9,9 +9,12 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -36,13 +39,22 @@ const (
 	defaultMaxSize = 32 << 30
 	startTimeout   = time.Minute      // longer than a start on a busy machine takes
 	loginTimeout   = 10 * time.Second // of a member or client that connects
-	user           = "freshet"        // of routes
+	readyPause     = 100 * time.Millisecond
+	mendPause      = time.Second // between two looks whether a write has failed
+	probeSize      = 4 << 20     // of the file that tells whether there is room
+	user           = "freshet"   // of routes
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
-// is acknowledged.
+// is acknowledged. After a write that failed, such as on a full disk, nats-server takes no part in
+// the cluster until it is started again, so that is done once files can be written.
 type Server struct {
 	config ServerConfig
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	broken atomic.Bool // a write has failed since the server was started
+
+	mu     sync.Mutex
 	server *server.Server
 }
 
@@ -56,24 +68,101 @@ func Start(c ServerConfig) (*Server, error) {
 	if err := c.probe(o); err != nil {
 		return nil, err
 	}
-	s, err := server.NewServer(o)
+	s := &Server{config: c}
+	if s.server, err = s.run(o); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.done.Go(func() { s.mend(ctx) })
+	return s, nil
+}
+
+// run starts a nats-server.
+func (s *Server) run(o *server.Options) (*server.Server, error) {
+	x, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	if c.Log != nil {
-		s.SetLogger(logger{c.Log}, false, false)
+	s.broken.Store(false)
+	l := &logger{to: s.config.Log, broken: &s.broken}
+	x.SetLogger(l, false, false)
+	x.Start()
+	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
+		why := l.fatal.Load()
+		if why == nil && time.Now().Before(end) {
+			continue
+		}
+		x.Shutdown()
+		x.WaitForShutdown()
+		if why != nil {
+			return nil, fmt.Errorf("cluster: the journal's server cannot start: %s: if its files in %s are damaged, run freshet cluster rebuild", *why, s.config.Dir)
+		}
+		return nil, fmt.Errorf("cluster: the journal's server on %s does not accept connections within %v: see its warnings; the machine may be too busy", s.config.Listen, startTimeout)
 	}
-	s.Start()
-	if !s.ReadyForConnections(startTimeout) {
-		s.Shutdown()
-		return nil, fmt.Errorf("cluster: the journal's server on %s does not accept connections within %v: see its warnings; the machine may be too busy", c.Listen, startTimeout)
+	if !x.JetStreamEnabled() {
+		x.Shutdown()
+		return nil, fmt.Errorf("cluster: the journal's server cannot use the directory %s: see its warnings", s.config.Dir)
 	}
-	if !s.JetStreamEnabled() {
-		s.Shutdown()
-		return nil, fmt.Errorf("cluster: the journal's server cannot use the directory %s: see its warnings", c.Dir)
-	}
-	return &Server{c, s}, nil
+	return x, nil
 }
+
+// mend starts the server again after a write that failed, once files can be written.
+func (s *Server) mend(ctx context.Context) {
+	t := time.NewTicker(mendPause)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		old := s.current()
+		if !s.broken.Load() && old.JetStreamEnabled() || !s.writable() {
+			continue
+		}
+		s.warn("the journal's server starts again, because a write has failed")
+		old.Shutdown()
+		old.WaitForShutdown()
+		o, err := s.config.options()
+		if err == nil {
+			old, err = s.run(o)
+		}
+		if err != nil {
+			s.broken.Store(true)
+			s.warn("the journal's server did not start again", "error", err)
+			continue
+		}
+		s.mu.Lock()
+		s.server = old
+		s.mu.Unlock()
+	}
+}
+
+func (s *Server) warn(text string, more ...any) {
+	if s.config.Log != nil {
+		s.config.Log.Warn(text, more...)
+	}
+}
+
+// writable reports whether the directory has room for a file.
+func (s *Server) writable() bool {
+	f, err := os.CreateTemp(s.config.Dir, ".probe-*")
+	if err != nil {
+		return false
+	}
+	_, err = f.Write(make([]byte, probeSize))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())) == nil
+}
+
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
 
 // probe reports an address that cannot be listened on. The server itself would only log that
 // and wait.
@@ -180,7 +269,7 @@ func split(setting, address string) (string, int, error) {
 
 // Connect returns a connection to the server within the process, for Open.
 func (s *Server) Connect() (*nats.Conn, error) {
-	return nats.Connect("", nats.InProcessServer(s.server), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
+	return nats.Connect("", nats.InProcessServer(s), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
 		nats.Timeout(loginTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 }
 
@@ -188,30 +277,45 @@ func (s *Server) Connect() (*nats.Conn, error) {
 func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
 
 // Members returns how many other members the server is connected to.
-func (s *Server) Members() int { return s.server.NumRoutes() }
+func (s *Server) Members() int { return s.current().NumRoutes() }
 
 // Close shuts the server down and waits for that.
 func (s *Server) Close() error {
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
+	s.stop()
+	s.done.Wait()
+	s.current().Shutdown()
+	s.current().WaitForShutdown()
 	return nil
 }
 
-// A logger passes the server's warnings and errors on.
-type logger struct{ to *slog.Logger }
+// A logger passes the server's warnings and errors on, and remembers those after which the server
+// takes no part in the cluster.
+type logger struct {
+	to     *slog.Logger // nil for none
+	broken *atomic.Bool
+	fatal  atomic.Pointer[string]
+}
 
-func (l logger) Noticef(string, ...any)         {}
-func (l logger) Debugf(string, ...any)          {}
-func (l logger) Tracef(string, ...any)          {}
-func (l logger) Warnf(format string, v ...any)  { l.to.Warn("journal: " + fmt.Sprintf(format, v...)) }
-func (l logger) Fatalf(format string, v ...any) { l.to.Error("journal: " + fmt.Sprintf(format, v...)) }
+func (l *logger) Noticef(string, ...any) {}
+func (l *logger) Debugf(string, ...any)  {}
+func (l *logger) Tracef(string, ...any)  {}
 
-// Errorf logs that a member cannot be reached as a warning, since each start of a cluster begins
-// like that.
-func (l logger) Errorf(format string, v ...any) {
-	level := slog.LevelError
-	if strings.HasPrefix(format, "Error trying to connect to route") {
-		level = slog.LevelWarn
+func (l *logger) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v...) }
+
+func (l *logger) Errorf(format string, v ...any) {
+	if l.log(slog.LevelError, format, v...); strings.Contains(format, "Critical write error") {
+		l.broken.Store(true)
 	}
-	l.to.Log(context.Background(), level, "journal: "+fmt.Sprintf(format, v...))
+}
+
+func (l *logger) Fatalf(format string, v ...any) {
+	l.log(slog.LevelError, format, v...)
+	text := fmt.Sprintf(format, v...)
+	l.fatal.Store(&text)
+}
+
+func (l *logger) log(level slog.Level, format string, v ...any) {
+	if l.to != nil {
+		l.to.Log(context.Background(), level, "journal: "+fmt.Sprintf(format, v...))
+	}
 }
