@@ -171,7 +171,7 @@ series and why (limit, ambiguous, long, no_number, graph), and whether the resul
 	return c
 }
 
-// printScraped prints a scrape as a list of queries.
+// printQueries prints a scrape as a list of queries.
 func (a scraper) printQueries(in io.Reader) error {
 	all := map[string]*scrapedQuery{} // by holder and name
 	over := 0.0
