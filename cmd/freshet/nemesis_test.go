@@ -72,6 +72,7 @@ type nemesis struct {
 	engine   string
 	endpoint *loggedEndpoint
 	oracle   *oracle
+	hook     *judgingHook // of the query for everything
 	links    *linkSet
 	names    []string
 	nodes    map[string]*victim
@@ -142,6 +143,7 @@ func newNemesis(t *testing.T) *nemesis {
 	n.must(os.WriteFile(base, []byte("<http://x/0> <http://x/other> \"0\" .\n"), 0o600))
 	n.engine = clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base).Url
 	n.endpoint = newLogged(t, n.engine, n.seed)
+	n.hook = newJudgingHook(t)
 	n.oracle = newOracle(n.engine, nemesisQuestions())
 	n.must(n.oracle.look(ctx, 0))
 	n.configure(dir)
@@ -174,6 +176,7 @@ listen: %s
 data: %s
 log: {level: warn, format: text}
 contact: mailto:%s@x.example
+websub: {allow_callback_networks: [127.0.0.0/8]}
 endpoints:
   - {name: truth, url: %q, slot: "@every %v", budget: %v, timeout: %v, min_gap: %v, policy: rr, merge: "off"}
 cluster: {name: nemesis, node: %s, listen: %q, peers: {%s}, token_file: %q, lease: %v}
@@ -253,6 +256,11 @@ func (n *nemesis) register() {
 	for i, f := range n.oracle.facts {
 		u := &restartingServer{t: n.t, addr: n.nodes[n.names[i%len(n.names)]].addr}
 		n.must(u.register(n.ctx, f))
+	}
+	all := n.oracle.facts[len(n.oracle.facts)-1]
+	code, out, stderr := runCLI(n.t, map[string]string{"FRESHET_SERVER": "http://" + n.nodes["n2"].addr}, "", "webhook", "add", "--query", all.id, n.hook.http.URL)
+	if code != 0 {
+		n.t.Fatalf("%d %s%s", code, out, stderr)
 	}
 	n.eventually("the first results", func() bool { return n.recorded(n.nodes["n1"]) })
 }
@@ -413,6 +421,8 @@ func (n *nemesis) settle() {
 	for _, v := range n.nodes {
 		n.eventually(v.name+" has applied everything", func() bool { return n.recorded(v) })
 	}
+	all := n.oracle.facts[len(n.oracle.facts)-1]
+	n.eventually("the last message of the webhook", func() bool { return n.hook.at() == all.final })
 }
 
 // verify judges what was received and what is stored.
@@ -526,7 +536,10 @@ func (n *nemesis) report() {
 	n.endpoint.mu.Lock()
 	defer n.endpoint.mu.Unlock()
 	n.audience.mu.Lock()
-	wrong := slices.Concat(n.wrong, n.endpoint.wrong)
+	n.hook.mu.Lock()
+	wrong := slices.Concat(n.wrong, n.endpoint.wrong, n.hook.wrong)
+	n.t.Logf("the webhook received %d messages and %d of them again", len(n.hook.bodies), n.hook.repeats)
+	n.hook.mu.Unlock()
 	n.audience.mu.Unlock()
 	var table strings.Builder
 	total := 0
