@@ -186,6 +186,11 @@ func (c *Cohort) perMember(k Kind) float64 {
 // MeanRows is the expected number of rows of a member that has no result yet.
 func (c *Cohort) MeanRows() int { return max(1, int(math.Ceil(c.rows.value))) }
 
+// Alone is the mean time of a request for one member, 0 if none has ended.
+func (c *Cohort) Alone() time.Duration {
+	return time.Duration(c.single.value * float64(time.Second))
+}
+
 // Costs returns the expected seconds of a request: a, b per member, c per row.
 func (c *Cohort) Costs(k Kind) (a, b, perRow float64) {
 	if k == Single {

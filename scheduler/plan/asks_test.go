@@ -470,3 +470,29 @@ func TestLastAskIsTheOneThatAnswered(t *testing.T) {
 		t.Errorf("a query that failed since it was answered: %+v", k)
 	}
 }
+
+// A merged request is given up after four times what its queries take alone, and a second,
+// also when the shares of merged requests are all that is known of each query.
+func TestRequestsAreGivenUpByTheCostOfAskingAlone(t *testing.T) {
+	const alone, share = 200 * time.Millisecond, time.Millisecond
+	list := registered(16)
+	for i := range list {
+		list[i].Stats.Executions = 40
+		list[i].Stats.Samples = nil
+		list[i].Stats.Remember(policy.Sample{Elapsed: share})
+	}
+	p := planned(t, "rr", list)
+	p.SetBudget(RuleStrict, time.Hour)
+	cohorts(p, len(list))
+	k := p.all[list[0].Query.ID].cohort
+	for range 20 {
+		k.Asked(cohort.Single, 1, 1, 1, alone)
+		k.Asked(cohort.Values, 16, 16, 16, 16*share)
+	}
+	now := began.Add(time.Hour)
+	s := p.Begin(now, Terms{Width: 1, Timeout: time.Hour, Merging: Merging{Mode: registry.MergeValues}})
+	x := s.Next(now)
+	if n, limit := len(x.Members()), s.Limit(x); n != 16 || limit != 4*16*alone+time.Second {
+		t.Errorf("%d members may take %s", n, limit)
+	}
+}

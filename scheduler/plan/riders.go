@@ -144,6 +144,7 @@ type fitting struct {
 	maxSeconds float64
 	maxRows    int
 	alone      float64       // seconds of asking alone for those that have changed
+	one        time.Duration // of asking one alone, in the mean of the cohort
 	single     time.Duration // of asking each alone
 	full       bool          // the last member does not fit
 }
@@ -156,6 +157,7 @@ func (s *SlotBudget) fit(r *Execution, kind cohort.Kind, now time.Time) fitting 
 	}
 	f := fitting{kind: kind, maxRows: s.merging.rows(), maxSeconds: min(r.expected+max(0, rest), s.Limit(r)/2, s.timeout/4).Seconds()}
 	f.a, f.b, f.c = r.c.cohort.Costs(kind)
+	f.one = r.c.cohort.Alone()
 	return f
 }
 
@@ -170,7 +172,7 @@ func (f *fitting) add(c *item) {
 	seconds := f.a + f.b*float64(n) + f.c*float64(rows) + alone
 	if f.full = n > 1 && seconds > f.maxSeconds || answer > f.maxRows || text > maxText; !f.full {
 		f.n, f.rows, f.text, f.alone = n, rows, text, alone
-		f.single += c.Estimate
+		f.single += max(c.Estimate, f.one) // the estimate may be the share of merged requests
 	}
 }
 
