@@ -13,12 +13,25 @@ const maxNamesListed = 8
 
 // resolve finds an object by its id, by the caller's own name for it, or by the
 // name that others gave to this object only. byID and find read the store; find
-// lists the objects to which an owner, or any owner for "", gave the name.
+// lists the objects to which an owner, or any owner for "", gave the name. On a node of a
+// cluster, byID asks the journal whether there is an id that this node does not know yet. So a
+// name is looked up first, which also works while the journal does not answer.
 func resolve[T any](c Caller, kind, ref string, byID func(id string) (T, error), find func(owner string, most int) ([]T, error), id func(*T) string) (T, error) {
+	named := func() (T, error) { return resolveName(c, kind, ref, find, id) }
+	if !strings.HasPrefix(ref, "q_") && !strings.HasPrefix(ref, "p_") {
+		if x, err := named(); !errors.Is(err, ErrNotFound) {
+			return x, err
+		}
+	}
 	x, err := byID(ref)
 	if !errors.Is(err, ErrNotFound) {
 		return x, err
 	}
+	return named()
+}
+
+// resolveName finds an object by its name.
+func resolveName[T any](c Caller, kind, ref string, find func(owner string, most int) ([]T, error), id func(*T) string) (T, error) {
 	own, err := find(c.Name, 1)
 	if err != nil || len(own) > 0 && c.Name != "" {
 		return single(kind, ref, own, id, err)
