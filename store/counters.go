@@ -13,12 +13,13 @@ var (
 	kSeed       = []byte("seed")
 	kEpoch      = []byte("epoch")
 	kGeneration = []byte("generation")
-	kCopy       = []byte("copy") // marks a copy made by Backup
+	kCopy       = []byte("copy") // marks a copy made by Backup, or one that waits for a journal
 	kCounters   = []byte("counters")
 
 	// Only with a journal.
 	kApplied = []byte("applied") // the number and the hash of the entry that was applied last
 	kPurges  = []byte("purges")  // number of the last step of the purge
+	kOrigin  = []byte("origin")  // identifies the content with which a store comes to a journal (see enter)
 )
 
 // counters are stored as one value, which each transaction that assigns a number

@@ -28,8 +28,9 @@
 //     refuses a journal that does not continue there.
 //   - Nodes compare a hash of what they have made of the commands now and then. A node that
 //     differs from the others stops and must be rebuilt (statehash.go).
-//   - The epoch and the seed come from the first command (begin.go). The purge is a sequence of
-//     numbered commands, because retention counts what it deletes.
+//   - The epoch and the seed come from the first command (begin.go). A store with data begins a
+//     journal only if it is the one that was last in use. Its copies wait for it and join.
+//   - The purge is a sequence of numbered commands, because retention counts what it deletes.
 //   - Leases (leases.go) say which node owns an endpoint. What the owner records has the
 //     token of its lease, and has no effect once another node has taken the lease.
 //   - A read on a node that lags waits for the end of the journal before it reports a gap or

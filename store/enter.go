@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 
 	"go.etcd.io/bbolt"
 )
@@ -10,7 +11,10 @@ import (
 // the current schema is read-only until that is possible.
 //
 // With a journal, the file is identified by its position in the journal, so a copy continues
-// the epoch. A new file gets its epoch and seed from the journal.
+// the epoch. A new file gets its epoch and seed from the journal. A file with data that has not
+// followed a journal yet is identified by its generation and by the number of its last
+// transaction. Only the one that was last in use begins a journal, and its copies join that if
+// their content is the same.
 func (d *boltFile) enter(journaled bool) error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
@@ -19,12 +23,18 @@ func (d *boltFile) enter(journaled bool) error {
 	g := generationFile{d.path + generationSuffix}
 	var from uint64
 	var token string
-	fresh, member := "", false
+	fresh, origin, member := "", "", false
 	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
 		if from, err = schemaVersion(tx); err != nil || from == 0 {
 			return err
 		}
 		token = string(tx.Bucket(bMeta).Get(kGeneration))
+		if tx.Bucket(bMeta).Get(kEpoch) != nil {
+			origin = fmt.Sprintf("%s-%d", token, tx.ID())
+			if tx.Bucket(bMeta).Get(kCopy) != nil { // that mark is a transaction that the original lacks
+				origin += "-copy"
+			}
+		}
 		follows := tx.Bucket(bMeta).Get(kApplied) != nil
 		switch {
 		case follows && journaled:
@@ -44,6 +54,12 @@ func (d *boltFile) enter(journaled bool) error {
 			return err
 		}
 	}
+	switch {
+	case !journaled, member:
+		origin = ""
+	case origin != "" && fresh != "":
+		d.copied, fresh = fresh, ""
+	}
 	next := randomText(15)
 	tokens := []string{next}
 	if from > 0 && fresh == "" {
@@ -58,7 +74,7 @@ func (d *boltFile) enter(journaled bool) error {
 			return err
 		}
 		defer tx.Rollback()
-		if err := d.renew(tx, from, next, fresh, journaled); err != nil {
+		if err := d.renew(tx, from, next, fresh, origin, journaled); err != nil {
 			return err
 		}
 		if err := d.commit(tx); err != nil {
@@ -82,7 +98,7 @@ func (d *boltFile) enter(journaled bool) error {
 	})
 }
 
-func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string, journaled bool) error {
+func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string, journaled bool) error {
 	if err := migrate(tx, from); err != nil {
 		return err
 	}
@@ -92,7 +108,7 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string, journal
 	m := tx.Bucket(bMeta)
 	empty := m.Get(kEpoch) == nil
 	if !journaled {
-		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges), m.Delete(kState), leaveCluster(tx)); err != nil {
+		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges), m.Delete(kState), m.Delete(kOrigin), leaveCluster(tx)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +123,14 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh string, journal
 	}
 	d.epoch = storeEpoch(m.Get(kEpoch))
 	d.seed = number(m.Get(kSeed))
-	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
+	err := m.Put(kGeneration, []byte(token))
+	if origin != "" && m.Get(kOrigin) == nil {
+		err = errors.Join(err, m.Put(kOrigin, []byte(origin)))
+	}
+	if d.copied != "" { // until it has joined a journal
+		return errors.Join(err, m.Put(kCopy, []byte{1}))
+	}
+	return errors.Join(err, m.Delete(kCopy))
 }
 
 // newEpoch drops the logs that cannot be continued: changes, and rounds of profiles,

@@ -32,6 +32,7 @@ type boltFile struct {
 	failed    chan struct{} // closed when broken is set
 	renewal   func() error  // of the generation
 	entered   atomic.Bool   // the generation has been renewed
+	copied    string        // why the file counts as a copy that may not begin a journal, "" if it does not
 	removed   chan struct{} // signals that there is data to purge
 	leased    chan struct{} // signals that nodes or leases have changed
 	replica   *replica      // nil without a journal

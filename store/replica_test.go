@@ -654,6 +654,83 @@ func TestJournalOfExistingStore(t *testing.T) {
 	}
 }
 
+// The server that had data begins a journal, in whatever order its copies are opened. Copies of the
+// same content join, and keep all positions. Others do not, and no copy begins a journal.
+func TestJournalOfCopies(t *testing.T) {
+	dir, log := t.TempDir(), memory.New("test")
+	d := open(t, dir, Options{})
+	put(t, d, "q_a", "city")
+	early := filepath.Join(t.TempDir(), File) // a copy of the same run with less
+	f, err := os.Create(early)
+	if err == nil {
+		_, err = d.Backup(f)
+	}
+	step(t, d, "city", "q_a", 1, "x")
+	if err := errors.Join(err, f.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	copied := func() string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(dir, File))
+		to := t.TempDir()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, File), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	first, second, alone := copied(), copied(), copied()
+	for range 2 { // it remains a copy
+		if _, err := Open(first, Options{Journal: openJournal(t, log), JournalWait: 10 * time.Millisecond}); !errors.Is(err, errCopy) {
+			t.Fatalf("a copy began the journal: %v", err)
+		}
+	}
+	opened := make(chan *DB)
+	go func() {
+		b, err := Open(first, Options{Journal: openJournal(t, log)})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- b
+	}()
+	d = open(t, dir, Options{Journal: openJournal(t, log)})
+	b := <-opened
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() { b.Close() })
+	changes := []registry.Change{step(t, b, "city", "q_a", 2, "y")[0]}
+	c := open(t, second, Options{Journal: openJournal(t, log)})
+	changes = append(changes, step(t, c, "city", "q_a", 3, "z")...)
+	if changes[0].Seq != 2 || changes[1].Seq != 3 || changes[0].Epoch != changes[1].Epoch || !strings.HasPrefix(changes[0].Epoch, string(d.epoch)) {
+		t.Errorf("%+v", changes)
+	}
+	if _, err := d.History.After("q_a", registry.Position{Epoch: changes[0].Epoch, Seq: 1}, 5); err != nil {
+		t.Errorf("the positions before the journal are gone: %v", err)
+	}
+	settle(t, d, b, c)
+	expectSame(t, d, b)
+	expectSame(t, d, c)
+	check(t, c)
+	b = reopen(t, b, first, Options{Journal: openJournal(t, log)})
+	if b.copied != "" {
+		t.Error("a member counts as a copy")
+	}
+	if _, err := Open(filepath.Dir(early), Options{Journal: openJournal(t, log)}); !errors.Is(err, errOther) {
+		t.Errorf("a copy with other content joined: %v", err)
+	}
+	own := open(t, alone, Options{})
+	epoch := own.Epoch()
+	if err := own.Close(); err != nil || epoch == d.Epoch() {
+		t.Errorf("a copy outside the cluster continues its epoch: %v", err)
+	}
+	if _, err := Open(alone, Options{Journal: openJournal(t, log)}); !errors.Is(err, errOther) {
+		t.Errorf("a copy that was in use joined: %v", err)
+	}
+}
+
 // A command that no store can apply has no effect on any, and its caller learns why. A command
 // in a form that is unknown stops the store.
 func TestUnfitCommand(t *testing.T) {

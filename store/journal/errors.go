@@ -30,7 +30,7 @@ var (
 )
 
 // remedy ends the messages of damage.
-const remedy = "start this node from a backup of a member that is up to date; if all members report this, stop them, keep their data, and begin a journal with another cluster.name from the newest of them"
+const remedy = "stop this node and run freshet cluster rebuild with the URL of a member that is up to date; if all members report this, stop them, keep their data, and begin a journal with another cluster.name from the newest of them"
 
 // Shortened returns an ErrShortened for a journal that ends before a position.
 func Shortened(head, at uint64) error {
@@ -44,7 +44,7 @@ func Foreign(at uint64) error {
 
 // Dropped returns an ErrDropped for a journal whose first entry is too new for a position.
 func Dropped(first, at uint64) error {
-	return fmt.Errorf("%w: it begins with entry %d, this node has applied %d: start this node from a backup of a member that is up to date", ErrDropped, first, at)
+	return fmt.Errorf("%w: it begins with entry %d, this node has applied %d, since it is new or was stopped for too long: stop it, run freshet cluster rebuild with the URL of a member that is up to date, and start it again", ErrDropped, first, at)
 }
 
 // Altered returns an ErrAltered for a reason.
