@@ -31,6 +31,10 @@ type loops struct {
 	member *member      // nil without a cluster: then all loops run here
 	client *http.Client // of other nodes
 
+	// waits is how long this node waits until it has applied what the other one has, for the state
+	// of a loop, and for the answer to another short call.
+	waits struct{ settle, state, short time.Duration }
+
 	mu     sync.Mutex
 	states map[string]seenState // by endpoint, of loops at other nodes
 	silent map[string]time.Time // by session: until when a node that did not answer is not asked
@@ -48,6 +52,7 @@ const stateAge = time.Second
 
 func newLoops(f *fleet, m *member) (*loops, error) {
 	l := &loops{fleet: f, member: m, states: map[string]seenState{}, silent: map[string]time.Time{}}
+	l.waits.settle, l.waits.state, l.waits.short = settleTime, stateCall, shortCall
 	if m == nil {
 		return l, nil
 	}

@@ -15,7 +15,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
@@ -254,5 +256,49 @@ func TestNodeCalls(t *testing.T) {
 		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 400 {
 			t.Errorf("%s without what it is about: %d", verb, a.status)
 		}
+	}
+}
+
+// A client reads at a node what it wrote there and what its slot changed, although this node or
+// the owner of the endpoint applies the journal late.
+func TestLoopsOfLaggingNodes(t *testing.T) {
+	s, nodes := newMembers(t, 2)
+	owner, other := owned(t, nodes)
+	s.value.Store(7)
+	owner.lag.Lock()
+	catchUp := sync.OnceFunc(owner.lag.Unlock)
+	defer catchUp()
+	// Not by the API, which asks the owner when the query is due.
+	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan httpAnswer, 1)
+	go func() { answers <- other.ask("GET", "/v1/queries/"+q.ID+"/explain", "") }()
+	time.Sleep(100 * time.Millisecond) // without the wait the owner answers in the meantime that there is no such query
+	catchUp()
+	if a := receive(t, "the explanation", answers); a.status != 200 {
+		t.Errorf("the query that was registered before is explained as %d %s", a.status, a.body)
+	}
+	other.lag.Lock()
+	catchUp = sync.OnceFunc(other.lag.Unlock)
+	defer catchUp()
+	go func() {
+		a := other.ask("POST", "/v1/endpoints/city/tick", "")
+		if a.status == 200 {
+			a = other.ask("GET", "/v1/queries/"+q.ID+"/results", "")
+		}
+		answers <- a
+	}()
+	await(t, "the slot is over", func() error {
+		if e, err := owner.fleet.State("city"); err != nil || e.Last.Number != 1 || e.Last.Finished.IsZero() {
+			return fmt.Errorf("%+v %v", e.Last, err)
+		}
+		return nil
+	})
+	time.Sleep(100 * time.Millisecond) // without the wait the result is read in the meantime
+	catchUp()
+	if a := receive(t, "the result", answers); a.status != 200 || !strings.Contains(a.body, `"7"`) {
+		t.Errorf("after the slot the result is %d %s", a.status, a.body)
 	}
 }

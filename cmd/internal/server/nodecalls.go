@@ -40,7 +40,7 @@ const (
 	stateCall  = 2 * time.Second  // for the state of a loop, which pages wait for
 	callBody   = 30 * time.Second // for the body of a call
 	silentTime = 2 * time.Second  // how long a node that did not answer is not asked
-	settleTime = 3 * time.Second  // how long a node waits until it has applied what the other one has
+	settleTime = time.Second      // how long a node waits until it has applied what the other one has
 	settlePoll = time.Millisecond // how often it looks
 	longMargin = time.Minute      // for a tick or a trial, besides twice the budget and the timeout
 )
@@ -71,9 +71,9 @@ func (l *loops) limitOf(c loopCall) time.Duration {
 		}
 		return 2*time.Duration(e.Budget+e.Timeout) + longMargin
 	case verbState:
-		return stateCall
+		return l.waits.state
 	}
-	return shortCall
+	return l.waits.short
 }
 
 // forward makes a call at the node that has the lease of the endpoint.
@@ -85,8 +85,7 @@ func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error
 	if l.isSilent(owner) {
 		return r, silence(owner, c.Endpoint)
 	}
-	limit := l.limitOf(c)
-	bound, cancel := context.WithTimeout(ctx, limit)
+	bound, cancel := context.WithTimeout(ctx, l.limitOf(c))
 	defer cancel()
 	c.After = l.store.Applied()
 	err = l.post(bound, owner, c, &r)
@@ -94,7 +93,7 @@ func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error
 	case err != nil && ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:
-		if limit <= shortCall { // a long call may end late without a fault of the node
+		if c.Verb != verbTick && c.Verb != verbTrial { // which may end late without a fault of the node
 			l.setSilent(owner)
 		}
 		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "endpoint", c.Endpoint, "call", c.Verb, "error", err,
@@ -154,9 +153,9 @@ func (l *loops) post(ctx context.Context, to registry.Node, c loopCall, r *loopR
 	return gob.NewDecoder(a.Body).Decode(r)
 }
 
-// settle waits until this node has applied an entry of the journal, for settleTime at most.
+// settle waits until this node has applied an entry of the journal, for l.waits.settle at most.
 func (l *loops) settle(ctx context.Context, entry uint64) error {
-	for end := time.Now().Add(settleTime); l.store.Applied() < entry && time.Now().Before(end); {
+	for end := time.Now().Add(l.waits.settle); l.store.Applied() < entry && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

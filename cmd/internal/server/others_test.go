@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ import (
 type node struct {
 	*Server
 	t    testing.TB
-	name string // in its cluster; "" if it shares the journal alone
+	name string        // in its cluster; "" if it shares the journal alone
+	lag  *sync.RWMutex // locked while the node applies nothing
 	dir  string
 	open func() journal.Journal
 	stop func()
@@ -46,6 +48,21 @@ func (s *sensor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, s.value.Load())
 }
 
+// A lagging journal hands out no entry while lag is locked.
+type lagging struct {
+	journal.Journal
+	lag *sync.RWMutex
+}
+
+// Read implements journal.Journal.
+func (j lagging) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
+	return j.Journal.Read(ctx, after, func(e journal.Entry) error {
+		j.lag.RLock()
+		defer j.lag.RUnlock()
+		return f(e)
+	})
+}
+
 // newNodes starts servers on one journal in memory. Slots run on request only.
 func newNodes(t *testing.T, count int) (*sensor, []*node) { return startNodes(t, count, "") }
 
@@ -60,7 +77,8 @@ func startNodes(t *testing.T, count int, name string) (*sensor, []*node) {
 	log := memoryjournal.New("test")
 	var list []*node
 	for i := range count {
-		n := &node{t: t, dir: t.TempDir(), open: func() journal.Journal { return log.Open() }}
+		n := &node{t: t, dir: t.TempDir(), lag: new(sync.RWMutex)}
+		n.open = func() journal.Journal { return lagging{log.Open(), n.lag} }
 		if name != "" {
 			n.name = fmt.Sprint(name, i+1)
 		}
@@ -80,12 +98,15 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	if n.name != "" {
-		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: "worker", Lease: registry.Duration(3 * time.Second)}
+		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: "worker", Lease: registry.Duration(30 * time.Second)}
 	}
 	j := n.open()
 	s, err := newOn(&conf, slog.New(slog.DiscardHandler), j)
 	if err != nil {
 		n.t.Fatal(err)
+	}
+	for _, wait := range []*time.Duration{&s.loops.waits.settle, &s.loops.waits.state, &s.loops.waits.short} {
+		*wait = time.Minute // so that no answer depends on the speed of the machine
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
