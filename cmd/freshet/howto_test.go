@@ -37,6 +37,9 @@ func TestHowTo(t *testing.T) {
 			if strings.Contains(string(text), "python3") {
 				needPython(t)
 			}
+			if strings.Contains(string(text), "$FRESHET_MODULES") {
+				needNode(t)
+			}
 			runPage(t, page)
 		})
 	}
@@ -90,9 +93,13 @@ func runPage(t *testing.T, page string) {
 	if strings.Contains(source, "freshet bench") {
 		program = both(t)
 	}
+	modules, err := filepath.Abs("../../web/client/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), "timeout", "600", "bash", "-c", script)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "FRESHET_ENGINE="+engine, "FRESHET_SERVER=http://"+addresses["127.0.0.1:8080"])
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "FRESHET_ENGINE="+engine, "FRESHET_SERVER=http://"+addresses["127.0.0.1:8080"], "FRESHET_MODULES="+modules)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
