@@ -47,8 +47,9 @@ type Journal struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 
-	mu  sync.Mutex
-	tip *tip // the end as last seen; nil if unknown
+	mu      sync.Mutex
+	tip     *tip      // the end as last seen; nil if unknown
+	missing time.Time // since when the servers do not know the stream; zero if they do
 }
 
 var _ journal.Journal = (*Journal)(nil)

@@ -144,13 +144,28 @@ var errNoMessage = errors.New("no such message")
 func (j *Journal) apiError(e *apiError) error {
 	switch {
 	case e == nil:
+		j.lacksStream(false)
 		return nil
 	case e.Code == codeNoMessage:
 		return errNoMessage
-	case e.Code == codeNoStream:
+	case e.Code == codeNoStream && j.lacksStream(true):
 		return fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.mark.Position().Seq), j.stream, e)
 	}
 	return e
+}
+
+// lacksStream notes whether the servers know the stream, and reports whether they have not known it
+// for the patience. A member that begins with an empty directory does not know it at first.
+func (j *Journal) lacksStream(missing bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case !missing:
+		j.missing = time.Time{}
+	case j.missing.IsZero():
+		j.missing = time.Now()
+	}
+	return missing && time.Since(j.missing) > j.config.Patience
 }
 
 // request calls JetStream's API for the stream.
