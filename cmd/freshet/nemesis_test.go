@@ -144,6 +144,7 @@ func newNemesis(t *testing.T) *nemesis {
 	n.engine = clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base).Url
 	n.endpoint = newLogged(t, n.engine, n.seed)
 	n.hook = newJudgingHook(t)
+	n.audience = &audience{} // replaced when followers start
 	n.oracle = newOracle(n.engine, nemesisQuestions())
 	n.must(n.oracle.look(ctx, 0))
 	n.configure(dir)
