@@ -84,9 +84,8 @@ func (d *Delta) compareBags(p *stopper, old, new *Result) error {
 	if err := m.matchByHash(); err != nil || len(m.removed) == 0 && len(m.added) == 0 && d.sameVars() {
 		return err
 	}
+	m.removed, m.added = old.inOrder(m.removed), new.inOrder(m.added)
 	d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)
-	slices.SortFunc(d.Removed, bytes.Compare)
-	slices.SortFunc(d.Added, bytes.Compare)
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -273,10 +272,22 @@ func (m *matcher) matchByHash() error {
 	return m.stop.check()
 }
 
-// mergeOrder derives new's canonical order by merging the sorted added rows
-// into old's order, and hashes new on the way. This is cheaper than sorting if
-// most rows stayed. The rows that stayed are read from old: a stored result is
-// in canonical order in memory.
+// inOrder returns some rows, by their indices, in canonical order.
+func (r *Result) inOrder(at []int32) []int32 {
+	order := sortedPerm(len(at), func(k int) []byte { return r.arrived(int(at[k])) })
+	if order == nil {
+		return at
+	}
+	for k, n := range order {
+		order[k] = at[n]
+	}
+	return order
+}
+
+// mergeOrder derives new's canonical order by merging the added rows into old's order,
+// and hashes new on the way. This is cheaper than sorting if most rows stayed. The rows
+// that stayed are read from old: a stored result is in canonical order in memory. Later
+// readers of new do the same, so new keeps a stored old. That one keeps no other result.
 func (m *matcher) mergeOrder() {
 	if m.new.stored != nil {
 		return // it is sorted
@@ -284,23 +295,30 @@ func (m *matcher) mergeOrder() {
 	m.old.sort()
 	m.new.sorting.Do(func() {
 		m.new.perm = make([]int32, 0, m.new.Len())
-		sum := m.new.digest(m.merged)
+		sum := m.new.digest(func(yield func([]byte) bool) {
+			for j, row := range m.merged {
+				m.new.perm = append(m.new.perm, j)
+				if !yield(row) {
+					return
+				}
+			}
+		})
 		m.new.hashing.Do(func() { m.new.sum = sum })
+		if m.old.stored != nil {
+			m.new.nearby = func(yield func([]byte) bool) {
+				for _, row := range m.merged {
+					if !yield(row) {
+						return
+					}
+				}
+			}
+		}
 	})
 }
 
-// merged yields new's rows in canonical order and records that order.
-func (m *matcher) merged(yield func([]byte) bool) {
-	added := slices.Clone(m.added)
-	if order := sortedPerm(len(added), func(k int) []byte { return m.new.arrived(int(added[k])) }); order != nil {
-		for k, at := range order {
-			added[k] = m.added[at]
-		}
-	}
-	add := func(j int32, row []byte) bool {
-		m.new.perm = append(m.new.perm, j)
-		return yield(row)
-	}
+// merged yields new's rows in canonical order, with their indices.
+func (m *matcher) merged(yield func(int32, []byte) bool) {
+	added := m.added
 	for c := range m.old.rows {
 		i := c
 		if m.old.perm != nil {
@@ -312,17 +330,17 @@ func (m *matcher) merged(yield func([]byte) bool) {
 		}
 		row := m.old.arrived(i)
 		for len(added) > 0 && bytes.Compare(m.new.arrived(int(added[0])), row) < 0 {
-			if !add(added[0], m.new.arrived(int(added[0]))) {
+			if !yield(added[0], m.new.arrived(int(added[0]))) {
 				return
 			}
 			added = added[1:]
 		}
-		if !add(j, row) {
+		if !yield(j, row) {
 			return
 		}
 	}
 	for _, j := range added {
-		if !add(j, m.new.arrived(int(j))) {
+		if !yield(j, m.new.arrived(int(j))) {
 			return
 		}
 	}

@@ -28,7 +28,8 @@ type Result struct {
 	rows        []span // ordered: the sequence; otherwise in order of arrival
 
 	sorting sync.Once
-	perm    []int32 // canonical index → index in rows; nil: the same
+	perm    []int32          // canonical index → index in rows; nil: the same
+	nearby  iter.Seq[[]byte] // the rows in canonical order, mostly in the order of memory; may be nil
 
 	stored   []byte // the document from which the result was read, if any
 	writing  sync.Once
@@ -169,6 +170,10 @@ func (r *Result) WriteTo(w io.Writer) (int64, error) {
 // canonical yields the rows in canonical order.
 func (r *Result) canonical(yield func([]byte) bool) {
 	r.sort()
+	if r.nearby != nil {
+		r.nearby(yield)
+		return
+	}
 	for i := range r.rows {
 		if !yield(r.Row(i)) {
 			return
