@@ -224,6 +224,7 @@ func TestExitCodes(t *testing.T) {
 		{"no pair", w.env, "", []string{"endpoint", "set", "city", "budget"}, cli.ExitUsage, "budget=5s, not \"budget\""},
 		{"check without a contact", w.env, "", []string{"endpoint", "check", "https://sparql.example.org/"}, cli.ExitUsage, "name one with --contact"},
 		{"bad time of a rule", with("s3cret-of-an-operator"), "", []string{"rule", "add", "x", "--query", "y", "--when", "rows > 0", "--for", "5"}, cli.ExitUsage, "\"5\" is not a duration such as 90s, 10m or 24h (for)"},
+		{"no cluster", with("s3cret-of-an-operator"), "", []string{"cluster", "status"}, cli.ExitNotFound, "is no node of a cluster: name one with --server"},
 		{"no format", with("s3cret-of-an-operator"), "", []string{"results", "x", "--format", "json"}, cli.ExitNotFound, "there are srj, srx"},
 		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, cli.ExitUsage, "nonexistent"},
 		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, cli.ExitUsage, "bugdet"},

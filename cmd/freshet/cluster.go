@@ -32,7 +32,11 @@ func clusterCommand(w *cli.Env) *cobra.Command {
 }
 
 func (a *api) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
-	return s, a.do(ctx, http.MethodGet, "/v1/cluster", nil, &s)
+	err = a.do(ctx, http.MethodGet, "/v1/cluster", nil, &s)
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusNotFound {
+		err = cli.WithCode(cli.ExitNotFound, fmt.Errorf("%s is no node of a cluster: name one with --server", a.base()))
+	}
+	return s, err
 }
 
 func (a *api) clusterStatus() *cobra.Command {
