@@ -1,14 +1,21 @@
-// Tests of clusters that lose their majority.
+// Tests of clusters that lose their majority, and of nodes that lack what the journal has dropped.
 
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	natsjournal "github.com/freshet/freshet/store/journal/nats"
 )
 
 // startNumbers starts a cluster whose endpoint has the number 1, and follows that at a node.
@@ -114,5 +121,82 @@ func TestClusterWithoutMajority(t *testing.T) {
 		if _, text := n.get(t, "/v1/queries?limit=100"); strings.Count(text, named("first")) > 1 || strings.Contains(text, named("second")) || strings.Count(text, named("third")) != 1 {
 			t.Errorf("%s: %s", name, text)
 		}
+	}
+}
+
+// A node that lacks what the journal has dropped, because it was stopped for long or because it is
+// new, does not start and says why. It goes on after a rebuild from another node.
+func TestClusterRebuild(t *testing.T) {
+	t.Parallel()
+	e, nodes, f := startNumbers(t, "n2")
+	n1, n3 := nodes["n1"], nodes["n3"]
+	clients := clitest.FreeAddr(t)
+	config, err := os.ReadFile(n1.config)
+	if err == nil {
+		err = os.WriteFile(n1.config, fmt.Appendf(config, "  clients: %s\n", clients), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n1.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n1.start(t)
+	value := 1
+	for _, fresh := range []bool{false, true} {
+		if err := n3.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		value++
+		e.set(value)
+		f.expect(value)
+		dropAll(t, clients, n1, nodes["n2"])
+		if data := filepath.Join(filepath.Dir(n3.config), "n3"); fresh {
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, err := clitest.TryStart(t, nil, binary(t), "serve", "--config", n3.config); err == nil {
+			p.Kill()
+			t.Fatal("a node that lacks entries starts")
+		} else if !strings.Contains(err.Error(), "freshet cluster rebuild") || !strings.Contains(err.Error(), "were dropped") {
+			t.Errorf("new: %t: %v", fresh, err)
+		}
+		if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n1.Url}, "", "cluster", "rebuild", "--config", n3.config); code != 0 {
+			t.Fatalf("rebuild: %d %s%s", code, out, stderr)
+		}
+		n3.start(t)
+		value++
+		e.set(value)
+		f.expect(value)
+		if got, want := n3.changes(t, f, value), n1.changes(t, f, value); got != want {
+			t.Errorf("n3 has other changes:\n%s\n%s", got, want)
+		}
+	}
+	f.follow(n3) // from its position
+	value++
+	e.set(value)
+	f.expect(value)
+}
+
+// dropAll removes from the journal what some nodes have applied.
+func dropAll(t *testing.T, address string, by ...*processNode) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, err := natsjournal.Dial(ctx, "nats://"+address, natsjournal.Config{Name: "test"}, nats.Token("shared by the three nodes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	head, err := j.Head(ctx)
+	for _, n := range by {
+		clitest.Eventually(t, n.name+" is up to date", func() bool { return n.status(t).Applied >= head.Seq })
+	}
+	if err == nil {
+		err = j.Drop(ctx, head.Seq)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
