@@ -79,9 +79,14 @@ func (e *Engine) toMail(ctx context.Context, to string, list []registry.AlertMes
 	for i := range list {
 		fmt.Fprintln(ids, list[i].ID)
 	}
-	_, domain, _ := strings.Cut(strings.TrimSuffix(m.From, ">"), "@")
+	from, err := netmail.ParseAddress(m.From)
+	if err != nil {
+		return err
+	}
+	_, domain, _ := strings.Cut(from.Address, "@")
+	// A repetition has the same identity and the same content.
 	msg.SetMessageIDWithValue(hex.EncodeToString(ids.Sum(nil)[:16]) + "@" + domain)
-	msg.SetDateWithValue(e.opts.Now())
+	msg.SetDateWithValue(list[len(list)-1].At)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.Subject(subject(list))
 	var body strings.Builder
@@ -95,11 +100,43 @@ func (e *Engine) toMail(ctx context.Context, to string, list []registry.AlertMes
 	}
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
-	if err := client.DialAndSendWithContext(ctx, msg); err != nil {
+	// What fails after the acceptance, such as the end of the connection, is no failure.
+	if err := client.DialAndSendWithContext(ctx, msg); err != nil && !msg.IsDelivered() {
 		text := strings.Join(strings.Fields(err.Error()), " ")
-		return errors.New("the mail server: " + text[:min(len(text), mostProblem)])
+		return errors.New(advice(err) + ": " + strings.ToValidUTF8(text[:min(len(text), mostProblem)], ""))
 	}
 	return nil
+}
+
+// advice names the settings that a failure is about, and the remedy. The library has no
+// types for some errors.
+func advice(err error) string {
+	var (
+		dial    *net.OpError
+		cert    *tls.CertificateVerificationError
+		noTLS   tls.RecordHeaderError
+		refused *mail.SendError
+	)
+	says := func(text string) bool { return strings.Contains(err.Error(), text) }
+	switch {
+	case errors.As(err, &cert):
+		return "the certificate of mail.server is not valid: set mail.server to the name in it, or trust its authority on the machine of this server"
+	case errors.As(err, &noTLS):
+		return "mail.server does not speak TLS on this port: set mail.security to starttls, or another port"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "mail.server cannot be reached: check its host and port"
+	case says("does not support STARTTLS"):
+		return "mail.server does not offer STARTTLS on this port: set mail.security to tls or none, or another port"
+	case errors.Is(err, mail.ErrNoSupportedAuthDiscovered), says("does not support SMTP AUTH"):
+		return "mail.server offers no safe sign-in on this connection: set mail.security to starttls or tls, or remove mail.username and mail.password_file"
+	case says("SMTP AUTH failed"):
+		return "mail.server refuses the sign-in: check mail.username and mail.password_file"
+	case errors.As(err, &refused) && !refused.IsTemp() && refused.Reason == mail.ErrSMTPMailFrom:
+		return "mail.server refuses the sender: check mail.from, and set mail.username if it requires a sign-in"
+	case errors.As(err, &refused) && !refused.IsTemp() && refused.Reason == mail.ErrSMTPRcptTo:
+		return "mail.server refuses this receiver: check the address, and set mail.username if it requires a sign-in"
+	}
+	return "the mail server"
 }
 
 func (m *Mail) client() (*mail.Client, error) {
