@@ -131,7 +131,8 @@ func (m *Mail) check() error {
 	if m.Server == "" {
 		return nil
 	}
-	if _, port, err := net.SplitHostPort(m.Server); err != nil || port == "" {
+	host, port, err := net.SplitHostPort(m.Server)
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || n == 0 {
 		return cli.UsageErrorf("mail.server: %q is not of the form host:port, such as mail.example.org:587", m.Server)
 	}
 	if _, err := mail.ParseAddress(m.From); err != nil {
@@ -146,7 +147,7 @@ func (m *Mail) check() error {
 	if (m.Username == "") != (m.PasswordFile == "") {
 		return cli.UsageErrorf("mail: give both username and password_file, or neither")
 	}
-	_, err := m.Password()
+	_, err = m.Password()
 	return err
 }
 

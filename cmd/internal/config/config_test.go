@@ -194,6 +194,8 @@ func TestConfigErrors(t *testing.T) {
 		{"public endpoint without contact", "endpoints: [{name: w, url: https://query.wikidata.org/sparql}]\n", "contact"},
 		{"bad network", "websub: {allow_callback_networks: [everywhere]}\n", "allow_callback_networks[0]"},
 		{"mail server without a port", "mail: {server: mail.example.org, from: a@example.org, recipients: [example.org]}\n", "mail.server"},
+		{"mail server with the name of a port", "mail: {server: \"mail.example.org:smtp\", from: a@example.org, recipients: [example.org]}\n", "mail.server"},
+		{"mail server without a host", "mail: {server: \":25\", from: a@example.org, recipients: [example.org]}\n", "mail.server"},
 		{"mail without a sender", "mail: {server: \"127.0.0.1:25\", recipients: [example.org]}\n", "mail.from"},
 		{"mail without recipients", "mail: {server: \"127.0.0.1:25\", from: a@example.org}\n", "mail.recipients"},
 		{"unknown security of mail", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], security: ssl}\n", "mail.security"},
