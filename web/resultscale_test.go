@@ -48,7 +48,8 @@ func scraped(t *testing.T, w *world) (series map[string]map[string][]string, lef
 
 // The results of 10,000 queries are scraped: each has its number and its truth, a scrape allocates
 // little, and a scrape that exceeds the bound of series says by how many.
-func TestResultScrapeOfManyQueries(t *testing.T) {
+// It runs without the race detector, under which pools drop memory by chance.
+func TestLongResultScrapeOfManyQueries(t *testing.T) {
 	const queries = 10_000
 	w := newWorld(t)
 	var ids []string
