@@ -133,6 +133,15 @@ func existing(do func(*registry.Subscription) error) func(*registry.Subscription
 
 // deliver makes a call and records its reply.
 func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subscription, c *Call) outcome {
+	e.mu.Lock()
+	host := x.host
+	e.mu.Unlock()
+	if !e.opts.Owns(host) { // another node has taken over while the call was decided on
+		if c.Release != nil {
+			c.Release()
+		}
+		return outcome{}
+	}
 	r := e.call(ctx, c)
 	if c.Release != nil {
 		c.Release()

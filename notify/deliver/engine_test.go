@@ -147,6 +147,30 @@ func pendingCalls(id, callback string, calls int) registry.Subscription {
 	return registry.Subscription{ID: id, Way: "count", Query: "q", Callback: callback, State: registry.Active, Lease: registry.Duration(calls)}
 }
 
+// A node that loses a host while it decides on a call does not make the call, and makes it once it
+// has the host again.
+func TestHostIsTakenOver(t *testing.T) {
+	var calls atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	defer web.Close()
+	var lost, decided atomic.Bool
+	e := newTestEngine(t, func(o *Options) {
+		o.Owns = func(string) bool { return !lost.Load() }
+		o.Senders = map[registry.Way]Sender{"count": counter{mark: func(string) {
+			lost.Store(!decided.Load())
+			decided.Store(true)
+		}}}
+	}, pendingCalls("a", web.URL, 1))
+	until(t, "a decision", decided.Load)
+	until(t, "the end of the step", func() bool { return e.Stats().Running == 0 })
+	if n := calls.Load(); n != 0 {
+		t.Fatalf("%d calls without the host", n)
+	}
+	lost.Store(false)
+	e.Recheck()
+	until(t, "the call", func() bool { return calls.Load() == 1 })
+}
+
 // addCalls makes a subscription wait for n calls more.
 func (s *testEngine) addCalls(id string, n int) error {
 	_, err := s.Edit(id, func(x *registry.Subscription, found bool) error {

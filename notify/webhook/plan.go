@@ -73,7 +73,7 @@ func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 	from := s.Cursor
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == from {
+		if s.Cursor == from && s.Outbox == nil {
 			s.Seen = until
 		}
 		return nil
@@ -115,7 +115,7 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 // its next message.
 func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
+		if s.Outbox == nil && s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
 			s.Cursor, s.RateCursor, s.Withheld, s.Outbox = after.At, after.Round, after.Withheld, next
 		}
 		return nil

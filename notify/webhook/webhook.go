@@ -178,16 +178,25 @@ func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.S
 	return w.send(ctx, s, *s.Outbox, w.done)
 }
 
-// prepare fixes the content of the next message.
+// prepare fixes the content of the next message. Another node may have taken over meanwhile, so
+// it replaces only the message that was the next one.
 func (w *Sender) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
-	from, seen := s.Cursor, s.Seen
+	from, seen, pending := s.Cursor, s.Seen, pendingID(s)
 	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == from && s.Seen == seen {
+		if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {
 			s.Outbox = p
 		}
 		return nil
 	}}
+}
+
+// pendingID returns the id of the next message, "" if it is not fixed yet.
+func pendingID(s *registry.Subscription) string {
+	if s.Outbox == nil {
+		return ""
+	}
+	return s.Outbox.ID
 }
 
 // snapshotReason returns why a result is sent in place of changes, "" for other

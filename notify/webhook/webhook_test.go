@@ -430,6 +430,39 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// A node that was stopped, and goes on after another node has taken over, keeps the message that
+// the other node has fixed. Otherwise a change would be sent under two ids.
+func TestTakenOver(t *testing.T) {
+	for _, query := range []string{"q", ""} {
+		r, h := newRig(t), newReceiver(t)
+		id := r.log.Add("q", diff.Select, false)
+		r.record(id, notifytest.Rows("a"))
+		s := r.create(h, registry.WebhookRequest{Query: query})
+		if query != "" {
+			until(t, "the first result", func() bool { return len(h.messages(webhook.TypeSnapshot)) == 1 && r.get(s.ID).Outbox == nil })
+		}
+		r.stop()
+		r.record(id, notifytest.Rows("b"))
+		s = r.get(s.ID)
+		next := func() deliver.Step {
+			seen := s
+			step, err := r.Sender.Next(t.Context(), &seen)
+			if err != nil || step.Edit == nil {
+				t.Fatalf("query %q: %+v, %v", query, step, err)
+			}
+			return step
+		}
+		stopped, other := next(), next()
+		if err := other.Edit(&s); err != nil || s.Outbox == nil {
+			t.Fatalf("query %q: %v, %v", query, s.Outbox, err)
+		}
+		fixed := s.Outbox.ID
+		if err := stopped.Edit(&s); err != nil || s.Outbox.ID != fixed {
+			t.Errorf("query %q: the message is %s instead of %s, %v", query, s.Outbox.ID, fixed, err)
+		}
+	}
+}
+
 // A change that is too large is sent as counts, and a result as a link.
 func TestLarge(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
