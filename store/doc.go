@@ -102,8 +102,8 @@
 // 0.18 ms of processor time with its request over loopback in a slot of 10,000 queries,
 // and 0.25 ms in one of 100,000, so 100,000 first results take 25 s. An answer of
 // 10,000 rows with 1 % changes takes 12 ms from the body to the commit, 4.4 times as fast
-// as encoding/json with a map and a hash, which store nothing; 500,000 rows take 0.8 s,
-// 3.8 times as fast. Encoding and compressing the new result is 40 % of that. The machine
+// as encoding/json with a map and a hash, which store nothing; 500,000 rows take 0.7 s.
+// Encoding and compressing the new result is 40 % of that. The machine
 // was idle for the answers of many rows and had ten times as much work as processors for
 // the rest. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines, BenchmarkRegister and
 // BenchmarkChangedAnswer measure that.

@@ -275,10 +275,11 @@ func TestLikelyChangesAreAskedAlone(t *testing.T) {
 // work on the machine disturbed least. The members of a cohort are everywhere in the
 // order.
 //
-// With 100,000 queries, merging adds 30 to 40 % under rr (0.9 ms without) and 2 to 10 %
-// under hybrid (26 to 28 ms), measured on a busy machine. Under rr nearly all of it are
-// reads of queries from memory: the window looks at twice as many as join a request. For
-// the same number of executions there are 53 requests instead of 1,000.
+// With 100,000 queries, merging adds 18 to 20 % under rr (0.86 ms without) and 4 to 5 %
+// under hybrid (26 ms), medians of six runs on an idle machine, and about twice as much
+// under rr on a busy one. Under rr nearly all of it are reads of queries from memory: the
+// window looks at twice as many as join a request. For the same number of executions there
+// are 53 requests instead of 1,000.
 func BenchmarkAsks(b *testing.B) {
 	const executed = 1000
 	for _, n := range []int{10_000, 100_000} {
