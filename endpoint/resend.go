@@ -21,10 +21,11 @@ var errNotResent = io.ErrUnexpectedEOF
 // errNotAllowed is the error of a request that Options.Allowed keeps from being sent.
 var errNotAllowed = errors.New("this process may not ask the endpoint any more")
 
-// A resendGuard prevents requests that may not be sent. It prevents net/http from turning one execution into two. net/http
-// resends a request by itself if a reused connection ends without an answer. That is
-// correct if the server closed the connection before the request arrived, but not
-// after, and not before the gap between two requests has passed.
+// A resendGuard ends requests that may not be sent: those that this process may not make any
+// more, and those that net/http would send twice. net/http resends a request by itself if a
+// reused connection ends without an answer. That is correct if the server closed the connection
+// before the request arrived, but not after, and not before the gap between two requests has
+// passed.
 type resendGuard struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
