@@ -11,6 +11,7 @@ type Node struct {
 	Gateway bool   `json:"gateway,omitempty"` // it owns nothing
 	Drains  bool   `json:"drains,omitempty"`  // it gives away what it owns
 	API     string `json:"api"`               // where the other nodes reach its API
+	URL     string `json:"url,omitempty"`     // where clients reach it: the prefix of its topics
 	Peers   string `json:"peers,omitempty"`   // the members of the journal that it knows
 	TTL     int64  `json:"ttl"`               // how long its leases last without a sign of life, in nanoseconds
 }

@@ -66,7 +66,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s.Callback), at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
@@ -274,8 +274,8 @@ func (e *Engine) schedule(x *subscriber, due time.Time) {
 	}
 }
 
-// hostOf returns the name under which a callback's host is counted.
-func hostOf(callback string) string {
+// Host returns the name under which the host of a callback is counted.
+func Host(callback string) string {
 	u, err := url.Parse(callback)
 	if err != nil {
 		return ""

@@ -51,6 +51,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -76,6 +77,11 @@ type Options struct {
 	Caller    func(name string) (registry.Caller, error)
 	Query     func(id string) (registry.Query, error)
 	PublicURL string // prefix of all topics, without a slash at the end
+	// Nodes returns the prefixes of the topics of all nodes of the cluster, which have the same
+	// content. nil: there are none.
+	Nodes func() []string
+	// Calls reports whether this process calls the callbacks of a host; nil: of all.
+	Calls func(host string) bool
 
 	Lease    Lease
 	Schedule []time.Duration  // pauses between attempts after failures
@@ -97,24 +103,23 @@ const giveUpPause = 10 * time.Minute
 // A Hub delivers topics to subscribers. It implements deliver.Sender.
 type Hub struct {
 	opts          Options
-	link          string
 	verifications verifications
 }
 
-// verifications tracks the subscriptions whose callbacks still have to be asked. After a restart,
-// earlier ones are added when they are asked.
+// verifications tracks the subscriptions whose callbacks still have to be asked by this process.
+// After a restart, earlier ones are added when they are asked.
 type verifications struct {
 	mu sync.Mutex
-	m  map[string]struct{}
+	m  map[string]string // host of the callback, by subscription
 }
 
-func (a *verifications) add(id string) {
+func (a *verifications) add(id, host string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil {
-		a.m = make(map[string]struct{})
+		a.m = make(map[string]string)
 	}
-	a.m[id] = struct{}{}
+	a.m[id] = host
 }
 
 func (a *verifications) remove(id string) {
@@ -123,10 +128,15 @@ func (a *verifications) remove(id string) {
 	delete(a.m, id)
 }
 
-func (a *verifications) count() int {
+// reach reports whether there are as many as most, without those that another process has taken
+// over.
+func (a *verifications) reach(most int, calls func(host string) bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.m)
+	if len(a.m) >= most {
+		maps.DeleteFunc(a.m, func(_, host string) bool { return !calls(host) })
+	}
+	return len(a.m) >= most
 }
 
 var _ deliver.Sender = (*Hub)(nil)
@@ -143,7 +153,20 @@ func New(o Options) *Hub {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Hub{opts: o, link: "<" + o.PublicURL + `/v1/hub>; rel="hub", <`}
+	if o.Nodes == nil {
+		o.Nodes = func() []string { return nil }
+	}
+	if o.Calls == nil {
+		o.Calls = func(string) bool { return true }
+	}
+	return &Hub{opts: o}
+}
+
+// Pending returns the number of requests whose callbacks this process still has to ask.
+func (h *Hub) Pending() int {
+	h.verifications.mu.Lock()
+	defer h.verifications.mu.Unlock()
+	return len(h.verifications.m)
 }
 
 // identity returns the id of the only subscription of a callback to a topic.
@@ -152,9 +175,25 @@ func identity(topic, callback string) string {
 	return "ws_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
 
-// path returns the path of a topic of this server. ok is false for any other URL.
-func (h *Hub) path(topic string) (path string, ok bool) {
-	path, ok = strings.CutPrefix(decode(topic), h.opts.PublicURL)
+// topic splits the URL of a topic into the public URL of this server, or of another node of its
+// cluster, and the path. ok is false for any other URL.
+func (h *Hub) topic(topic string) (base, path string, ok bool) {
+	topic = decode(topic)
+	if path, ok = below(h.opts.PublicURL, topic); ok {
+		return h.opts.PublicURL, path, true
+	}
+	for _, base := range h.opts.Nodes() {
+		base = strings.TrimRight(base, "/")
+		if path, ok = below(base, topic); ok && base != "" {
+			return base, path, true
+		}
+	}
+	return "", path, false
+}
+
+// below returns the path of a URL below a base.
+func below(base, topic string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(topic, base)
 	strange := strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>"\`, r) })
 	return path, ok && !strange && strings.HasPrefix(path, "/")
 }
@@ -273,7 +312,7 @@ func (h *Hub) Deny(s *registry.Subscription, reason string) {
 
 // distribute sends the current content of the topic.
 func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at registry.Position) (deliver.Step, error) {
-	path, ok := h.path(s.Topic)
+	base, path, ok := h.topic(s.Topic)
 	if !ok {
 		return h.deny("the topic has moved"), nil
 	}
@@ -291,7 +330,7 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 		release()
 		return deliver.Step{Edit: moved(from, at, c.Version)}, nil
 	}
-	header := http.Header{"Content-Type": {c.Type}, "Link": {h.link + h.opts.PublicURL + path + `>; rel="self"`}}
+	header := http.Header{"Content-Type": {c.Type}, "Link": {"<" + base + `/v1/hub>; rel="hub", <` + base + path + `>; rel="self"`}}
 	if len(s.Secrets) > 0 {
 		header.Set("X-Hub-Signature", Sign(s.Secrets[0].Key, c.Body))
 	}
@@ -340,7 +379,7 @@ func Sign(secret string, body []byte) string {
 func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	in := *s.Intent
 	if in.Mode != "denied" {
-		h.verifications.add(s.ID)
+		h.verifications.add(s.ID, deliver.Host(s.Callback))
 	}
 	params := "hub.mode=" + url.QueryEscape(in.Mode) + "&hub.topic=" + url.QueryEscape(in.Topic)
 	challenge := ""

@@ -197,7 +197,7 @@ func (h *Handler) parse(form url.Values) (request, error) {
 		return q, bad("hub.callback cannot be called: " + err.Error())
 	}
 	var ours bool
-	if q.path, ours = h.hub.path(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
+	if _, q.path, ours = h.hub.topic(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
 		return q, &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub"}
 	}
 	if q.intent.Mode == "unsubscribe" { // all other parameters must be ignored
@@ -303,7 +303,7 @@ var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic nee
 func (h *Handler) enter(q request) error {
 	all, ofHost := h.engine.Counts(q.host)
 	trusted := h.engine.Trusted(q.host)
-	if h.hub.verifications.count() >= h.caps.Pending {
+	if h.hub.verifications.reach(h.caps.Pending, h.hub.opts.Calls) {
 		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
 	}
 	query, err := h.hub.opts.Find(q.path)
@@ -334,7 +334,9 @@ func (h *Handler) enter(q request) error {
 				Callback: q.callback, State: registry.Pending, CreatedAt: q.intent.At, Cursor: st.Position}
 		}
 		s.Intent = &q.intent
-		h.hub.verifications.add(s.ID)
+		if h.hub.opts.Calls(q.host) { // otherwise the node that asks the callback counts it
+			h.hub.verifications.add(s.ID, q.host)
+		}
 		return nil
 	})
 	return err

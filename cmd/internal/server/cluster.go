@@ -152,6 +152,18 @@ func (m *member) callsHost(host string) bool {
 	return m.holds(fmt.Sprint(shardPrefix, h.Sum32()%shards))
 }
 
+// publicURLs returns where clients reach the nodes.
+func (m *member) publicURLs() (list []string) {
+	nodes, _, err := m.store.Leases.Nodes()
+	if err != nil {
+		m.log.Error("the nodes of the cluster cannot be read", "error", err)
+	}
+	for _, n := range nodes {
+		list = append(list, n.URL)
+	}
+	return list
+}
+
 // alerts reports whether this node evaluates alert rules.
 func (m *member) alerts() bool { return m.holds(alertLease) }
 
@@ -229,7 +241,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 	}
 	return cluster.New(cluster.Config{
 		Leases: s.Store.Leases, Keys: m.keys, Applied: s.Store.Applied, Logger: s.log,
-		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
+		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
 			name, ok := strings.CutPrefix(h.Key, store.EndpointLease(""))
 			switch {

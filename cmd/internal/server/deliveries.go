@@ -40,17 +40,19 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	if err != nil {
 		return nil, err
 	}
+	var owns func(host string) bool
+	var nodes func() []string
+	if s.member != nil {
+		owns, nodes = s.member.callsHost, s.member.publicURLs
+	}
 	sub := websub.New(websub.Options{
 		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Queries.Query, PublicURL: s.conf.PublicURL,
+		Nodes: nodes, Calls: owns,
 	})
 	hooks := webhook.New(webhook.Options{
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
 		Format: s.Format(),
 	})
-	var owns func(host string) bool
-	if s.member != nil {
-		owns = s.member.callsHost
-	}
 	engine, err := deliver.New(deliver.Options{
 		Owns:  owns,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,

@@ -94,6 +94,7 @@ func (n *node) start() {
 	n.t.Helper()
 	conf := config.Default()
 	conf.Listen, conf.Data = "127.0.0.1:0", n.dir
+	conf.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
 	if err := conf.Check(); err != nil {
 		n.t.Fatal(err)
 	}

@@ -1,0 +1,101 @@
+// Tests of the WebSub hub of a cluster.
+
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A callbackLog is a subscriber that confirms all requests.
+type callbackLog struct {
+	mu    sync.Mutex
+	asked map[string][]string // hub.mode of questions, by path
+	links map[string][]string // Link of deliveries, by path
+}
+
+func (l *callbackLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Method == http.MethodPost {
+		l.links[r.URL.Path] = append(l.links[r.URL.Path], r.Header.Get("Link"))
+		return
+	}
+	l.asked[r.URL.Path] = append(l.asked[r.URL.Path], r.FormValue("hub.mode"))
+	io.WriteString(w, r.FormValue("hub.challenge"))
+}
+
+// wait waits until the last entry of each path in a list is as wanted.
+func (l *callbackLog) wait(t *testing.T, list map[string][]string, want map[string]string) {
+	t.Helper()
+	await(t, "the callback", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for path, last := range want {
+			if got := list[path]; len(got) == 0 || got[len(got)-1] != last {
+				return fmt.Errorf("%s got %q, want %q; questions: %q", path, got, last, l.asked)
+			}
+		}
+		return nil
+	})
+}
+
+// The topics of all nodes are delivered, whichever node calls the callback and whichever took the
+// request.
+func TestTopicsOfAnotherNode(t *testing.T) {
+	s, list := newMembers(t, 2)
+	calls := &callbackLog{asked: map[string][]string{}, links: map[string][]string{}}
+	callback := httptest.NewServer(calls)
+	defer callback.Close()
+	var q struct{ ID string }
+	list[0].call("POST", "/v1/queries", map[string]string{"query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	s.value.Store(1)
+	await(t, "a tick", func() error { return list[0].Call(t.Context(), "POST", "/v1/endpoints/city/tick", nil, nil) })
+	confirmed, delivered := map[string]string{}, map[string]string{}
+	for i, of := range list { // the node of the topic
+		for j, by := range list { // the node that takes the request
+			path := fmt.Sprintf("/%d%d", i, j)
+			topic := of.URL() + "/v1/queries/" + q.ID + "/results.srj"
+			await(t, "a request for "+topic, func() error { // until the nodes know each other
+				a, err := http.PostForm(by.URL()+"/v1/hub", url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback.URL + path}})
+				if err != nil {
+					return err
+				}
+				defer a.Body.Close()
+				if text, _ := io.ReadAll(a.Body); a.StatusCode != http.StatusAccepted {
+					return fmt.Errorf("%s: %s", a.Status, text)
+				}
+				return nil
+			})
+			confirmed[path] = "subscribe"
+			delivered[path] = fmt.Sprintf(`<%s/v1/hub>; rel="hub", <%s>; rel="self"`, of.URL(), topic)
+		}
+	}
+	calls.wait(t, calls.asked, confirmed)
+	await(t, "confirmed subscriptions", func() error {
+		var page struct{ Subscriptions []struct{ State string } }
+		list[0].call("GET", "/v1/subscriptions?state=active", nil, &page)
+		if len(page.Subscriptions) != len(confirmed) {
+			return fmt.Errorf("%d are active", len(page.Subscriptions))
+		}
+		return nil
+	})
+	s.value.Store(2)
+	list[1].call("POST", "/v1/endpoints/city/tick", nil, nil)
+	calls.wait(t, calls.links, delivered)
+	calls.wait(t, calls.asked, confirmed) // and none is denied
+	for i, n := range list {
+		if n.deliveries.websub.Pending() > 0 {
+			t.Errorf("node %d waits for %d confirmations still", i, n.deliveries.websub.Pending())
+		}
+	}
+	if text := fmt.Sprint(calls.asked); strings.Contains(text, "denied") {
+		t.Error(text)
+	}
+}
