@@ -57,7 +57,7 @@ func (r *replica) refusal() error {
 
 // suspend begins an outage, or joins it, after a command was not applied in time. err is the
 // error of Append, if any.
-func (r *replica) suspend(id string, form []byte, err error) error {
+func (r *replica) suspend(id string, form []byte, waited time.Duration, err error) error {
 	cause := err
 	if err == nil {
 		cause = errors.New("it has the command, which this node has not applied yet")
@@ -70,7 +70,7 @@ func (r *replica) suspend(id string, form []byte, err error) error {
 	}
 	if r.outage == nil {
 		r.outage = &outage{began: time.Now(), unknown: map[string][]byte{}}
-		r.file.log.Error("the journal does not answer: nothing is executed or stored until it does; nothing is lost", "waited", r.patience, "error", cause)
+		r.file.log.Error("the journal does not answer: nothing is executed or stored until it does; nothing is lost", "waited", waited, "error", cause)
 		r.done.Go(r.endOutage)
 	}
 	if err == nil || errors.Is(err, journal.ErrUnknown) {
@@ -144,7 +144,18 @@ func (r *replica) resolve(id string, form []byte) error {
 
 // patient returns a context for a write of some size.
 func (r *replica) patient(size int) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.ctx, r.patience+time.Duration(size>>20)*time.Second)
+	return context.WithTimeout(r.waits, r.patience+time.Duration(size>>20)*time.Second)
+}
+
+var errHurry = errors.New("the process ends")
+
+// Hurry bounds how long writes wait for the journal from now on, because the process is about to
+// end: those that are not applied by then end with an unknown outcome. Without a journal it has no
+// effect.
+func (d *DB) Hurry(within time.Duration) {
+	if r := d.replica; r != nil {
+		time.AfterFunc(within, func() { r.hurry(errHurry) })
+	}
 }
 
 // opening returns a context that ends when nothing has been applied for long. Until then it logs

@@ -147,6 +147,35 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// A process that ends does not wait for a journal that does not answer.
+func TestHurry(t *testing.T) {
+	for _, name := range []string{"before", "after"} {
+		t.Run(name, func(t *testing.T) {
+			cut := &cutJournal{Journal: openJournal(t, memory.New("test"))}
+			a := open(t, t.TempDir(), Options{Journal: cut, JournalWait: time.Hour})
+			put(t, a, "q_a", "city")
+			cut.cut(name == "before", name == "after")
+			edited := make(chan error, 1)
+			go func() {
+				_, err := a.Queries.EditQuery("q_a", mustExist)
+				edited <- err
+			}()
+			a.Hurry(10 * time.Millisecond)
+			select {
+			case err := <-edited:
+				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, ErrNoJournal) {
+					t.Errorf("an edit: %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("an edit still waits")
+			}
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Open says that it waits for a journal, and then how to go on.
 func TestOpenWithoutJournal(t *testing.T) {
 	for _, fresh := range []bool{true, false} {

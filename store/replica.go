@@ -34,6 +34,8 @@ type replica struct {
 	journal journal.Journal
 	ctx     context.Context // ends with the first failure, which is its cause
 	stop    context.CancelCauseFunc
+	waits   context.Context // of writes, and of reads of the newest state; ends early by Hurry
+	hurry   context.CancelCauseFunc
 	done    sync.WaitGroup
 	// patience is how long a write, or a read of the newest state, waits for the journal.
 	patience time.Duration
@@ -65,6 +67,7 @@ type answer struct {
 func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
 	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), largest: journal.MaxCommand, name: randomText(10), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	r.waits, r.hurry = context.WithCancelCause(r.ctx)
 	at, err := fetch(d, loadApplied)
 	if err != nil {
 		return err
@@ -423,7 +426,7 @@ func (r *replica) late(seen journal.Position) (bool, error) {
 
 // submit appends a command and returns it as it was applied.
 func (r *replica) submit(form []byte) (command, error) {
-	id, result := randomText(15), make(chan answer, 1)
+	id, result, began := randomText(15), make(chan answer, 1), time.Now()
 	r.mu.Lock()
 	r.waiting[id] = result
 	r.mu.Unlock()
@@ -458,7 +461,7 @@ func (r *replica) submit(form []byte) (command, error) {
 		}
 		return nil, err
 	}
-	return nil, r.suspend(id, form, err)
+	return nil, r.suspend(id, form, time.Since(began), err)
 }
 
 // once appends a command that several nodes may append with the same id, and waits until it is

@@ -228,7 +228,7 @@ func (b *mergeBench) start(ctx context.Context, w *cli.Env, dir string) (runs []
 				r.meter.close()
 				return runs, err
 			}
-			if r.srv, err = server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(w)); err != nil {
+			if r.srv, err = server.New(ctx, &conf, config.Log{Level: "error", Format: "auto"}.Logger(w)); err != nil {
 				r.meter.close()
 				return runs, err
 			}

@@ -88,7 +88,7 @@ func (r *endToEnd) run(ctx context.Context) (report bench.ReplayReport, err erro
 		return report, err
 	}
 	defer os.RemoveAll(dir)
-	if r.srv, err = r.server(dir); err != nil {
+	if r.srv, err = r.server(ctx, dir); err != nil {
 		return report, err
 	}
 	defer r.srv.Close()
@@ -106,7 +106,7 @@ func (r *endToEnd) run(ctx context.Context) (report bench.ReplayReport, err erro
 }
 
 // server starts the server over the source's endpoint on a free port.
-func (r *endToEnd) server(dir string) (*server.Server, error) {
+func (r *endToEnd) server(ctx context.Context, dir string) (*server.Server, error) {
 	conf := config.Default()
 	conf.Listen, conf.Data, conf.Contact = "127.0.0.1:0", dir, r.contact
 	e := registry.Endpoint{Name: replayEndpoint, URL: r.url, Slot: scheduler.Never, Policy: r.policy,
@@ -118,7 +118,7 @@ func (r *endToEnd) server(dir string) (*server.Server, error) {
 	if err := conf.Check(); err != nil {
 		return nil, err
 	}
-	return server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
+	return server.New(ctx, &conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 }
 
 // play registers and follows all queries and plays the revisions.

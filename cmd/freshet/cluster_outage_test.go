@@ -122,6 +122,17 @@ func TestClusterWithoutMajority(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
+	// A node that stops in order does not wait for a majority, and neither does one that starts.
+	nodes["n1"].Kill()
+	nodes["n2"].Kill()
+	if err := n3.Stop(); err != nil || strings.Contains(n3.Stderr.String(), "left behind") {
+		t.Errorf("n3 stops without a majority: %v\n%s", err, n3.Stderr)
+	}
+	alone := clitest.Launch(t, binary(t), "serve", "--config", n3.config)
+	clitest.Eventually(t, "n3 waits for the journal", func() bool { return strings.Contains(alone.Stderr.String(), "waiting for the journal") })
+	if err := alone.Stop(); err != nil {
+		t.Errorf("n3 stops while it starts: %v\n%s", err, alone.Stderr)
+	}
 }
 
 // A node that lacks what the journal has dropped, because it was stopped for long or because it is

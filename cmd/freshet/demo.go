@@ -86,7 +86,7 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	defer done()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	nodes, err := d.serve(conf, log)
+	nodes, err := d.serve(ctx, conf, log)
 	defer nodes.close()
 	if err != nil {
 		return err

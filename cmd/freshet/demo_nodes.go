@@ -25,7 +25,7 @@ import (
 type demoNodes []*server.Server
 
 // serve opens the servers of the demo. The nodes of a cluster wait for each other.
-func (d demo) serve(conf *config.Config, log *slog.Logger) (demoNodes, error) {
+func (d demo) serve(ctx context.Context, conf *config.Config, log *slog.Logger) (demoNodes, error) {
 	confs, err := d.members(conf)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (d demo) serve(conf *config.Config, log *slog.Logger) (demoNodes, error) {
 	var opening sync.WaitGroup
 	for i, c := range confs {
 		opening.Go(func() {
-			s, err := server.New(c, log)
+			s, err := server.New(ctx, c, log)
 			if err == nil {
 				opened[i] = s
 			}

@@ -122,7 +122,7 @@ func (f follower) endpoint() (map[string]any, error) {
 
 // alone runs a server for the time of the command and follows at it.
 func (f follower) alone(ctx context.Context, w watch.Watch) error {
-	srv, done, err := f.start()
+	srv, done, err := f.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // start opens a server with the endpoint of the site.
-func (f follower) start() (srv *server.Server, done func(), err error) {
+func (f follower) start(ctx context.Context) (srv *server.Server, done func(), err error) {
 	c := config.Default()
 	c.Listen, c.Data, c.Contact, c.Sources = f.listen, f.data, f.contact, config.Sources{"listen": config.FromFlag}
 	done = func() {}
@@ -172,7 +172,7 @@ func (f follower) start() (srv *server.Server, done func(), err error) {
 		err = c.Check()
 	}
 	if err == nil {
-		srv, err = server.New(&c, config.Log{Level: "error", Format: "auto"}.Logger(f.w))
+		srv, err = server.New(ctx, &c, config.Log{Level: "error", Format: "auto"}.Logger(f.w))
 	}
 	if err != nil {
 		done()

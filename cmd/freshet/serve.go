@@ -41,7 +41,7 @@ func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) er
 		return err
 	}
 	log := conf.Log.Logger(w)
-	srv, err := server.New(conf, log)
+	srv, err := server.New(ctx, conf, log)
 	if err != nil {
 		return err
 	}

@@ -79,21 +79,10 @@ func StartTo(t testing.TB, stdout *os.File, bin string, args ...string) *Process
 // TryStart is StartTo for a command that may not come up.
 func TryStart(t testing.TB, stdout *os.File, bin string, args ...string) (*Process, error) {
 	t.Helper()
-	p := &Process{t: t, Cmd: exec.Command(bin, args...), Stderr: &Tail{}, Ended: make(chan struct{})}
-	if stdout != nil {
-		p.Cmd.Stdout = stdout
-	}
-	p.Cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
-	pipe, err := p.Cmd.StderrPipe()
+	p, ready, err := launch(t, stdout, bin, args...)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Cmd.Start(); err != nil {
-		return nil, err
-	}
-	ready := make(chan string, 1)
-	go p.watch(bufio.NewScanner(pipe), ready)
-	t.Cleanup(func() { p.Kill() })
 	select {
 	case p.Url = <-ready:
 		return p, nil
@@ -103,6 +92,35 @@ func TryStart(t testing.TB, stdout *os.File, bin string, args ...string) (*Proce
 		p.Kill()
 		return nil, fmt.Errorf("freshet %s did not come up\n%s", strings.Join(args, " "), p.Stderr)
 	}
+}
+
+// Launch runs a command that may never print a URL. It does not wait.
+func Launch(t testing.TB, bin string, args ...string) *Process {
+	t.Helper()
+	p, _, err := launch(t, nil, bin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func launch(t testing.TB, stdout *os.File, bin string, args ...string) (p *Process, ready chan string, err error) {
+	p = &Process{t: t, Cmd: exec.Command(bin, args...), Stderr: &Tail{}, Ended: make(chan struct{})}
+	if stdout != nil {
+		p.Cmd.Stdout = stdout
+	}
+	p.Cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
+	pipe, err := p.Cmd.StderrPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.Cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	ready = make(chan string, 1)
+	go p.watch(bufio.NewScanner(pipe), ready)
+	t.Cleanup(func() { p.Kill() })
+	return p, ready, nil
 }
 
 func (p *Process) watch(lines *bufio.Scanner, ready chan<- string) {

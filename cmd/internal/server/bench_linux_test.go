@@ -44,7 +44,7 @@ func startWith(b *testing.B, dir string, e registry.Endpoint) *running {
 	if err := conf.Check(); err != nil {
 		b.Fatal(err)
 	}
-	s, err := New(&conf, slog.New(slog.DiscardHandler))
+	s, err := New(b.Context(), &conf, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -48,8 +48,9 @@ type member struct {
 	closers []func()
 }
 
-// openMember opens the journal, unless the caller has one. It waits for a majority of its members.
-func openMember(conf *config.Config, log *slog.Logger, j journal.Journal) (m *member, err error) {
+// openMember opens the journal, unless the caller has one. It waits for a majority of its members
+// until ctx ends.
+func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal) (m *member, err error) {
 	m = &member{conf: conf.Cluster, log: log, journal: j}
 	defer func() {
 		if err != nil {
@@ -65,7 +66,7 @@ func openMember(conf *config.Config, log *slog.Logger, j journal.Journal) (m *me
 	if err != nil {
 		return m, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), majorityWait)
+	ctx, cancel := context.WithTimeout(ctx, majorityWait)
 	defer cancel()
 	log.Info("waiting for the journal", "cluster", m.conf.Name, "node", m.conf.Node)
 	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {

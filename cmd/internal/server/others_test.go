@@ -102,7 +102,7 @@ func (n *node) start() {
 		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: "worker", Lease: registry.Duration(30 * time.Second)}
 	}
 	j := n.open()
-	s, err := newOn(&conf, slog.New(slog.DiscardHandler), j)
+	s, err := newOn(n.t.Context(), &conf, slog.New(slog.DiscardHandler), j)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -70,11 +70,14 @@ type Server struct {
 	WhenStopping func()
 }
 
-// New opens all parts in the order of their dependencies. Nothing runs yet.
-func New(conf *config.Config, log *slog.Logger) (*Server, error) { return newOn(conf, log, nil) }
+// New opens all parts in the order of their dependencies. Nothing runs yet. The node of a cluster
+// waits for the journal until ctx ends.
+func New(ctx context.Context, conf *config.Config, log *slog.Logger) (*Server, error) {
+	return newOn(ctx, conf, log, nil)
+}
 
 // newOn is New with a journal, which belongs to the caller. nil means that there is none.
-func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server, err error) {
+func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server, err error) {
 	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
@@ -92,10 +95,16 @@ func newOn(conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server,
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
 	if conf.Cluster.On() {
-		if s.member, err = openMember(conf, log, j); err != nil {
+		if s.member, err = openMember(ctx, conf, log, j); err != nil {
 			return s, err
 		}
 		j = s.member.journal
+		opened := context.AfterFunc(ctx, func() { j.Close() }) // which ends what waits for it
+		defer func() {
+			if !opened() {
+				err = ctx.Err()
+			}
+		}()
 	}
 	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve), Journal: j,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
@@ -390,6 +399,11 @@ const (
 	StopGrace      = followersGrace + requestsGrace
 )
 
+// journalGrace is how long writes of a node that stops wait for the journal. It is shorter than a
+// loop may take to end, so that a node without a majority ends in order. What it does not record
+// is done again, and others take its leases over when these have run out.
+const journalGrace = 5 * time.Second
+
 // Run serves until ctx ends. Then it stops in order: it is no longer ready, ends the
 // slots, and closes connections with a request to reconnect. It returns within
 // StopGrace.
@@ -429,6 +443,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.log.Info("stopping", "reason", why, "served", stopping.Sub(s.started))
 	defer func() { s.log.Info("stopped", "took", time.Since(stopping)) }()
+	s.Store.Hurry(journalGrace)
 	stopSlots()
 	patience := time.NewTimer(StopGrace)
 	defer patience.Stop()
