@@ -146,6 +146,7 @@ type AlertMessage struct {
 
 // A RuleEdit changes rules, their states and messages in one transaction.
 type RuleEdit struct {
+	Token  uint64 `json:",omitempty"` // of the lease under which rules are evaluated and edited
 	Put    []Rule
 	States map[string]*RuleState // by id; a rule that is not stored is skipped with its messages
 	Queue  []AlertMessage        // the store sets Seq

@@ -42,6 +42,9 @@ func EndpointLease(endpoint string) string { return endpointPrefix + endpoint }
 
 const endpointPrefix = "endpoint/"
 
+// AlertsLease is the key of the lease under which alert rules are evaluated and edited.
+const AlertsLease = "alerts"
+
 // A LeaseStore stores the members of a cluster and their leases.
 type LeaseStore struct{ *boltFile }
 

@@ -84,7 +84,9 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 }
 
 // EditRules makes all changes of an edit in one transaction, and numbers its messages. With a
-// journal it returns registry.ErrExists if another rule has the name of one that it puts.
+// journal it returns registry.ErrExists if another rule has the name of one that it puts, and
+// scheduler.ErrFenced if the edit has another token than the lease AlertsLease, unless it only
+// says what was sent.
 func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 	r := &ruleEdit{edit: e}
 	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
@@ -153,6 +155,11 @@ func (r *ruleEdit) decode(in *scan) {
 }
 
 func (r *ruleEdit) resume(tx *bbolt.Tx) error {
+	if e := r.edit; len(e.Put)+len(e.States)+len(e.Queue)+len(e.Remove) > 0 { // what was sent was sent under any lease
+		if err := fence(tx, AlertsLease, e.Token); err != nil {
+			return err
+		}
+	}
 	err := r.free(tx)
 	if errors.Is(err, registry.ErrExists) {
 		return errMoved

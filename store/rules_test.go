@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // An edit is one transaction, and what it stored is there after the file was opened again.
@@ -54,6 +55,49 @@ func TestRules(t *testing.T) {
 	}
 	if rules, messages, err := d.Rules.Rules(); err != nil || len(rules) != 1 || len(messages) != 2 || messages[1].Seq <= messages[0].Seq {
 		t.Errorf("%v %v %v", rules, messages, err)
+	}
+}
+
+// A node that has lost the lease of the rules changes neither rules nor states, and queues no
+// message. It may still say what it has sent.
+func TestRulesOfAnotherLease(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	a, b := c.stores[0], c.stores[1]
+	na, nb := member("a", "s1"), member("b", "s2")
+	c.must(a.Leases.Join(na))
+	c.must(b.Leases.Join(nb))
+	take := func(d *DB, n registry.Node, token, beats uint64) uint64 {
+		t.Helper()
+		granted, err := d.Leases.Take(n, []Claim{{AlertsLease, token, beats}})
+		c.must(err)
+		if len(granted) != 1 {
+			t.Fatalf("%d leases were granted", len(granted))
+		}
+		return granted[0].Token
+	}
+	first := take(a, na, 0, 0)
+	edit := func(token uint64, id string) registry.RuleEdit {
+		return registry.RuleEdit{Token: token, Put: []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}},
+			Queue: []registry.AlertMessage{{ID: "m_" + id, Rule: id}}}
+	}
+	e := edit(first, "rule_a")
+	c.must(a.Rules.EditRules(&e))
+	second := take(b, nb, first, 1)
+	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, States: map[string]*registry.RuleState{"rule_a": {Fired: 9}}},
+		{Token: first, Queue: []registry.AlertMessage{{ID: "m"}}}, {Token: first, Remove: []string{"rule_a"}}} {
+		if err := a.Rules.EditRules(&stale); !errors.Is(err, scheduler.ErrFenced) {
+			t.Errorf("%+v: %v", stale, err)
+		}
+	}
+	c.must(a.Rules.EditRules(&registry.RuleEdit{Token: first, Sent: []uint64{e.Queue[0].Seq}}))
+	last := edit(second, "rule_c")
+	c.must(b.Rules.EditRules(&last))
+	for _, d := range c.stores {
+		c.must(d.replica.catchUp(d.replica.ctx))
+		rules, messages, err := d.Rules.Rules()
+		if c.must(err); len(rules) != 2 || rules[0].State.Fired != 0 || rules[1].ID != "rule_c" || len(messages) != 1 || messages[0].ID != "m_rule_c" {
+			t.Errorf("%+v %+v", rules, messages)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ type Store interface {
 	// Rule returns one rule. It wraps registry.ErrNotFound.
 	Rule(id string) (registry.StoredRule, error)
 	// EditRules makes all changes in one durable transaction, or none. An error that wraps
-	// registry.ErrReadOnly is temporary; any other that is no problem ends the engine.
+	// registry.ErrReadOnly or ErrAway is temporary; any other that is no problem ends the engine.
 	EditRules(*registry.RuleEdit) error
 }
 
@@ -76,9 +76,10 @@ type Options struct {
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
-	// Owns reports whether this process evaluates rules and sends their alerts; nil: always.
-	// Reload must be called after it has become true.
-	Owns func() bool
+	// Lease reports whether this process has the lease under which rules are evaluated and edited
+	// and alerts are sent, and the token of that lease; nil: it needs none. Reload must be called
+	// before Lease reports a new one.
+	Lease func() (token uint64, held bool)
 
 	PublicURL string
 	Mail      Mail
@@ -135,15 +136,16 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Owns == nil {
-		o.Owns = func() bool { return true }
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Retry, o.Resend = cmp.Or(o.Retry, 5*time.Second), cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
 	o.Rows, o.Receivers = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10)
+	alone := o.Lease == nil
+	if alone {
+		o.Lease = func() (uint64, bool) { return 0, true }
+	}
 	e := &Engine{opts: o, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
 		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{}, count: newCounter(),
 		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
@@ -162,41 +164,43 @@ func New(o Options) (*Engine, error) {
 		e.enter(x)
 		e.due[r.Query] = time.Time{} // something may have changed in the meantime
 	}
-	e.enqueue(messages)
+	if alone {
+		e.enqueue(messages)
+	}
 	return e, nil
 }
 
 // Reload makes an engine read all rules and messages again, as after a restart.
 func Reload(e *Engine) error {
 	defer e.signal()
-	return e.exclusive(func() error {
-		rules, messages, err := e.opts.Store.Rules()
-		if err != nil {
-			return fmt.Errorf("read the rules: %w", err)
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	rules, messages, err := e.opts.Store.Rules()
+	if err != nil {
+		return fmt.Errorf("read the rules: %w", err)
+	}
+	var list []*entry
+	for _, r := range rules {
+		x := &entry{StoredRule: r}
+		if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
+			x.broken = err.Error()
 		}
-		var list []*entry
-		for _, r := range rules {
-			x := &entry{StoredRule: r}
-			if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
-				x.broken = err.Error()
-			}
-			list = append(list, x)
-		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for _, x := range e.rules {
-			e.forget(x)
-		}
-		for _, r := range e.receivers {
-			r.queue = nil
-		}
-		for _, x := range list {
-			e.enter(x)
-			e.due[x.Query] = time.Time{}
-		}
-		e.enqueue(messages)
-		return nil
-	})
+		list = append(list, x)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range e.rules {
+		e.forget(x)
+	}
+	for _, r := range e.receivers {
+		r.queue = nil
+	}
+	for _, x := range list {
+		e.enter(x)
+		e.due[x.Query] = time.Time{}
+	}
+	e.enqueue(messages)
+	return nil
 }
 
 // stored compiles a rule that was checked when it was stored. Its query may be gone.
@@ -259,7 +263,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
-		if e.opts.Owns() {
+		if _, held := e.opts.Lease(); held {
 			if err = e.evaluate(ctx, e.ripe()); err != nil {
 				break
 			}
@@ -324,8 +328,8 @@ func (e *Engine) ripe() (queries []string) {
 func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 	for len(queries) > 0 && ctx.Err() == nil {
 		n := 0
-		var s step
-		err := e.exclusive(func() error {
+		err := e.exclusive(func(token uint64) error {
+			s := step{token: token}
 			for n < len(queries) && s.size() < pageRules {
 				if err := e.look(ctx, &s, queries[n]); err != nil {
 					return err
@@ -334,7 +338,7 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 			}
 			return e.commit(&s)
 		})
-		if errors.Is(err, registry.ErrReadOnly) {
+		if errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) {
 			e.later(queries, e.opts.Now().Add(recheck)) // the store logs this once
 			return nil
 		}
@@ -346,10 +350,19 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 	return nil
 }
 
-func (e *Engine) exclusive(do func() error) error {
+// ErrAway is the error of an engine that does not have the lease of rules.
+var ErrAway error = &registry.Problem{Kind: registry.KindUnavailable, Detail: "another node of the cluster takes over the alert rules: try again in a few seconds"}
+
+// exclusive runs do with the token of the lease, alone. What is in memory was read under that
+// lease. It returns ErrAway without the lease.
+func (e *Engine) exclusive(do func(token uint64) error) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	return do()
+	token, held := e.opts.Lease()
+	if !held {
+		return ErrAway
+	}
+	return do(token)
 }
 
 // later sets when queries are looked at again, unless that is earlier already.
@@ -365,6 +378,7 @@ func (e *Engine) later(queries []string, at time.Time) {
 
 // A step collects the next states of rules, and the messages that they lead to.
 type step struct {
+	token       uint64 // of the lease
 	states      map[string]*registry.RuleState
 	messages    []registry.AlertMessage
 	evaluations [2]uint64 // as in counter
@@ -393,7 +407,7 @@ func (s *step) peek(x *entry) *registry.RuleState {
 
 // halve removes half of the rules with their messages from a step and returns them.
 func (s *step) halve() *step {
-	first := &step{states: map[string]*registry.RuleState{}}
+	first := &step{token: s.token, states: map[string]*registry.RuleState{}}
 	for _, id := range slices.Sorted(maps.Keys(s.states))[:len(s.states)/2] {
 		first.states[id] = s.states[id]
 		delete(s.states, id)
@@ -416,7 +430,7 @@ func (e *Engine) commit(s *step) error {
 	if s.size() == 0 {
 		return nil
 	}
-	edit := registry.RuleEdit{States: s.states, Queue: s.messages}
+	edit := registry.RuleEdit{Token: s.token, States: s.states, Queue: s.messages}
 	if err := e.opts.Store.EditRules(&edit); errors.Is(err, registry.ErrTooLarge) && len(s.states) > 1 {
 		first := s.halve()
 		if err := e.commit(first); err != nil {
@@ -435,7 +449,7 @@ func (e *Engine) commit(s *step) error {
 	for i, n := range s.evaluations {
 		e.count.evaluated[i] += n
 	}
-	*s = step{}
+	*s = step{token: s.token}
 	return nil
 }
 

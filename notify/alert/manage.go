@@ -162,11 +162,11 @@ func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 		return registry.ListedRule{}, err
 	}
 	x := &entry{program: p, StoredRule: registry.StoredRule{Rule: registry.Rule{ID: idPrefix + strings.ToLower(rand.Text()), Caller: c.Name, RuleSettings: r, CreatedAt: e.opts.Now().UTC()}}}
-	err = e.exclusive(func() error {
+	err = e.exclusive(func(token uint64) error {
 		if err := e.admit(&x.Rule); err != nil {
 			return err
 		}
-		if err := e.opts.Store.EditRules(&registry.RuleEdit{Put: []registry.Rule{x.Rule}}); err != nil {
+		if err := e.opts.Store.EditRules(&registry.RuleEdit{Token: token, Put: []registry.Rule{x.Rule}}); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -199,38 +199,43 @@ func (e *Engine) admit(r *registry.Rule) error {
 	return nil
 }
 
-// Refresh takes note of rules that another process has changed in the store.
+// Refresh takes note of rules that other commands than those that this engine waits for have
+// changed in the store. If it has the lease, these are commands of its own whose outcome was
+// unknown. Their messages are then to be sent, so it reads everything again.
 func (e *Engine) Refresh(ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	if _, held := e.opts.Lease(); held {
+		return Reload(e)
+	}
 	defer e.signal()
-	return e.exclusive(func() error {
-		for _, id := range ids {
-			r, err := e.opts.Store.Rule(id)
-			x := &entry{StoredRule: r}
-			switch {
-			case errors.Is(err, registry.ErrNotFound):
-				x = nil
-			case err != nil:
-				return err
-			default:
-				if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
-					x.broken = err.Error()
-				}
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	for _, id := range ids {
+		r, err := e.opts.Store.Rule(id)
+		x := &entry{StoredRule: r}
+		switch {
+		case errors.Is(err, registry.ErrNotFound):
+			x = nil
+		case err != nil:
+			return err
+		default:
+			if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
+				x.broken = err.Error()
 			}
-			e.mu.Lock()
-			if was := e.rules[id]; was != nil {
-				e.forget(was)
-			}
-			if x != nil {
-				e.enter(x)
-				e.due[x.Query] = time.Time{}
-			}
-			e.mu.Unlock()
 		}
-		return nil
-	})
+		e.mu.Lock()
+		if was := e.rules[id]; was != nil {
+			e.forget(was)
+		}
+		if x != nil {
+			e.enter(x)
+			e.due[x.Query] = time.Time{}
+		}
+		e.mu.Unlock()
+	}
+	return nil
 }
 
 func nameTaken(name string) error {
@@ -285,7 +290,7 @@ func (e *Engine) SetPaused(ctx context.Context, id string, paused bool) (registr
 // ones are resolved in the same transaction. edit is called with mu held.
 func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fresh bool, err error)) (registry.ListedRule, error) {
 	query := ""
-	err := e.exclusive(func() error {
+	err := e.exclusive(func(token uint64) error {
 		e.mu.Lock()
 		x := e.rules[id]
 		if x == nil {
@@ -298,7 +303,7 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 		if err != nil {
 			return err
 		}
-		change := registry.RuleEdit{}
+		change := registry.RuleEdit{Token: token}
 		if fresh {
 			next.Edition++
 			next.State = *x.State.Clone()
@@ -334,14 +339,14 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 
 // Remove deletes a rule. Its firing alerts are resolved.
 func (e *Engine) Remove(id string) error {
-	err := e.exclusive(func() error {
+	err := e.exclusive(func(token uint64) error {
 		e.mu.Lock()
 		x := e.rules[id]
 		e.mu.Unlock()
 		if x == nil {
 			return fmt.Errorf("rule: %w", registry.ErrNotFound)
 		}
-		edit := registry.RuleEdit{Remove: []string{id}}
+		edit := registry.RuleEdit{Token: token, Remove: []string{id}}
 		if x.program != nil {
 			for _, v := range x.program.End(x.State.Clone(), e.opts.Now()) {
 				if v.State == registry.AlertResolved {

@@ -200,7 +200,9 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 		r.givenUp += uint64(n)
 		e.opts.Logger.Error("alerts could not be delivered for too long and were given up", "receiver", host(r.to), "messages", n, "problem", r.problem)
 	}
-	r.queue = r.queue[settled:]
+	for len(r.queue) > 0 && slices.Contains(sent, r.queue[0].Seq) { // Reload may have taken them already
+		r.queue = r.queue[1:]
+	}
 	r.sent += uint64(settled)
 	count.Delivered += uint64(settled)
 	if settled > 0 {

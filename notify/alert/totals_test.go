@@ -79,7 +79,7 @@ func TestLag(t *testing.T) {
 	r.record(q, "a=1")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10"})
 	r.stop()
-	r.options.Owns = func() bool { return false }
+	r.options.Lease = func() (uint64, bool) { return 0, false }
 	r.options.Now = func() time.Time { return time.Unix(1_790_000_000+600, 0) }
 	r.start()
 	r.record(q, "a=2")

@@ -129,7 +129,7 @@ func (m *member) agree() error {
 // keys returns the keys of all leases of the cluster.
 func (m *member) keys() ([]string, error) {
 	all, err := m.store.Endpoints.Endpoints()
-	list := []string{journalLease, alertLease}
+	list := []string{journalLease, store.AlertsLease}
 	for i := range shards {
 		list = append(list, fmt.Sprint(shardPrefix, i))
 	}
@@ -139,10 +139,9 @@ func (m *member) keys() ([]string, error) {
 	return list, err
 }
 
-// Keys of the leases of deliveries and of alert rules.
+// Keys of the leases of deliveries.
 const (
 	shardPrefix = "delivery/"
-	alertLease  = "alerts"
 	shards      = 64 // of the hosts of callbacks
 )
 
@@ -150,7 +149,8 @@ const (
 func (m *member) callsHost(host string) bool {
 	h := fnv.New32a()
 	io.WriteString(h, host)
-	return m.holds(fmt.Sprint(shardPrefix, h.Sum32()%shards))
+	_, holds := m.token(fmt.Sprint(shardPrefix, h.Sum32()%shards))
+	return holds
 }
 
 // publicURLs returns where clients reach the nodes.
@@ -165,14 +165,18 @@ func (m *member) publicURLs() (list []string) {
 	return list
 }
 
-// alerts reports whether this node evaluates alert rules.
-func (m *member) alerts() bool { return m.holds(alertLease) }
+// alerts reports whether this node evaluates alert rules, and the token of its lease.
+func (m *member) alerts() (token uint64, holds bool) { return m.token(store.AlertsLease) }
 
-// holds reports whether this node does what a lease allows. Messages arrive at least once, so the
-// moments until the keeper ends work under a lease that is no longer valid do not matter.
-func (m *member) holds(key string) bool {
-	_, ok := m.held.Load(key)
-	return ok
+// token reports whether this node may do what a lease of deliveries or alert rules allows, and
+// the token of that lease. A request to a receiver that has begun ends, so a message may arrive
+// twice, with the same id.
+func (m *member) token(key string) (uint64, bool) {
+	h, ok := m.held.Load(key)
+	if !ok || !h.(*cluster.Hold).Valid() {
+		return 0, false
+	}
+	return h.(*cluster.Hold).Token, true
 }
 
 // deliver calls callbacks of a shard until ctx ends, and waits for those that are being called.
@@ -249,7 +253,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 			case h.Key == journalLease:
 				m.dropOld(ctx)
 				return
-			case h.Key == alertLease:
+			case h.Key == store.AlertsLease:
 				s.evaluate(ctx, h)
 				return
 			case !ok:

@@ -79,16 +79,17 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var owns func() bool
+	var rules alert.Store = s.Store.Rules
+	var lease func() (uint64, bool)
 	if s.member != nil {
-		owns = s.member.alerts
+		rules, lease = fencedRules{s.Store.Rules, s.member}, s.member.alerts
 	}
 	return alert.New(alert.Options{
 		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules),
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
-		Owns:  owns,
+		Lease: lease,
 		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
-		Store: s.Store.Rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Store: rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
 	})
 }

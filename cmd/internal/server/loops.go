@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
@@ -28,8 +29,9 @@ import (
 // queries that the plan of the owner marks, and a hint that no owner took must not be accepted.
 type loops struct {
 	*fleet
-	member *member      // nil without a cluster: then all loops run here
-	client *http.Client // of other nodes
+	member *member       // nil without a cluster: then all loops run here
+	client *http.Client  // of other nodes
+	rules  *alert.Engine // set before the first call of another node is taken
 
 	// waits is how long this node waits until it has applied what the other one has, for the state
 	// of a loop, and for the answer to another short call.
@@ -71,6 +73,7 @@ const (
 	verbHint      = "hint"
 	verbTemplates = "templates"
 	verbRound     = "round"
+	verbRule      = "rule"
 )
 
 // A loopCall asks the loop of an endpoint something.
@@ -81,6 +84,7 @@ type loopCall struct {
 	Query    *registry.Query   // of trial
 	Hint     *registry.Hint    // of hint
 	Profile  *registry.Profile // of round
+	Rule     *ruleCall         // of rule, which is for the node that evaluates alert rules
 	// After is the last entry of the journal that the caller has applied. The owner applies it
 	// before it answers.
 	After uint64
@@ -96,6 +100,7 @@ type loopReply struct {
 	Hinted    plan.Hinted
 	Templates []cohort.Snapshot
 	Round     time.Time
+	Rules     []registry.ListedRule
 	// Applied is the last entry of the journal that the owner has applied. The caller applies it
 	// before it passes the answer on.
 	Applied uint64
@@ -284,21 +289,35 @@ func unavailable(err error) *registry.Problem {
 
 // moving is the error of a call of an endpoint that no node asks now.
 func moving(endpoint string) error {
-	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster asks the endpoint %s now: another one takes it over. Try again in a few seconds", endpoint)}
+	return duty{text: "asks the endpoint " + endpoint}.moves()
 }
 
-// ownerOf returns the node at which the loop of an endpoint should run.
-func (l *loops) ownerOf(endpoint string) (registry.Node, error) {
-	if _, err := l.store.Endpoints.Endpoint(endpoint); err != nil {
-		return registry.Node{}, err
+// A duty is what the node with a lease does.
+type duty struct{ key, text string }
+
+// moves is the error of a call to the node with a lease that no node has now.
+func (d duty) moves() error {
+	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster %s now: another one takes over. Try again in a few seconds", d.text)}
+}
+
+// duty returns what the node does that a call is for.
+func (l *loops) duty(c *loopCall) (duty, error) {
+	if c.Rule != nil {
+		return duty{store.AlertsLease, "evaluates the alert rules"}, nil
 	}
-	owner, mine := l.member.Has(store.EndpointLease(endpoint))
+	_, err := l.store.Endpoints.Endpoint(c.Endpoint)
+	return duty{store.EndpointLease(c.Endpoint), "asks the endpoint " + c.Endpoint}, err
+}
+
+// ownerOf returns the node that has a duty.
+func (l *loops) ownerOf(d duty) (registry.Node, error) {
+	owner, mine := l.member.Has(d.key)
 	switch {
 	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
-		return owner, moving(endpoint)
+		return owner, d.moves()
 	case !l.member.Lives(owner.Name):
 		return owner, &registry.Problem{Kind: registry.KindUnavailable,
-			Detail: fmt.Sprintf("the node %s, which asks the endpoint %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, endpoint)}
+			Detail: fmt.Sprintf("the node %s, which %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, d.text)}
 	}
 	return owner, nil
 }

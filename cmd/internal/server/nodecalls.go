@@ -78,12 +78,16 @@ func (l *loops) limitOf(c loopCall) time.Duration {
 
 // forward makes a call at the node that has the lease of the endpoint.
 func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error) {
-	owner, err := l.ownerOf(c.Endpoint)
+	d, err := l.duty(&c)
+	if err != nil {
+		return r, err
+	}
+	owner, err := l.ownerOf(d)
 	if err != nil {
 		return r, err
 	}
 	if l.isSilent(owner) {
-		return r, silence(owner, c.Endpoint)
+		return r, d.unanswered(owner)
 	}
 	bound, cancel := context.WithTimeout(ctx, l.limitOf(c))
 	defer cancel()
@@ -96,19 +100,19 @@ func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error
 		if c.Verb != verbTick && c.Verb != verbTrial { // which may end late without a fault of the node
 			l.setSilent(owner)
 		}
-		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "endpoint", c.Endpoint, "call", c.Verb, "error", err,
+		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "lease", d.key, "call", c.Verb, "error", err,
 			"remedy", "cluster.api."+owner.Name+" is the URL at which the other nodes reach it alone; cluster.token_file is the same on all nodes")
-		return r, silence(owner, c.Endpoint)
+		return r, d.unanswered(owner)
 	case r.Failed != nil:
-		return r, r.Failed.error(owner, c.Endpoint)
+		return r, r.Failed.error(owner, d)
 	}
 	return r, l.settle(ctx, r.Applied)
 }
 
-// silence is the error of a call that the owner of an endpoint did not answer.
-func silence(owner registry.Node, endpoint string) error {
+// unanswered is the error of a call that the node with a duty did not answer.
+func (d duty) unanswered(owner registry.Node) error {
 	return &registry.Problem{Kind: registry.KindUnavailable,
-		Detail: fmt.Sprintf("the node %s, which asks the endpoint %s, does not answer. Another one takes over if it is gone: try again in a few seconds", owner.Name, endpoint)}
+		Detail: fmt.Sprintf("the node %s, which %s, does not answer. Another one takes over if it is gone: try again in a few seconds", owner.Name, d.text)}
 }
 
 func (l *loops) isSilent(n registry.Node) bool {
@@ -210,6 +214,8 @@ func (c *loopCall) complete() bool {
 		return c.Hint != nil
 	case verbRound:
 		return c.Profile != nil
+	case verbRule:
+		return c.Rule != nil
 	}
 	return true
 }
@@ -220,6 +226,8 @@ func (l *loops) answer(ctx context.Context, c loopCall) (r loopReply) {
 	err := l.settle(ctx, c.After)
 	switch {
 	case err != nil:
+	case c.Rule != nil:
+		r.Rules, err = c.Rule.perform(ctx, l.rules)
 	case l.hold(c.Endpoint) == nil:
 		err = moving(c.Endpoint)
 	default:
@@ -258,14 +266,14 @@ func newLoopError(err error) *loopError {
 }
 
 // error returns the error that a node has sent.
-func (x *loopError) error(from registry.Node, endpoint string) error {
+func (x *loopError) error(from registry.Node, d duty) error {
 	if x.Problem != nil {
 		return x.Problem
 	}
 	if sentinel := sentinels[x.Is]; sentinel != nil {
 		return sentError{x.Text, sentinel}
 	}
-	return fmt.Errorf("node %s, endpoint %s: %s", from.Name, endpoint, x.Text)
+	return fmt.Errorf("node %s, which %s: %s", from.Name, d.text, x.Text)
 }
 
 // A sentError has the text of an error of another node, and wraps its sentinel.

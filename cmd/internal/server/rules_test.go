@@ -1,0 +1,135 @@
+// Tests of alert rules in a cluster.
+
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cluster"
+	"github.com/freshet/freshet/store"
+)
+
+// A rule may be made, edited, paused and removed at any node. Each of its alerts is sent once,
+// and every node shows how the messages fare.
+func TestRulesOfAnotherNode(t *testing.T) {
+	s, nodes := newMembers(t, 3)
+	var owner, other, third *node
+	last := cluster.Owner(store.AlertsLease, []string{"n1", "n2", "n3"}) // when all nodes have joined
+	for i, n := range nodes {
+		if n.name == last {
+			owner, other, third = n, nodes[(i+1)%3], nodes[(i+2)%3]
+		}
+	}
+	await(t, "all nodes know the owner of the rules", func() error {
+		_, holds := owner.member.alerts()
+		for _, n := range nodes {
+			if has, _ := n.member.Has(store.AlertsLease); !holds || has.Name != last {
+				return fmt.Errorf("%s knows %s, not %s", n.name, has.Name, last)
+			}
+		}
+		return nil
+	})
+	owned(t, nodes)
+	type message struct {
+		Type string
+		Data struct{ Name string }
+	}
+	got := make(chan message, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m message
+		b, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Error(err)
+		}
+		got <- m
+	}))
+	t.Cleanup(hook.Close)
+	next := func(kind, name string) {
+		t.Helper()
+		if m := receive(t, kind, got); m.Type != kind || m.Data.Name != name {
+			t.Fatalf("%+v, not %s of %s", m, kind, name)
+		}
+	}
+	var q struct{ ID string }
+	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	s.value.Store(5)
+	other.call("POST", "/v1/endpoints/city/tick", nil, nil)
+	var rule struct{ ID string }
+	settings := map[string]any{"name": "many", "query": q.ID, "when": "?n > 3", "to": []map[string]string{{"webhook": hook.URL}}}
+	other.call("POST", "/v1/rules", settings, &rule)
+	next("alert.firing", "many")
+	same := func(path string) {
+		t.Helper()
+		await(t, path, func() error {
+			a, b := owner.ask("GET", path, ""), other.ask("GET", path, "")
+			var x, y any
+			if err := errors.Join(json.Unmarshal([]byte(a.body), &x), json.Unmarshal([]byte(b.body), &y)); err != nil {
+				t.Fatal(err)
+			}
+			if a.status != 200 || a.status != b.status || !reflect.DeepEqual(x, y) {
+				return fmt.Errorf("%s answers %d %s\n%s answers %d %s", owner.name, a.status, a.body, other.name, b.status, b.body)
+			}
+			return nil
+		})
+	}
+	same("/v1/rules")
+	await(t, "the message is counted", func() error {
+		list, err := ruleSet{other.alerts, other.loops}.Rules("", 10)
+		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Sent != 1 || list[0].Receivers[0].Waiting != 0) {
+			err = fmt.Errorf("%+v", list)
+		}
+		return err
+	})
+	third.call("POST", "/v1/rules/"+rule.ID+"/pause", nil, nil)
+	next("alert.resolved", "many")
+	third.call("POST", "/v1/rules/"+rule.ID+"/resume", nil, nil)
+	next("alert.firing", "many")
+	settings["name"] = "more"
+	third.call("PATCH", "/v1/rules/"+rule.ID, map[string]string{"name": "more"}, nil)
+	next("alert.resolved", "many")
+	next("alert.firing", "more")
+	same("/v1/rules/" + rule.ID)
+	for _, n := range nodes {
+		if a := n.ask("POST", "/v1/rules", `{"name":"more","query":"`+q.ID+`","when":"rows > 1"}`); a.status != http.StatusConflict {
+			t.Errorf("%s: a second rule of the name: %d %s", n.name, a.status, a.body)
+		}
+		if a := n.ask("GET", "/v1/rules/rule_none", ""); a.status != http.StatusNotFound {
+			t.Errorf("%s: a rule that is missing: %d %s", n.name, a.status, a.body)
+		}
+	}
+	third.call("DELETE", "/v1/rules/"+rule.ID, nil, nil)
+	next("alert.resolved", "more")
+	if a := other.ask("GET", "/v1/rules/"+rule.ID, ""); a.status != http.StatusNotFound {
+		t.Errorf("the removed rule: %d %s", a.status, a.body)
+	}
+	// A node that knows the owner, which does not answer any more, shows what it knows.
+	third.call("POST", "/v1/rules", settings, &rule)
+	next("alert.firing", "more")
+	other.loops.mu.Lock()
+	other.loops.silent[owner.member.Session()] = time.Now().Add(time.Hour)
+	other.loops.mu.Unlock()
+	if a := other.ask("GET", "/v1/rules/"+rule.ID, ""); a.status != 200 {
+		t.Errorf("while the owner is silent: %d %s", a.status, a.body)
+	}
+	if a := other.ask("DELETE", "/v1/rules/"+rule.ID, ""); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("an edit while the owner is silent: %d %s", a.status, a.body)
+	}
+	select {
+	case m := <-got:
+		t.Errorf("a further message: %+v", m)
+	default:
+	}
+	for _, n := range nodes {
+		if fenced := n.member.fenced.Load(); fenced > 0 {
+			t.Errorf("%s: %d writes were fenced", n.name, fenced)
+		}
+	}
+}
