@@ -164,6 +164,25 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	}
 }
 
+// A slot that is requested after an edit runs under the settings of that edit, at whichever node
+// both are requested.
+func TestTickAfterEditAtAnotherNode(t *testing.T) {
+	s, nodes := newMembers(t, 2)
+	_, other := owned(t, nodes)
+	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, nil)
+	for i := range 25 { // most edits reach the loop in time by themselves
+		before := s.asked.Load()
+		other.call("POST", "/v1/endpoints/city/pause", nil, nil)
+		if a := other.ask("POST", "/v1/endpoints/city/tick", ""); a.status != 409 || s.asked.Load() != before {
+			t.Fatalf("%d: a paused endpoint answers a tick with %d %s, after %d requests", i, a.status, a.body, s.asked.Load()-before)
+		}
+		other.call("POST", "/v1/endpoints/city/resume", nil, nil)
+		if a := other.ask("POST", "/v1/endpoints/city/tick", ""); a.status != 200 {
+			t.Fatalf("%d: after the pause the tick answers %d %s", i, a.status, a.body)
+		}
+	}
+}
+
 // While no node can answer for an endpoint, calls are refused for the moment, and what is recorded
 // of the endpoint is still shown.
 func TestLoopsWithoutOwner(t *testing.T) {

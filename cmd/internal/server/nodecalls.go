@@ -220,10 +220,14 @@ func (c *loopCall) complete() bool {
 	return true
 }
 
-// answer makes a call of another node at the loop of this node.
+// answer makes a call of another node at the loop of this node. A call that sends requests is made
+// under the settings that the caller knows, which may not have reached the loop yet.
 func (l *loops) answer(ctx context.Context, c loopCall) (r loopReply) {
 	began := time.Now()
 	err := l.settle(ctx, c.After)
+	if err == nil && (c.Verb == verbTick || c.Verb == verbTrial) {
+		err = l.sync(c.Endpoint)
+	}
 	switch {
 	case err != nil:
 	case c.Rule != nil:
