@@ -13,7 +13,8 @@
 // its leases only until two thirds of the TTL after it sent the last one that was applied. Another
 // node takes a lease after it has seen no sign of life of its owner for the whole TTL. It saw the
 // last one after the owner had sent it, so the owner has stopped by then. Each node measures by
-// its own monotonic clock, and no two clocks are compared.
+// its own monotonic clock, and no two clocks are compared. As that clock stands still while a
+// machine is suspended, the owner also stops when so much time has passed on the wall.
 //
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
 // until they have timed out (Config.Linger).
@@ -78,7 +79,7 @@ type Keeper struct {
 	conf      Config
 	node      registry.Node
 	ttl       time.Duration
-	beat      atomic.Pointer[time.Time] // when the last sign of life that was applied was sent
+	beat      atomic.Pointer[moment] // when the last sign of life that was applied was sent
 	takeovers atomic.Uint64
 
 	mu   sync.Mutex
@@ -111,10 +112,24 @@ func New(c Config) *Keeper {
 	return k
 }
 
+// A moment is a time by the monotonic clock, and by the clock on the wall.
+type moment struct{ at, wall time.Time }
+
+func now() *moment {
+	at := time.Now()
+	return &moment{at, at.Round(0)}
+}
+
+// age returns the time since a moment. The monotonic clock stands still while the machine is
+// suspended, so the larger of the two times counts.
+func (m *moment) age() time.Duration {
+	return max(time.Since(m.at), time.Now().Round(0).Sub(m.wall))
+}
+
 // Valid reports whether this node may work under its leases now.
 func (k *Keeper) Valid() bool {
 	sent := k.beat.Load()
-	return sent != nil && time.Since(*sent) < k.ttl*2/3
+	return sent != nil && sent.age() < k.ttl*2/3
 }
 
 // Takeovers returns how many leases this node has taken from nodes that were gone.
@@ -154,7 +169,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) live(ctx context.Context) error {
 	do := k.conf.Leases.Join
 	for {
-		n, sent, pause := k.node, time.Now(), k.ttl/3
+		n, sent, pause := k.node, now(), k.ttl/3
 		n.Applied = k.conf.Applied()
 		switch err := do(n); {
 		case errors.Is(err, scheduler.ErrFenced):
@@ -163,7 +178,7 @@ func (k *Keeper) live(ctx context.Context) error {
 			k.conf.Logger.Warn("the journal does not take signs of life of this node", "error", err)
 			pause = k.ttl / 20
 		default:
-			k.beat.Store(&sent)
+			k.beat.Store(sent)
 			do = k.conf.Leases.Beat
 		}
 		select {

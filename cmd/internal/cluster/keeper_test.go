@@ -255,6 +255,25 @@ func TestKeepers(t *testing.T) {
 	})
 }
 
+// A node whose machine was suspended does not trust leases that have run out meanwhile, although
+// its monotonic clock has stood still.
+func TestSuspendedMachine(t *testing.T) {
+	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}})
+	sent := now()
+	k.beat.Store(sent)
+	if !k.Valid() {
+		t.Error("a sign of life does not count")
+	}
+	for _, step := range []time.Duration{-time.Hour, 30 * time.Minute} { // of the clock on the wall
+		if k.beat.Store(&moment{sent.at, sent.wall.Add(-step)}); !k.Valid() {
+			t.Errorf("a step of %v ends the lease", step)
+		}
+	}
+	if k.beat.Store(&moment{sent.at, sent.wall.Add(-40 * time.Minute)}); k.Valid() {
+		t.Error("a lease of an hour counts 40 minutes after the last sign of life")
+	}
+}
+
 // Two processes of one name do not work at the same time: the older one ends.
 func TestSecondProcessOfANode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
