@@ -13,7 +13,7 @@
 // its leases only until two thirds of the TTL after it sent the last one that was applied. Another
 // node takes a lease after it has seen no sign of life of its owner for the whole TTL. It saw the
 // last one after the owner had sent it, so the owner has stopped by then. Each node measures by
-// its own monotonic clock, and no two clocks are compared. As that clock stands still while a
+// its own monotonic clock, and no two clocks are compared. As that clock does not advance while a
 // machine is suspended, the owner also stops when so much time has passed on the wall.
 //
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
@@ -120,7 +120,7 @@ func now() *moment {
 	return &moment{at, at.Round(0)}
 }
 
-// age returns the time since a moment. The monotonic clock stands still while the machine is
+// age returns the time since a moment. The monotonic clock does not advance while the machine is
 // suspended, so the larger of the two times counts.
 func (m *moment) age() time.Duration {
 	return max(time.Since(m.at), time.Now().Round(0).Sub(m.wall))

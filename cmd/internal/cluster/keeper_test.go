@@ -256,7 +256,7 @@ func TestKeepers(t *testing.T) {
 }
 
 // A node whose machine was suspended does not trust leases that have run out meanwhile, although
-// its monotonic clock has stood still.
+// its monotonic clock has not advanced.
 func TestSuspendedMachine(t *testing.T) {
 	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}})
 	sent := now()
