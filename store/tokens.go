@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal"
 	"go.etcd.io/bbolt"
 )
 
@@ -24,6 +25,19 @@ func (d *TokenStore) Tokens() (list []registry.Token, err error) {
 		})
 	})
 	return list, err
+}
+
+// Newest implements web.TokenStore.
+func (d *TokenStore) Newest() ([]registry.Token, error) {
+	if d.replica != nil {
+		if err := d.replica.refusal(); err != nil {
+			return nil, err
+		}
+		if _, err := d.replica.late(journal.Position{}); err != nil {
+			return nil, err
+		}
+	}
+	return d.Tokens()
 }
 
 // PutToken adds a token. It returns registry.ErrExists if the name is taken.

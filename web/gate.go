@@ -77,7 +77,12 @@ func (g *TokenGate) On() bool {
 
 // all returns all tokens, the file's first, and whether one has ever existed.
 func (g *TokenGate) all() (tokens []registry.Token, closed bool, err error) {
-	stored, err := g.store.Tokens()
+	return g.with(g.store.Tokens)
+}
+
+// with is like all. read reads the tokens of the store.
+func (g *TokenGate) with(read func() ([]registry.Token, error)) (tokens []registry.Token, closed bool, err error) {
+	stored, err := read()
 	if err != nil {
 		return nil, false, fmt.Errorf("read the tokens: %w", err)
 	}
@@ -127,10 +132,10 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	if from != "" && !g.guesses.admits(sent, now) {
 		return registry.Caller{}, registry.ErrGuessing
 	}
-	var found *registry.Token
-	for i := range tokens {
-		if subtle.ConstantTimeCompare([]byte(sent.digest), []byte(tokens[i].SHA256)) == 1 {
-			found = &tokens[i]
+	found := find(tokens, sent.digest)
+	if found == nil { // another node may have made it just now; a node that is cut off knows no more
+		if tokens, err := g.store.Newest(); err == nil {
+			found = find(tokens, sent.digest)
 		}
 	}
 	if found == nil || expired(*found, now) {
@@ -148,6 +153,16 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 		c.Expires = *found.ExpiresAt
 	}
 	return c, nil
+}
+
+// find returns the token with a hash, nil if there is none.
+func find(tokens []registry.Token, digest string) (found *registry.Token) {
+	for i := range tokens {
+		if subtle.ConstantTimeCompare([]byte(digest), []byte(tokens[i].SHA256)) == 1 {
+			found = &tokens[i]
+		}
+	}
+	return found
 }
 
 // note records when a token was used, with a resolution of seconds; a finer one would
@@ -209,7 +224,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	}
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, _, err := g.all()
+	all, _, err := g.with(g.store.Newest)
 	if err != nil {
 		return registry.Token{}, "", err
 	}
@@ -233,7 +248,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, _, err := g.all()
+	all, _, err := g.with(g.store.Newest)
 	if err != nil {
 		return err
 	}

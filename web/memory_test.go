@@ -360,6 +360,8 @@ func (m *memory) Tokens() ([]registry.Token, error) {
 	return slices.Clone(m.tokenList), nil
 }
 
+func (m *memory) Newest() ([]registry.Token, error) { return m.Tokens() }
+
 func (m *memory) PutToken(t registry.Token) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
