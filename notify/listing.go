@@ -18,6 +18,9 @@ import (
 // ErrDropped reports that an operator ended a subscription.
 var ErrDropped = errors.New("dropped")
 
+// LiveID is how the ids of subscriptions of connections begin.
+const LiveID = "live_"
+
 // A listing holds the subscriptions of connected clients, for operators. The zero
 // value is empty.
 type listing struct {
@@ -52,7 +55,7 @@ func (l *listing) add(x *listed) {
 		l.byID = make(map[string]*listed)
 	}
 	l.added++
-	x.about.ID = fmt.Sprintf("live_%011x%s", l.added, strings.ToLower(rand.Text()[:10]))
+	x.about.ID = fmt.Sprintf("%s%011x%s", LiveID, l.added, strings.ToLower(rand.Text()[:10]))
 	l.byID[x.about.ID] = x
 	l.order = append(l.order, x)
 }

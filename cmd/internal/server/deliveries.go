@@ -28,6 +28,7 @@ type deliveries struct {
 	hooks  *webhook.Manager
 	store  deliver.Store
 	live   *notify.Server
+	loops  *loops // at other nodes there are further live connections
 }
 
 // newDeliveries returns the deliveries of a server. Topics are read through API c.
@@ -62,7 +63,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		return nil, err
 	}
 	return &deliveries{
-		engine: engine, store: s.Store.Subscriptions, live: s.live, websub: sub,
+		engine: engine, store: s.Store.Subscriptions, live: s.live, loops: s.loops, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
 	}, nil
@@ -127,12 +128,13 @@ func (o *deliveries) Subscriptions(after string, limit int) ([]registry.Subscrip
 		return nil, err
 	}
 	all := append(stored, o.live.Subscriptions(after, limit)...)
+	all = append(all, o.loops.connections(after, limit)...)
 	slices.SortFunc(all, func(a, b registry.Subscription) int { return strings.Compare(a.ID, b.ID) })
 	return all[:min(len(all), limit)], nil
 }
 
 // AllSubscriptions implements web.DeliveryMetrics. Stored subscriptions come first,
-// then those of connections.
+// then those of connections of this node.
 func (o *deliveries) AllSubscriptions(yield func(registry.Subscription, error) bool) {
 	for after := ""; ; {
 		page, err := o.store.Subscriptions(after, 500)
@@ -158,7 +160,11 @@ func (o *deliveries) Subscription(id string) (registry.Subscription, error) {
 	if x, err := o.live.Subscription(id); err == nil {
 		return x, nil
 	}
-	return o.store.Subscription(id)
+	x, err := o.store.Subscription(id)
+	if errors.Is(err, registry.ErrNotFound) {
+		return o.loops.connection(connectionCall{Do: connectionRead, ID: id}, err)
+	}
+	return x, err
 }
 
 // Deliveries implements web.DeliveryMetrics.
@@ -174,17 +180,12 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 
 // Act implements web.Subscriptions.
 func (o *deliveries) Act(id, verb string) (registry.Subscription, error) {
-	if x, err := o.live.Subscription(id); err == nil {
-		switch verb {
-		case "drop":
-			return x, o.live.Drop(id)
-		case "pause":
-			if x.State != registry.Active {
-				return x, &registry.Problem{Kind: registry.KindConflict, Detail: "it is paused already"}
-			}
-			return o.live.SetPaused(id, true)
-		}
-		return o.live.SetPaused(id, false)
+	x, err := act(o.live, id, verb)
+	if errors.Is(err, registry.ErrNotFound) {
+		x, err = o.loops.connection(connectionCall{Do: verb, ID: id}, err)
+	}
+	if !errors.Is(err, registry.ErrNotFound) {
+		return x, err
 	}
 	switch verb {
 	case "pause":

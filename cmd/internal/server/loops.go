@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -29,9 +30,12 @@ import (
 // queries that the plan of the owner marks, and a hint that no owner took must not be accepted.
 type loops struct {
 	*fleet
-	member *member       // nil without a cluster: then all loops run here
-	client *http.Client  // of other nodes
-	rules  *alert.Engine // set before the first call of another node is taken
+	member *member      // nil without a cluster: then all loops run here
+	client *http.Client // of other nodes
+
+	// Set before the first call of another node is taken.
+	rules *alert.Engine
+	live  *notify.Server
 
 	// waits is how long this node waits until it has applied what the other one has, for the state
 	// of a loop, and for the answer to another short call.
@@ -74,6 +78,8 @@ const (
 	verbTemplates = "templates"
 	verbRound     = "round"
 	verbRule      = "rule"
+
+	verbConnections = "connections"
 )
 
 // A loopCall asks the loop of an endpoint something.
@@ -85,6 +91,8 @@ type loopCall struct {
 	Hint     *registry.Hint    // of hint
 	Profile  *registry.Profile // of round
 	Rule     *ruleCall         // of rule, which is for the node that evaluates alert rules
+
+	Connections *connectionCall // of connections, which is for any node
 	// After is the last entry of the journal that the caller has applied. The owner applies it
 	// before it answers.
 	After uint64
@@ -101,6 +109,8 @@ type loopReply struct {
 	Templates []cohort.Snapshot
 	Round     time.Time
 	Rules     []registry.ListedRule
+
+	Connections []registry.Subscription
 	// Applied is the last entry of the journal that the owner has applied. The caller applies it
 	// before it passes the answer on.
 	Applied uint64

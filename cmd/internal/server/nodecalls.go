@@ -70,7 +70,7 @@ func (l *loops) limitOf(c loopCall) time.Duration {
 			return longMargin
 		}
 		return 2*time.Duration(e.Budget+e.Timeout) + longMargin
-	case verbState:
+	case verbState, verbConnections:
 		return l.waits.state
 	}
 	return l.waits.short
@@ -86,6 +86,11 @@ func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error
 	if err != nil {
 		return r, err
 	}
+	return l.reach(ctx, owner, d, c)
+}
+
+// reach makes a call at the node that has a duty.
+func (l *loops) reach(ctx context.Context, owner registry.Node, d duty, c loopCall) (r loopReply, err error) {
 	if l.isSilent(owner) {
 		return r, d.unanswered(owner)
 	}
@@ -100,7 +105,7 @@ func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error
 		if c.Verb != verbTick && c.Verb != verbTrial { // which may end late without a fault of the node
 			l.setSilent(owner)
 		}
-		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "lease", d.key, "call", c.Verb, "error", err,
+		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "which", d.text, "call", c.Verb, "error", err,
 			"remedy", "cluster.api."+owner.Name+" is the URL at which the other nodes reach it alone; cluster.token_file is the same on all nodes")
 		return r, d.unanswered(owner)
 	case r.Failed != nil:
@@ -216,6 +221,8 @@ func (c *loopCall) complete() bool {
 		return c.Profile != nil
 	case verbRule:
 		return c.Rule != nil
+	case verbConnections:
+		return c.Connections != nil
 	}
 	return true
 }
@@ -232,6 +239,8 @@ func (l *loops) answer(ctx context.Context, c loopCall) (r loopReply) {
 	case err != nil:
 	case c.Rule != nil:
 		r.Rules, err = c.Rule.perform(ctx, l.rules)
+	case c.Connections != nil:
+		r.Connections, err = c.Connections.perform(l.live)
 	case l.hold(c.Endpoint) == nil:
 		err = moving(c.Endpoint)
 	default:

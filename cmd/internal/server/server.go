@@ -241,7 +241,7 @@ func (s *Server) serveHTTP() error {
 	if s.alerts, err = newAlerts(s); err != nil {
 		return err
 	}
-	s.loops.rules = s.alerts
+	s.loops.rules, s.loops.live = s.alerts, s.live
 	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: ruleSet{s.alerts, s.loops}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
