@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -275,6 +276,13 @@ func TestNodeCalls(t *testing.T) {
 		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 400 {
 			t.Errorf("%s without what it is about: %d", verb, a.status)
 		}
+	}
+	from := make(chan string, 1)
+	listens := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { from <- r.Header.Get(nodeHeader) }))
+	defer listens.Close()
+	_ = other.loops.post(t.Context(), registry.Node{API: listens.URL}, loopCall{Verb: verbState, Endpoint: "city"}, &r) // there is no answer
+	if name := <-from; name != other.name {
+		t.Errorf("a call of %s says that it is of %q", other.name, name)
 	}
 }
 

@@ -33,7 +33,7 @@ const loopsPath = "/cluster/loops"
 
 const (
 	nodeScheme = "Freshet-Node "  // of the header Authorization
-	nodeHeader = "Freshet-Node"   // names the node that answers
+	nodeHeader = "Freshet-Node"   // names the node that calls, and the node that answers
 	mostCall   = 64 << 20         // bytes of a call; the largest are hints
 	dialTime   = 2 * time.Second  // for a connection to another node
 	shortCall  = 5 * time.Second  // for a call that reads what a loop knows
@@ -149,6 +149,7 @@ func (l *loops) post(ctx context.Context, to registry.Node, c loopCall, r *loopR
 		return err
 	}
 	q.Header.Set("Authorization", nodeScheme+l.member.proof(to.Session))
+	q.Header.Set(nodeHeader, l.member.conf.Node)
 	q.Header.Set("Content-Type", "application/octet-stream")
 	a, err := l.client.Do(q)
 	if err != nil {
@@ -197,7 +198,7 @@ func (l *loops) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the call cannot be read: give all nodes the same version", http.StatusBadRequest)
 		return
 	}
-	reply := l.answer(r.Context(), c)
+	reply := l.answer(r.Context(), r.Header.Get(nodeHeader), c)
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(reply); err != nil {
 		l.log.Error("a reply to another node cannot be written", "call", c.Verb, "error", err)
@@ -229,7 +230,7 @@ func (c *loopCall) complete() bool {
 
 // answer makes a call of another node at the loop of this node. A call that sends requests is made
 // under the settings that the caller knows, which may not have reached the loop yet.
-func (l *loops) answer(ctx context.Context, c loopCall) (r loopReply) {
+func (l *loops) answer(ctx context.Context, from string, c loopCall) (r loopReply) {
 	began := time.Now()
 	err := l.settle(ctx, c.After)
 	if err == nil && (c.Verb == verbTick || c.Verb == verbTrial) {
@@ -250,7 +251,7 @@ func (l *loops) answer(ctx context.Context, c loopCall) (r loopReply) {
 	if err != nil {
 		r = loopReply{Failed: newLoopError(err), Applied: r.Applied}
 	}
-	l.log.Debug("call of another node", "call", c.Verb, "endpoint", c.Endpoint, "took", time.Since(began), "error", err)
+	l.log.Debug("call of another node", "node", from, "call", c.Verb, "endpoint", c.Endpoint, "took", time.Since(began), "error", err)
 	return r
 }
 
