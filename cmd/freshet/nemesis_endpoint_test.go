@@ -28,8 +28,85 @@ const (
 // that the gap to the next one is never shorter here than at the client.
 type asked struct {
 	node         string
+	conn         string // its connection
+	trial        bool   // it is a trial run, which is charged to the next slot
 	began, ended time.Time
 	left         bool // the client did not wait for the answer
+}
+
+// An askLog is what an endpoint was asked, with what was wrong about it.
+type askLog struct {
+	requests []*asked
+	open     map[*asked]bool
+	last     *asked    // that ended last
+	quiet    time.Time // no request before
+	why      *asked    // the request that was answered so
+	denied   int
+	wrong    []string
+}
+
+func newAskLog() *askLog { return &askLog{open: map[*asked]bool{}} }
+
+// begin judges when a request comes.
+func (l *askLog) begin(a *asked) {
+	object := func(format string, args ...any) {
+		l.wrong = append(l.wrong, a.began.Format("15:04:05.000 ")+a.node+" asks "+fmt.Sprintf(format, args...))
+	}
+	for other := range l.open {
+		if other.node != a.node {
+			object("while a request of %s runs since %v", other.node, a.began.Sub(other.began))
+		}
+	}
+	if l.last != nil && a.began.Sub(l.last.ended) < nemesisGap && knows(a, l.last) {
+		object("%v after the end of a request of %s", a.began.Sub(l.last.ended), l.last.node)
+	}
+	if a.began.Before(l.quiet) && knows(a, l.why) {
+		object("%v before the end of a Retry-After that %s got", l.quiet.Sub(a.began), l.why.node)
+	}
+	l.open[a] = true
+	l.requests = append(l.requests, a)
+}
+
+// knows reports whether the node of a request has read the answer to an earlier one, which it has if it
+// uses the same connection again. If it uses another one, it may have given up waiting for the answer.
+// A node knows of the requests of other nodes.
+func knows(a, before *asked) bool { return a.node != before.node || a.conn == before.conn }
+
+// reused returns how many requests came on the connection of the one before.
+func (l *askLog) reused() (n int) {
+	for i, a := range l.requests[min(1, len(l.requests)):] {
+		if a.conn == l.requests[i].conn {
+			n++
+		}
+	}
+	return n
+}
+
+// end notes when a request ended, and whether it was told to wait.
+func (l *askLog) end(a *asked, denied bool) {
+	delete(l.open, a)
+	if a.left {
+		return
+	}
+	l.last = a
+	if !denied {
+		return
+	}
+	l.denied++
+	// A request that took long may have been given up, and its owner may be gone.
+	if a.ended.Sub(a.began) < nemesisTimeout/2 {
+		l.quiet, l.why = a.ended.Add(time.Second), a
+	}
+}
+
+// pauses returns the times between the requests of two nodes.
+func (l *askLog) pauses() (list []time.Duration) {
+	for i, a := range l.requests[min(1, len(l.requests)):] {
+		if before := l.requests[i]; before.node != a.node {
+			list = append(list, a.began.Sub(before.ended))
+		}
+	}
+	return list
 }
 
 // A loggedEndpoint answers from the engine behind it, in some time of its own, and sometimes asks
@@ -38,21 +115,15 @@ type loggedEndpoint struct {
 	http   *httptest.Server
 	engine string
 
-	mu     sync.Mutex
-	rng    *rand.Rand
-	calm   bool // answers at once
-	open   map[*asked]bool
-	log    []*asked
-	wrong  []string
-	last   *asked    // that ended last
-	quiet  time.Time // no request before
-	why    *asked    // the request that was answered so
-	denied int
-	first  map[string]time.Time // query text → its first complete answer since the last revision
+	mu    sync.Mutex
+	rng   *rand.Rand
+	calm  bool // answers at once
+	log   *askLog
+	first map[string]time.Time // query text → its first complete answer since the last revision
 }
 
 func newLogged(t *testing.T, engine string, seed uint64) *loggedEndpoint {
-	e := &loggedEndpoint{engine: engine, rng: rand.New(rand.NewPCG(seed, 11)), open: map[*asked]bool{}, first: map[string]time.Time{}}
+	e := &loggedEndpoint{engine: engine, rng: rand.New(rand.NewPCG(seed, 11)), log: newAskLog(), first: map[string]time.Time{}}
 	e.http = httptest.NewServer(e)
 	t.Cleanup(e.http.Close)
 	return e
@@ -62,27 +133,15 @@ var nodeContact = regexp.MustCompile(`mailto:(\w+)@`)
 
 // ServeHTTP implements http.Handler.
 func (e *loggedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	now := time.Now()
+	a := &asked{began: time.Now(), node: "?", conn: r.RemoteAddr}
 	_ = r.ParseForm() // an empty query is an error of the engine
 	query := r.Form.Get("query")
-	a := &asked{began: now, node: "?"}
+	a.trial = strings.Contains(query, trialMark)
 	if m := nodeContact.FindStringSubmatch(r.UserAgent()); m != nil {
 		a.node = m[1]
 	}
 	e.mu.Lock()
-	for other := range e.open {
-		if other.node != a.node {
-			e.object("%s asks while a request of %s runs since %v", a.node, other.node, now.Sub(other.began))
-		}
-	}
-	if e.last != nil && now.Sub(e.last.ended) < nemesisGap {
-		e.object("%s asks %v after the end of a request of %s", a.node, now.Sub(e.last.ended), e.last.node)
-	}
-	if now.Before(e.quiet) {
-		e.object("%s asks %v before the end of a Retry-After that %s got", a.node, e.quiet.Sub(now), e.why.node)
-	}
-	e.open[a] = true
-	e.log = append(e.log, a)
+	e.log.begin(a)
 	takes, deny := time.Duration(20+e.rng.IntN(80))*time.Millisecond, e.rng.IntN(60) == 0 && !e.calm
 	e.mu.Unlock()
 	var body []byte
@@ -98,22 +157,9 @@ func (e *loggedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	a.left = r.Context().Err() != nil
 	a.ended = time.Now()
-	delete(e.open, a)
-	if !a.left {
-		e.last = a
-	}
-	switch {
-	case a.left:
-	case deny:
-		e.denied++
-		// A request that took long may have been given up, and its owner may be gone.
-		if a.ended.Sub(a.began) < nemesisTimeout/2 {
-			e.quiet, e.why = a.ended.Add(time.Second), a
-		}
-	case err == nil:
-		if _, ok := e.first[query]; !ok {
-			e.first[query] = a.ended
-		}
+	e.log.end(a, deny)
+	if _, ok := e.first[query]; !ok && !a.left && !deny && err == nil {
+		e.first[query] = a.ended
 	}
 	e.mu.Unlock()
 	switch {
@@ -147,18 +193,14 @@ func (e *loggedEndpoint) ask(r *http.Request, query string) (body []byte, kind s
 	return body, resp.Header.Get("Content-Type"), err
 }
 
-func (e *loggedEndpoint) object(format string, args ...any) {
-	e.wrong = append(e.wrong, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
-}
-
 // owner returns the node that has asked last.
 func (e *loggedEndpoint) owner() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.log) == 0 {
+	if len(e.log.requests) == 0 {
 		return ""
 	}
-	return e.log[len(e.log)-1].node
+	return e.log.requests[len(e.log.requests)-1].node
 }
 
 // revise begins a revision.
@@ -172,44 +214,4 @@ func (e *loggedEndpoint) answered(query string) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.first[query]
-}
-
-// pauses returns the times between the requests of two nodes. The caller holds the lock.
-func (e *loggedEndpoint) pauses() (list []time.Duration) {
-	for i, a := range e.log[min(1, len(e.log)):] {
-		if before := e.log[i]; before.node != a.node {
-			list = append(list, a.began.Sub(before.ended))
-		}
-	}
-	return list
-}
-
-// overspent returns the slots in which complete requests took longer than the budget. One request
-// may have begun in the slot before, because it arrives here after it was sent.
-func (e *loggedEndpoint) overspent() (list []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	type slot struct {
-		used, longest time.Duration
-		nodes         map[string]int
-	}
-	slots := map[int64]*slot{}
-	for _, a := range e.log {
-		if a.left || a.ended.IsZero() {
-			continue
-		}
-		n := a.began.UnixNano() / int64(nemesisSlot)
-		if slots[n] == nil {
-			slots[n] = &slot{nodes: map[string]int{}}
-		}
-		s, d := slots[n], a.ended.Sub(a.began)
-		s.used, s.longest = s.used+d, max(s.longest, d)
-		s.nodes[a.node]++
-	}
-	for n, s := range slots {
-		if s.used > nemesisBudget+s.longest {
-			list = append(list, fmt.Sprintf("the slot at %v took %v, requests %v", time.Unix(0, n*int64(nemesisSlot)).Format(time.TimeOnly), s.used, s.nodes))
-		}
-	}
-	return list
 }

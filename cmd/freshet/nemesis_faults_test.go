@@ -22,17 +22,20 @@ type fault struct {
 	kind   string
 	weight int
 	do     func(n *nemesis, v *victim, lasts time.Duration)
-	alone  bool // no other fault is in force meanwhile
-	long   bool // for long runs
+	cuts   func(a, b, c string) []link // links that are cut, for a fault without do; a is the victim
+	alone  bool                        // no other fault is in force meanwhile
+	long   bool                        // for long runs
 }
 
 var nemesisFaults = []fault{
 	{kind: "kill -9", weight: 4, do: (*nemesis).kill},
 	{kind: "stop and continue", weight: 4, do: (*nemesis).pause},
-	{kind: "cut off one node", weight: 2, do: (*nemesis).isolate},
-	{kind: "cut off one node in one direction", weight: 1, do: (*nemesis).deafen},
-	{kind: "cut one link", weight: 1, do: (*nemesis).unlink},
-	{kind: "cut all links", weight: 1, do: (*nemesis).scatter},
+	{kind: "cut off one node", weight: 2, cuts: func(a, b, c string) []link { return []link{{a, b}, {b, a}, {a, c}, {c, a}} }},
+	{kind: "cut what one node sends", weight: 1, cuts: func(a, b, c string) []link { return []link{{a, b}, {a, c}} }},
+	{kind: "cut what is sent to one node", weight: 1, cuts: func(a, b, c string) []link { return []link{{b, a}, {c, a}} }},
+	{kind: "cut one link", weight: 1, cuts: func(a, b, _ string) []link { return []link{{a, b}, {b, a}} }},
+	{kind: "cut one link in one direction", weight: 1, cuts: func(a, b, _ string) []link { return []link{{a, b}} }},
+	{kind: "cut all links", weight: 1, cuts: func(a, b, c string) []link { return []link{{a, b}, {b, a}, {a, c}, {c, a}, {b, c}, {c, b}} }},
 	{kind: "slow links", weight: 1, do: (*nemesis).slow},
 	{kind: "reset connections", weight: 1, do: (*nemesis).reset},
 	{kind: "kill -9 of all", weight: 1, do: (*nemesis).killAll, alone: true, long: true},
@@ -98,6 +101,9 @@ func (n *nemesis) attack() {
 		if i < 2 || n.faults > short && v.name == n.endpoint.owner() && n.rng.IntN(4) == 0 {
 			v, lasts = cmp.Or(n.nodes[n.endpoint.owner()], v), untilTaken
 		}
+		if f.cuts != nil {
+			f.do = cutting(f, n.others(v.name))
+		}
 		pause := time.Duration(n.rng.ExpFloat64() * float64(time.Second))
 		n.counts[f.kind]++
 		if f.alone {
@@ -155,6 +161,22 @@ func (n *nemesis) pause(v *victim, lasts time.Duration) {
 	n.must(v.p.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
+// others returns the other two nodes in random order.
+func (n *nemesis) others(name string) []string {
+	list := slices.DeleteFunc(slices.Clone(n.names), func(other string) bool { return other == name })
+	n.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// cutting returns what a fault does that cuts links: all bytes on them wait until it is over.
+func cutting(f fault, others []string) func(n *nemesis, v *victim, lasts time.Duration) {
+	return func(n *nemesis, v *victim, lasts time.Duration) {
+		heal := n.links.hold(f.cuts(v.name, others[0], others[1])...)
+		defer heal()
+		n.last(v, lasts)
+	}
+}
+
 // between returns the links between a node and the others, in both directions.
 func (n *nemesis) between(name string) (list []link) {
 	for _, other := range n.names {
@@ -163,28 +185,6 @@ func (n *nemesis) between(name string) (list []link) {
 		}
 	}
 	return list
-}
-
-// cutOff holds links.
-func (n *nemesis) cutOff(v *victim, lasts time.Duration, links ...link) {
-	heal := n.links.hold(links...)
-	n.last(v, lasts)
-	heal()
-}
-
-func (n *nemesis) isolate(v *victim, lasts time.Duration) { n.cutOff(v, lasts, n.between(v.name)...) }
-
-func (n *nemesis) deafen(v *victim, lasts time.Duration) {
-	toIt := lasts%2 == 0
-	n.cutOff(v, lasts, slices.DeleteFunc(n.between(v.name), func(l link) bool { return (l.to == v.name) != toIt })...)
-}
-
-func (n *nemesis) unlink(v *victim, lasts time.Duration) {
-	n.cutOff(v, lasts, n.between(v.name)[:2]...)
-}
-
-func (n *nemesis) scatter(v *victim, lasts time.Duration) {
-	n.cutOff(v, lasts, slices.Concat(n.between("n1"), n.between("n2"))...)
 }
 
 func (n *nemesis) slow(v *victim, lasts time.Duration) {
@@ -246,30 +246,38 @@ func (n *nemesis) damage(v *victim, _ time.Duration) {
 	n.startDamaged(v)
 }
 
-// startDamaged starts a node, and rebuilds it if it says that this is necessary.
+// startDamaged starts a node, and rebuilds it if it says that this is necessary. What it then serves is
+// compared with another node, because a later rebuild would remove the evidence.
 func (n *nemesis) startDamaged(v *victim) {
+	other := n.nodes[n.names[(slices.Index(n.names, v.name)+1)%len(n.names)]]
 	p, err := clitest.TryStart(n.t, nil, binary(n.t), "serve", "--config", v.config)
+	ready := false
 	if err == nil {
 		v.p = p
-		for end := time.Now().Add(time.Minute); time.Now().Before(end) && n.ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			if n.get(v, "/readyz", nil) == nil {
-				n.counts["  node recovered by itself"]++
-				return
-			}
+		for end := time.Now().Add(2 * time.Minute); !ready && time.Now().Before(end) && n.ctx.Err() == nil; n.sleep(n.ctx, 50*time.Millisecond) {
+			ready = n.get(v, "/readyz", nil) == nil
 		}
-		err = fmt.Errorf("not ready after a minute: %v\n%s", n.get(v, "/readyz", nil), p.Stderr)
-		p.Kill()
+		if !ready {
+			err = fmt.Errorf("not ready: %v\n%s", n.get(v, "/readyz", nil), p.Stderr)
+			p.Kill()
+		}
 	}
-	if !strings.Contains(err.Error(), "rebuild") {
-		n.object("%s does not say how to mend it: %v", v.name, err)
+	if ready {
+		n.counts["  node recovered by itself"]++
+	} else {
+		if n.ctx.Err() == nil && !asksForRebuild(err) {
+			n.object("%s does not say how to mend it: %v", v.name, err)
+		}
+		n.note("%s is rebuilt: %s", v.name, lastLine(err.Error()))
+		n.counts["  node rebuilt"]++
+		if out, err := command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+other.addr, "--config", v.config); err != nil {
+			n.object("rebuild of %s: %v\n%s", v.name, err, out)
+		}
+		n.start(v)
 	}
-	n.note("%s is rebuilt: %s", v.name, lastLine(err.Error()))
-	n.counts["  node rebuilt"]++
-	other := n.nodes[n.names[(slices.Index(n.names, v.name)+1)%len(n.names)]]
-	if out, err := command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+other.addr, "--config", v.config); err != nil {
-		n.object("rebuild of %s: %v\n%s", v.name, err, out)
+	if err := sameLog(n.history(v), n.history(other)); err != nil {
+		n.object("%s after its journal was damaged: %v", v.name, err)
 	}
-	n.start(v)
 }
 
 func lastLine(text string) string {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"net"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,20 +15,21 @@ import (
 // A link is one direction between two nodes.
 type link struct{ from, to string }
 
-// linkSet is the network. Each node listens behind a proxy, and the proxy learns from the first
-// bytes of a connection which node it comes from.
+// linkSet is the network. The journal and the API of each node are behind a proxy each, and the proxy
+// learns from the first bytes of a connection which node it comes from.
 type linkSet struct {
-	t     *testing.T
-	mu    sync.Mutex
-	moved *sync.Cond // when held or delayed has changed, or a connection has ended
-	held  map[link]int
-	slow  map[link]time.Duration
-	conns map[net.Conn]bool
-	over  bool
+	t      *testing.T
+	mu     sync.Mutex
+	moved  *sync.Cond // when held or delayed has changed, or a connection has ended
+	held   map[link]int
+	slow   map[link]time.Duration
+	conns  map[net.Conn]bool
+	passed map[string]int // pieces of data by kind of proxy, and how many of them a cut link has held
+	over   bool
 }
 
 func newLinks(t *testing.T) *linkSet {
-	n := &linkSet{t: t, held: map[link]int{}, slow: map[link]time.Duration{}, conns: map[net.Conn]bool{}}
+	n := &linkSet{t: t, held: map[link]int{}, slow: map[link]time.Duration{}, conns: map[net.Conn]bool{}, passed: map[string]int{}}
 	n.moved = sync.NewCond(&n.mu)
 	t.Cleanup(func() {
 		n.mu.Lock()
@@ -38,8 +40,8 @@ func newLinks(t *testing.T) *linkSet {
 	return n
 }
 
-// proxy returns an address at which the others reach a node.
-func (n *linkSet) proxy(node, target string) string {
+// proxy returns an address at which the others reach the journal or the API of a node.
+func (n *linkSet) proxy(kind, node, target string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		n.t.Fatal(err)
@@ -51,13 +53,13 @@ func (n *linkSet) proxy(node, target string) string {
 			if err != nil {
 				return
 			}
-			go n.forward(c, node, target)
+			go n.forward(c, kind, node, target)
 		}
 	}()
 	return l.Addr().String()
 }
 
-func (n *linkSet) forward(in net.Conn, node, target string) {
+func (n *linkSet) forward(in net.Conn, kind, node, target string) {
 	out, err := net.Dial("tcp", target)
 	if err != nil {
 		in.Close()
@@ -66,7 +68,7 @@ func (n *linkSet) forward(in net.Conn, node, target string) {
 	n.mu.Lock()
 	n.conns[in], n.conns[out] = true, true
 	n.mu.Unlock()
-	x := &linked{linkSet: n, node: node}
+	x := &linked{linkSet: n, kind: kind, node: node}
 	var both sync.WaitGroup
 	both.Go(func() { x.copy(out, in, true) })
 	both.Go(func() { x.copy(in, out, false) })
@@ -76,11 +78,14 @@ func (n *linkSet) forward(in net.Conn, node, target string) {
 // linked is a connection through a proxy.
 type linked struct {
 	*linkSet
+	kind string // of the proxy
 	node string // that the proxy belongs to
 	peer string // that has connected; "" if unknown
 }
 
-var serverName = regexp.MustCompile(`"server_name":"(\w+)"`)
+// callerName finds which node has connected: in the greeting of a member of the journal, or in the
+// header of a call.
+var callerName = regexp.MustCompile(`"server_name":"(\w+)"|\r\nFreshet-Node: (\w+)\r\n`)
 
 func (x *linked) copy(to, from net.Conn, fromPeer bool) {
 	defer func() {
@@ -100,9 +105,9 @@ func (x *linked) copy(to, from net.Conn, fromPeer bool) {
 		if k > 0 {
 			if fromPeer && !known {
 				first.Write(b[:k])
-				if m := serverName.FindSubmatch(first.Bytes()); m != nil {
+				if m := callerName.FindSubmatch(first.Bytes()); m != nil {
 					x.mu.Lock()
-					x.peer, known = string(m[1]), true
+					x.peer, known = string(m[1])+string(m[2]), true
 					x.mu.Unlock()
 				}
 			}
@@ -128,6 +133,10 @@ func (x *linked) pass(from net.Conn, fromPeer bool) bool {
 			return link{x.peer, x.node}
 		}
 		return link{x.node, x.peer}
+	}
+	x.passed[x.kind]++
+	if x.held[way()] > 0 {
+		x.passed[x.kind+" held"]++
 	}
 	for x.held[way()] > 0 && x.conns[from] {
 		x.moved.Wait()
@@ -182,4 +191,16 @@ func (n *linkSet) cut() {
 		delete(n.conns, c)
 	}
 	n.moved.Broadcast()
+}
+
+// count returns how many pieces of data were counted under a name that ends so.
+func (n *linkSet) count(suffix string) (sum int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, k := range n.passed {
+		if strings.HasSuffix(name, suffix) {
+			sum += k
+		}
+	}
+	return sum
 }

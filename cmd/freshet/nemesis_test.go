@@ -34,7 +34,9 @@ import (
 // The endpoint logs every request: no two nodes ask at once, none within the gap or a Retry-After,
 // and no slot exceeds the budget. A revision of the data begins only after the one before is
 // recorded, so every node must end with exactly the changes that were true, each with its number.
-// No follower may get another change, miss one, or get one twice.
+// No follower may get another change, miss one, or get one twice: by WebSocket, event streams, webhook,
+// feeds, SEPA and WebSub, as each of them promises. A call of the API may be refused with 503, and
+// never has a wrong answer.
 func TestTruthNemesis(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
@@ -49,6 +51,7 @@ func TestTruthNemesis(t *testing.T) {
 			n.sleep(ctx, time.Duration(n.writes.ExpFloat64()*float64(200*time.Millisecond)))
 		}
 	})
+	writing.Go(func() { n.callNodes(ctx) })
 	n.attack()
 	end()
 	writing.Wait()
@@ -72,12 +75,16 @@ type nemesis struct {
 	engine   string
 	endpoint *loggedEndpoint
 	oracle   *oracle
+	public   string       // URL of the cluster
 	hook     *judgingHook // of the query for everything
+	hub      *hubCallback // of the topics of two queries
+	sepa     []*sepaFollower
 	links    *linkSet
 	names    []string
 	nodes    map[string]*victim
 	audience *audience
 	value    int // the last value that was written
+	trials   int
 
 	revision int
 	done     atomic.Int64 // revisions that were recorded
@@ -88,6 +95,8 @@ type nemesis struct {
 	mu     sync.Mutex
 	wrong  []string
 	delays map[bool][]time.Duration // from the answer to a follower, by whether it is at the owner
+	calls  map[string]int           // answers of the API, by kind of call
+	recent map[string]uint64        // the slot of the last change, by query
 }
 
 // A victim is a node. Its lock is held while a fault is in force at its process.
@@ -134,6 +143,7 @@ func newNemesis(t *testing.T) *nemesis {
 		t: t, ctx: ctx, seed: nemesisNumber(t, "FRESHET_NEMESIS_SEED", 1), faults: int(nemesisNumber(t, "FRESHET_NEMESIS_FAULTS", 6)),
 		lease: lease, names: []string{"n1", "n2", "n3"}, nodes: map[string]*victim{},
 		began: time.Now(), links: newLinks(t), counts: map[string]int{}, delays: map[bool][]time.Duration{},
+		calls: map[string]int{}, recent: map[string]uint64{}, public: "http://" + clitest.FreeAddr(t),
 	}
 	t.Logf("seed %d, %d faults, lease %v", n.seed, n.faults, n.lease)
 	n.rng, n.writes = rand.New(rand.NewPCG(n.seed, 1)), rand.New(rand.NewPCG(n.seed, 2))
@@ -167,21 +177,22 @@ func (n *nemesis) configure(dir string) {
 	var peers []string
 	for _, name := range n.names {
 		listen[name] = clitest.FreeAddr(n.t)
-		peers = append(peers, fmt.Sprintf("%s: %q", name, n.links.proxy(name, listen[name])))
+		peers = append(peers, fmt.Sprintf("%s: %q", name, n.links.proxy("journal", name, listen[name])))
 	}
 	for _, name := range n.names {
 		v := &victim{name: name, config: filepath.Join(dir, name+".yaml"), data: filepath.Join(dir, name), addr: clitest.FreeAddr(n.t)}
 		n.nodes[name] = v
 		n.must(os.WriteFile(v.config, fmt.Appendf(nil, `
 listen: %s
+public_url: %s
 data: %s
 log: {level: warn, format: text}
 contact: mailto:%s@x.example
 websub: {allow_callback_networks: [127.0.0.0/8]}
 endpoints:
   - {name: truth, url: %q, slot: "@every %v", budget: %v, timeout: %v, min_gap: %v, policy: rr, merge: "off"}
-cluster: {name: nemesis, node: %s, listen: %q, peers: {%s}, token_file: %q, lease: %v}
-`, v.addr, v.data, name, n.endpoint.http.URL, nemesisSlot, nemesisBudget, nemesisTimeout, nemesisGap, name, listen[name], strings.Join(peers, ", "), secret, n.lease), 0o600))
+cluster: {name: nemesis, node: %s, listen: %q, peers: {%s}, api: {%s: "http://%s"}, token_file: %q, lease: %v}
+`, v.addr, n.public, v.data, name, n.endpoint.http.URL, nemesisSlot, nemesisBudget, nemesisTimeout, nemesisGap, name, listen[name], strings.Join(peers, ", "), name, n.links.proxy("API", name, v.addr), secret, n.lease), 0o600))
 	}
 }
 
@@ -258,8 +269,7 @@ func (n *nemesis) register() {
 		u := &restartingServer{t: n.t, addr: n.nodes[n.names[i%len(n.names)]].addr}
 		n.must(u.register(n.ctx, f))
 	}
-	all := n.oracle.facts[len(n.oracle.facts)-1]
-	code, out, stderr := runCLI(n.t, map[string]string{"FRESHET_SERVER": "http://" + n.nodes["n2"].addr}, "", "webhook", "add", "--query", all.id, n.hook.http.URL)
+	code, out, stderr := runCLI(n.t, map[string]string{"FRESHET_SERVER": "http://" + n.nodes["n2"].addr}, "", "webhook", "add", "--query", n.everything().id, n.hook.http.URL)
 	if code != 0 {
 		n.t.Fatalf("%d %s%s", code, out, stderr)
 	}
@@ -295,6 +305,14 @@ func (n *nemesis) follow() (stop func()) {
 	n.must(n.get(n.nodes["n1"], "/v1/changes?limit=1000", &page))
 	epoch, _, _ := strings.Cut(page.Next, ":")
 	a.all(ctx, a.member("sse all", 0), 4*pace, epoch, n.oracle.facts)
+	a.feed(ctx, a.member("feed", 0), n.public, "/v1/queries/"+n.everything().id+"/changes.atom", []*fact{n.everything()})
+	a.feed(ctx, a.member("feed of all", 0), n.public, "/v1/changes.atom", n.oracle.facts)
+	for _, f := range []*fact{n.oracle.facts[0], n.everything()} {
+		n.sepa = append(n.sepa, a.sepa(ctx, a.member("sepa", 0), 4*pace, f))
+	}
+	n.hub = newHubCallback(n.t, a, map[string]string{"/all": n.public + "/v1/queries/" + n.everything().id + "/results.srj", "/graph": n.public + "/v1/queries/" + n.oracle.facts[2].id + "/results.nt"})
+	n.eventually("the hub has asked the subscriber", func() bool { n.hub.subscribe(ctx, n.public+"/v1/hub"); return n.hub.confirmed() })
+	n.hub.renew(ctx, a, n.public+"/v1/hub", n.seed)
 	for _, name := range n.names {
 		n.watch(ctx, name, epoch)
 	}
@@ -338,13 +356,16 @@ func (n *nemesis) watch(ctx context.Context, name, epoch string) {
 				readEvents(resp.Body, func(e event) bool {
 					now := time.Now()
 					var c struct {
-						Query       string
-						Seq, Offset uint64
+						Query             string
+						Seq, Offset, Slot uint64
 					}
 					if e.kind != "change" || json.Unmarshal([]byte(e.data), &c) != nil {
 						return true
 					}
 					offset, known[c.Query] = c.Offset, c.Seq
+					n.mu.Lock()
+					n.recent[c.Query] = max(n.recent[c.Query], c.Slot)
+					n.mu.Unlock()
 					if answered := n.endpoint.answered(texts[c.Query]); !answered.IsZero() && n.calm() {
 						n.mu.Lock()
 						at := name == n.endpoint.owner()
@@ -422,8 +443,68 @@ func (n *nemesis) settle() {
 	for _, v := range n.nodes {
 		n.eventually(v.name+" has applied everything", func() bool { return n.recorded(v) })
 	}
-	all := n.oracle.facts[len(n.oracle.facts)-1]
-	n.eventually("the last message of the webhook", func() bool { return n.hook.at() == all.final })
+	n.callAll()
+	n.eventually("the last message of the webhook", func() bool { return n.delivered(n.hook.at() == n.everything().final) })
+	for path, f := range n.topics() {
+		final := n.final(n.names[0], f)
+		n.eventually("the newest content at the subscriber "+path, func() bool { return n.delivered(n.hub.newest(path) == string(final)) })
+	}
+}
+
+// everything returns the query that asks for everything.
+func (n *nemesis) everything() *fact { return n.oracle.facts[len(n.oracle.facts)-1] }
+
+// topics returns the queries that the subscriber of the hub follows, by the path of its callback.
+func (n *nemesis) topics() map[string]*fact {
+	return map[string]*fact{"/all": n.everything(), "/graph": n.oracle.facts[2]}
+}
+
+// delivered returns done. If it is false, it lets callbacks be called at once that have failed, because
+// the pauses between attempts grow.
+func (n *nemesis) delivered(done bool) bool {
+	var list struct {
+		Subscriptions []struct {
+			ID       string
+			Failures int
+		}
+	}
+	v := n.nodes[n.names[0]]
+	if done || n.get(v, "/v1/subscriptions?limit=500", &list) != nil {
+		return done
+	}
+	for _, x := range list.Subscriptions {
+		if x.Failures > 0 {
+			_, _ = (&restartingServer{t: n.t, addr: v.addr}).call(n.ctx, http.MethodPost, "/v1/subscriptions/"+x.ID+"/resume", nil) // it is repeated
+		}
+	}
+	return false
+}
+
+// final returns the result of a query at a node.
+func (n *nemesis) final(node string, f *fact) []byte {
+	b, err := (&restartingServer{t: n.t, addr: n.nodes[node].addr}).results(n.ctx, f)
+	n.must(err)
+	return b
+}
+
+// history returns all changes at a node.
+func (n *nemesis) history(v *victim) (list []string) {
+	after := ""
+	n.eventually("all changes at "+v.name, func() bool {
+		var page struct {
+			Changes []json.RawMessage
+			Next    string
+		}
+		if err := n.get(v, "/v1/changes?limit=1000"+after, &page); err != nil {
+			return false
+		}
+		for _, c := range page.Changes {
+			list = append(list, string(c))
+		}
+		after = "&after=" + url.QueryEscape(page.Next)
+		return len(page.Changes) == 0
+	})
+	return list
 }
 
 // verify judges what was received and what is stored.
@@ -433,55 +514,49 @@ func (n *nemesis) verify() {
 		j.spans = append(j.spans, span{0, math.MaxUint64})
 	}
 	a := n.audience
-	for _, w := range a.wrong {
-		n.object("%s", w)
-	}
+	n.wrong = append(n.wrong, a.wrong...)
 	by := map[*fact][]*transcript{}
-	repeats := 0
 	for _, s := range a.transcripts {
 		by[s.fact] = append(by[s.fact], s)
-		repeats += s.repeats
 	}
-	if repeats > 0 {
-		n.object("%d changes came again to followers that had them", repeats)
-	}
+	hashes := map[*fact]map[uint64]string{}
 	for _, f := range n.oracle.facts {
-		hashes := map[uint64]string{}
-		list := by[f]
-		var finals [][]byte
+		o := ending{fact: f, nodes: n.names, received: by[f]}
 		for _, name := range n.names {
-			u := &restartingServer{t: n.t, addr: n.nodes[name].addr}
-			final, err := u.results(n.ctx, f)
+			log, err := (&restartingServer{t: n.t, addr: n.nodes[name].addr}).log(n.ctx, f)
 			n.must(err)
-			log, err := u.log(n.ctx, f)
-			n.must(err)
-			log.by = "log of " + name
-			finals, list = append(finals, final), append(list, log)
-			if err := slotsAscend(log); err != nil {
-				n.object("%s: %s: %v", name, f.Name, err)
-			}
+			o.finals, o.logs = append(o.finals, n.final(name, f)), append(o.logs, log)
 		}
-		for _, s := range list {
-			if err := j.judge(s, finals[0], hashes); err != nil {
-				n.object("%s by %s: %v", f.Name, s.by, err)
-			}
-		}
-		for i, final := range finals {
-			if err := isVersion(f, final, uint64(len(f.versions))); err != nil || string(final) != string(finals[0]) {
-				n.object("%s at %s has another result: %v", f.Name, n.names[i], err)
-			}
+		var wrong []string
+		hashes[f], wrong = o.judge(j)
+		n.wrong = append(n.wrong, wrong...)
+	}
+	first := n.history(n.nodes[n.names[0]])
+	for _, name := range n.names[1:] {
+		log := n.history(n.nodes[name])
+		if err := sameLog(log, first); err != nil || len(log) != len(first) {
+			n.object("%s has %d changes in all, %s has %d: %v", name, len(log), n.names[0], len(first), err)
 		}
 	}
-	var logs []string
-	for _, name := range n.names {
-		b, err := (&restartingServer{t: n.t, addr: n.nodes[name].addr}).call(n.ctx, http.MethodGet, "/v1/changes?limit=1000", nil)
-		n.must(err)
-		logs = append(logs, string(b))
+	for path, f := range n.topics() {
+		repeats, err := judgeTopic(n.hub.got[path], hashes[f], f.final)
+		if err != nil {
+			n.object("websub %s: %v", path, err)
+		}
+		n.t.Logf("websub %s: %d deliveries, %d of them again, %d verifications of %d requests", path, len(n.hub.got[path]), repeats, n.hub.asked[path], n.hub.renewed)
 	}
-	if logs[0] != logs[1] || logs[0] != logs[2] {
-		n.object("the logs of all changes differ:\n%s", strings.Join(logs, "\n"))
+	for _, f := range n.sepa {
+		notes, wrong := f.judge()
+		n.wrong = append(n.wrong, wrong...)
+		n.t.Logf("sepa %s: %d notifications on %d connections", f.fact.Name, notes, len(f.notes))
 	}
-	n.slots()
+	n.endpoint.mu.Lock()
+	requests, reused := n.endpoint.log.requests, n.endpoint.log.reused()
+	n.endpoint.mu.Unlock()
+	n.wrong = append(n.wrong, overspent(requests)...)
+	if reused < len(requests)/4 {
+		n.object("only %d of %d requests came on the connection of the one before, so gaps could not be judged", reused, len(requests))
+	}
 	for i, name := range n.names {
 		v := n.nodes[name]
 		if i > 0 {
@@ -497,51 +572,22 @@ func (n *nemesis) verify() {
 	n.t.Logf("%d revisions, %d changes, %d changes judged, %d folded, %d cuts by followers, %d failed connects", n.revision, n.oracle.changes(), j.deltas, j.folded, a.cuts.Load(), a.failed.Load())
 }
 
-// slotsAscend returns an error if a later change of a query comes from an earlier slot.
-func slotsAscend(s *transcript) error {
-	last := uint64(0)
-	for _, r := range s.records {
-		var c struct{ Slot uint64 }
-		if err := json.Unmarshal(r.raw[0], &c); err != nil || c.Slot < last {
-			return fmt.Errorf("change %d comes from slot %d, after slot %d: %v", r.seq, c.Slot, last, err)
-		}
-		last = c.Slot
-	}
-	return nil
-}
-
-// slots checks the budget, as the nodes have recorded it and as the endpoint has seen it.
-func (n *nemesis) slots() {
-	var page struct {
-		Slots []struct {
-			Slot   uint64
-			Used   float64 `json:"used_seconds"`
-			Budget float64 `json:"budget_seconds"`
-		}
-	}
-	n.must(n.get(n.nodes["n1"], "/v1/endpoints/truth/slots?limit=1000", &page))
-	for i, s := range page.Slots {
-		if s.Used > s.Budget || i > 0 && s.Slot >= page.Slots[i-1].Slot {
-			n.object("slot %d after %d used %v of %v s", page.Slots[max(0, i-1)].Slot, s.Slot, s.Used, s.Budget)
-		}
-	}
-	for _, s := range n.endpoint.overspent() {
-		n.object("%s", s)
-	}
-}
-
 // report prints the counts and fails the test for everything that was wrong.
 func (n *nemesis) report() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.endpoint.mu.Lock()
 	defer n.endpoint.mu.Unlock()
-	n.audience.mu.Lock()
+	log := n.endpoint.log
 	n.hook.mu.Lock()
-	wrong := slices.Concat(n.wrong, n.endpoint.wrong, n.hook.wrong)
+	wrong := slices.Concat(n.wrong, log.wrong, n.hook.wrong)
 	n.t.Logf("the webhook received %d messages and %d of them again", len(n.hook.bodies), n.hook.repeats)
 	n.hook.mu.Unlock()
-	n.audience.mu.Unlock()
+	if n.hub != nil {
+		n.hub.mu.Lock()
+		wrong = append(wrong, n.hub.wrong...)
+		n.hub.mu.Unlock()
+	}
 	var table strings.Builder
 	total := 0
 	for _, kind := range slices.Sorted(maps.Keys(n.counts)) {
@@ -550,8 +596,11 @@ func (n *nemesis) report() {
 			total += n.counts[kind]
 		}
 	}
-	n.t.Logf("%d faults in %v:\n%s%5d  requests, %d told to wait\n", total, time.Since(n.began).Round(time.Second), table.String(), len(n.endpoint.log), n.endpoint.denied)
-	n.t.Logf("from the last request of an owner to the first of the next: %s", quantiles(n.endpoint.pauses()))
+	n.t.Logf("%d faults in %v:\n%s%5d  requests, %d told to wait\n", total, time.Since(n.began).Round(time.Second), table.String(), len(log.requests), log.denied)
+	n.links.mu.Lock()
+	n.t.Logf("calls of the API: %v; pieces of data through proxies: %v", n.calls, n.links.passed)
+	n.links.mu.Unlock()
+	n.t.Logf("from the last request of an owner to the first of the next: %s", quantiles(log.pauses()))
 	n.t.Logf("from the end of the answer to a follower at the owner: %s; at another node: %s", quantiles(n.delays[true]), quantiles(n.delays[false]))
 	for i, w := range wrong {
 		if i == maxObjections {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -119,6 +120,7 @@ type payload struct {
 	Truncated                  bool
 	Boolean                    *bool
 	Added, Removed, Results    wireRows
+	raw                        []byte // of an entry of a feed
 }
 
 func (f *wayFollower) snapshot(t *payload) {
@@ -359,76 +361,93 @@ func (f *topicFollower) take(_ http.Header, body []byte) {
 	f.got = append(f.got, string(body))
 }
 
-// A feedReader polls an Atom feed and follows its archives back to its own position.
-type feedReader struct {
+// A feedFollower follows the feed of an Atom reader.
+type feedFollower struct {
 	*wayFollower
+	feed feedReader
+}
+
+func newFeedFollower(f *wayFollower) *feedFollower {
+	x := &feedFollower{wayFollower: f}
+	x.feed = feedReader{client: http.DefaultClient, knows: x.knows}
+	return x
+}
+
+func (f *feedFollower) poll(ctx context.Context, url string) {
+	news, err := f.feed.poll(ctx, url)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Is(err, errFeed) {
+		f.object("%v", err)
+	}
+	for i := range news {
+		f.change(&news[i])
+	}
+}
+
+// knows reports whether the reader has a change of any query. Entries are in the order of the
+// store.
+func (f *feedFollower) knows(t *payload) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.mirror(t.Query)
+	return m.known && t.Seq <= m.seq
+}
+
+// A feedReader polls an Atom feed and follows its archives back to an entry that it knows.
+type feedReader struct {
 	client *http.Client
+	knows  func(*payload) bool
 	etag   string
 	pages  int
 	idle   int // number of 304 answers
 }
 
-func (f *feedReader) poll(ctx context.Context, url string) error {
-	var entries []payload
+// errFeed is wrapped by errors about documents that are no feeds.
+var errFeed = errors.New("no feed")
+
+// poll returns the entries of the feed and of the archives that were read, the oldest first. It
+// returns none after an error.
+func (f *feedReader) poll(ctx context.Context, url string) (news []payload, err error) {
+	tag := ""
 	for at, first := url, true; at != ""; first = false {
 		r, err := http.NewRequestWithContext(ctx, "GET", at, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if first && f.etag != "" {
 			r.Header.Set("If-None-Match", f.etag)
 		}
 		resp, err := f.client.Do(r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if resp.StatusCode == http.StatusNotModified {
 			f.idle++
-			return nil
+			return nil, nil
 		}
 		if resp.StatusCode != 200 {
-			return fmt.Errorf("%s: %s", at, resp.Status)
+			return nil, fmt.Errorf("%s: %s", at, resp.Status)
 		}
 		page, prev, err := readFeed(body)
 		if err != nil {
-			f.mu.Lock()
-			f.object("%s: %v", at, err)
-			f.mu.Unlock()
-			return err
+			return nil, fmt.Errorf("%w: %s: %w", errFeed, at, err)
 		}
 		if first {
-			f.etag = "" // unless the whole feed arrives
-			defer func(tag string) {
-				if len(entries) > 0 {
-					f.etag = tag
-				}
-			}(resp.Header.Get("ETag"))
+			tag, f.etag = resp.Header.Get("ETag"), "" // unless the whole feed arrives
 		}
 		f.pages++
-		entries = append(entries, page...)
+		news = append(news, page...)
 		if at = prev; len(page) > 0 && f.knows(&page[len(page)-1]) {
 			break
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	slices.Reverse(entries)
-	for i := range entries {
-		f.change(&entries[i])
-	}
-	return nil
-}
-
-// knows reports whether the reader has a change of any query. Entries are in the order of the
-// store.
-func (f *feedReader) knows(t *payload) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.mirror(t.Query)
-	return m.known && t.Seq <= m.seq
+	f.etag = tag
+	slices.Reverse(news)
+	return news, nil
 }

@@ -49,8 +49,8 @@ func readFeed(body []byte) (entries []payload, prev string, err error) {
 		}
 	}
 	for _, e := range doc.Entry {
-		var t payload
-		if err := json.Unmarshal([]byte(e.Content), &t); err != nil {
+		t := payload{raw: []byte(e.Content)}
+		if err := json.Unmarshal(t.raw, &t); err != nil {
 			return nil, "", err
 		}
 		if !strings.HasSuffix(e.ID, fmt.Sprintf("%s/%s:%d", t.Query, t.Epoch, t.Seq)) {
@@ -83,32 +83,8 @@ func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life t
 	defer stop()
 	cut := time.AfterFunc(life, func() { c.Close() })
 	defer cut.Stop()
-	if c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": text, "alias": "a"}}) != nil {
-		return
-	}
 	next := 0
-	for {
-		var m struct {
-			Error        string
-			Status       int `json:"status_code"`
-			Notification struct {
-				Sequence       *int
-				AddedResults   wireRows
-				RemovedResults wireRows
-			}
-		}
-		if c.ReadJSON(&m) != nil {
-			return
-		}
-		n := m.Notification
-		if m.Error != "" || n.Sequence == nil {
-			if m.Status != http.StatusServiceUnavailable {
-				f.mu.Lock()
-				f.object("answered %s", m.Error)
-				f.mu.Unlock()
-			}
-			return
-		}
+	err = readSEPA(c, text, func(n *sepaNotification) bool {
 		f.mu.Lock()
 		x := f.mirror(id)
 		if *n.Sequence != next {
@@ -126,6 +102,45 @@ func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life t
 		if f.rng.IntN(10) == 0 {
 			time.Sleep(time.Duration(f.rng.IntN(80)) * time.Millisecond)
 		}
+		return true
+	})
+	if err != nil {
+		f.mu.Lock()
+		f.object("%v", err)
+		f.mu.Unlock()
+	}
+}
+
+// A sepaNotification is what a SEPA subscription receives.
+type sepaNotification struct {
+	Sequence                     *int
+	AddedResults, RemovedResults wireRows
+}
+
+// readSEPA subscribes and calls fn for each notification, until the connection ends or fn returns
+// false. It returns an error if the server answers one other than 503.
+func readSEPA(c *websocket.Conn, text string, fn func(n *sepaNotification) bool) error {
+	if c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": text, "alias": "a"}}) != nil {
+		return nil // the next connection tries again
+	}
+	for {
+		var m struct {
+			Error        string
+			Status       int `json:"status_code"`
+			Notification sepaNotification
+		}
+		if c.ReadJSON(&m) != nil {
+			return nil
+		}
+		if m.Error != "" || m.Notification.Sequence == nil {
+			if m.Status != http.StatusServiceUnavailable {
+				return fmt.Errorf("answered %s %d", m.Error, m.Status)
+			}
+			return nil
+		}
+		if !fn(&m.Notification) {
+			return nil
+		}
 	}
 }
 
@@ -137,7 +152,7 @@ type wayRun struct {
 	seed      uint64
 	ids       map[string]string // by name
 	followers []*wayFollower
-	feeds     []*feedReader
+	feeds     []*feedFollower
 	topics    []*topicFollower
 	versions  map[string][]string // versions of topics, as GET answered
 	running   sync.WaitGroup
@@ -268,12 +283,12 @@ func (r *wayRun) startFollowers(ctx context.Context, receiver *flaky) {
 	picky := r.follower("sepa where", "where")
 	r.running.Go(func() { picky.followSEPA(ctx, r.s.addr, rows, wayQueries["rows"].text) })
 	for _, path := range []string{"/v1/queries/" + rows + "/changes.atom", "/v1/changes.atom?tag=t"} {
-		f := &feedReader{wayFollower: r.follower("atom "+path[:11], "plain"), client: http.DefaultClient}
+		f := newFeedFollower(r.follower("atom "+path[:11], "plain"))
 		r.feeds = append(r.feeds, f)
 		r.running.Go(func() {
 			for ctx.Err() == nil {
 				life, cut := context.WithTimeout(ctx, time.Duration(5+f.rng.IntN(800))*time.Millisecond)
-				_ = f.poll(life, base+path) // after an error it polls again
+				f.poll(life, base+path) // after an error it polls again
 				cut()
 				time.Sleep(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
 			}
@@ -429,8 +444,8 @@ func (r *wayRun) verdict() {
 		}
 	}
 	for _, f := range r.feeds {
-		if f.pages < 3 || f.cuts+f.idle == 0 {
-			r.t.Logf("%s: %d documents read, %d times nothing new", f.name, f.pages, f.idle)
+		if f.feed.pages < 3 || f.cuts+f.feed.idle == 0 {
+			r.t.Logf("%s: %d documents read, %d times nothing new", f.name, f.feed.pages, f.feed.idle)
 		}
 	}
 	for _, f := range r.topics {
