@@ -22,8 +22,9 @@
 // # Reading
 //
 // JetStream publishes each message again when it is committed (republish). Read takes it from
-// there, and fetches what is missing from the stream, from any server. A server that lags has
-// less, never something else, or the chain shows it.
+// there, and fetches from the stream, from any server, what is missing before such a message, and
+// what it may have missed when none came for a second. A server that lags has less, never something
+// else, or the chain shows it.
 //
 // # Durability
 //

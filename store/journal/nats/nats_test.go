@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,12 +123,59 @@ func TestContract(t *testing.T) {
 			}
 		}
 	})
+	t.Run("Requests", func(t *testing.T) { requests(t, servers) })
 	t.Run("Strangers", func(t *testing.T) {
 		_, err := client.Connect("nats://"+configs[0].Clients, client.Token("wrong"), client.Timeout(time.Minute))
 		if !errors.Is(err, client.ErrAuthorization) {
 			t.Errorf("a client with another token: %v", err)
 		}
 	})
+}
+
+// requests expects that a reader takes what JetStream publishes again without asking for more after
+// each entry. It asks when it has waited for a second.
+func requests(t *testing.T, servers []*nats.Server) {
+	watcher, err := servers[2].Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	var asked atomic.Int64
+	if _, err := watcher.Subscribe("$JS.API.>", func(*client.Msg) { asked.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := nats.Config{Name: "requests"}
+	writer, reader := open(t, servers[0], c), open(t, servers[1], c)
+	defer writer.Close()
+	defer reader.Close()
+	arrived := make(chan uint64)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- reader.Read(ctx, journal.Position{}, func(e journal.Entry) error { arrived <- e.Seq; return nil })
+	}()
+	var before int64
+	var began time.Time
+	const entries = 100
+	for i := range entries {
+		if i == 1 {
+			if before, began = asked.Load(), time.Now(); before == 0 {
+				t.Error("no request was seen: the test shows nothing")
+			}
+		}
+		if _, err := writer.Append(t.Context(), fmt.Sprint("r-", i), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-arrived
+	}
+	if n, most := asked.Load()-before, entries+4*int64(time.Since(began)/time.Second); n > most {
+		t.Errorf("%d requests while %d entries arrived", n, entries)
+	}
+	cancel()
+	<-ended
 }
 
 // A member is a server as a process.

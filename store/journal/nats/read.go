@@ -30,6 +30,7 @@ type source struct {
 	live *nats.Subscription
 	next uint64   // number of the next message; 0 if unknown
 	held *message // from live, not yet used
+	told bool     // live has all messages after the last one it had, as far as is known
 	page []*message
 	part []byte // chunks of the next entry
 	n    int    // number of chunks in part
@@ -140,8 +141,9 @@ func (s *source) add(m *message) (*journal.Entry, error) {
 	return &e, nil
 }
 
-// message returns the next message, or nil if there is none at the moment. It does not ask the
-// servers if idle is set.
+// message returns the next message, or nil if there is none at the moment. It asks the servers only
+// if live may lack it, and not if idle is set: asking takes three requests, in whose time the next
+// message waits.
 func (s *source) message(ctx context.Context, idle bool) (*message, error) {
 	for {
 		if len(s.page) > 0 {
@@ -162,11 +164,15 @@ func (s *source) message(ctx context.Context, idle bool) (*message, error) {
 			m := s.held
 			s.held = nil
 			return m, nil
-		case s.held == nil && idle:
+		case s.held == nil && (idle || s.told):
 			return nil, nil
 		}
-		if err := s.fetch(ctx); err != nil || len(s.page) == 0 {
+		if err := s.fetch(ctx); err != nil {
 			return nil, err
+		}
+		if len(s.page) == 0 {
+			s.told = true
+			return nil, nil
 		}
 	}
 }
@@ -179,11 +185,13 @@ func (s *source) receive(wait time.Duration) error {
 		case errors.Is(err, nats.ErrTimeout):
 			return nil
 		case errors.Is(err, nats.ErrSlowConsumer): // messages were lost; they will be fetched
+			s.told = false
 			continue
 		case err != nil:
 			return err
 		}
 		if s.held, err = received(m); err == nil {
+			s.told = true
 			return nil
 		}
 		s.held = nil // not a message of the stream
@@ -296,12 +304,14 @@ func (s *source) Wait(ctx context.Context, after uint64) (journal.Position, erro
 	brief, cancel := context.WithTimeout(ctx, lookAgain)
 	defer cancel()
 	m, err := s.live.NextMsgWithContext(brief)
-	switch {
-	case err == nil:
+	if err == nil {
 		if r, err := received(m); err == nil && strings.HasPrefix(r.subject, s.stream) {
-			s.held = r
+			s.held, s.told = r, true
 		}
 		return journal.Position{}, nil
+	}
+	s.told = false
+	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
 		return journal.Position{}, nil
 	case errors.Is(err, context.DeadlineExceeded):
