@@ -29,10 +29,16 @@ type bench struct {
 }
 
 func newBench(b *testing.B, n int) *bench {
-	s := &bench{d: open(b, b.TempDir(), Options{Retention: Retention{Changes: 100}})}
-	for i := range s.results {
-		s.results[i] = bag(b, strings.Split(strings.Repeat("a row of a result,", 100)+fmt.Sprint(i), ",")...)
+	var results [2]*diff.Result
+	for i := range results {
+		results[i] = bag(b, strings.Split(strings.Repeat("a row of a result,", 100)+fmt.Sprint(i), ",")...)
 	}
+	return newBenchOn(b, n, Options{}, results)
+}
+
+func newBenchOn(b *testing.B, n int, o Options, results [2]*diff.Result) *bench {
+	o.Retention.Changes = 100
+	s := &bench{d: open(b, b.TempDir(), o), results: results}
 	var batch scheduler.Batch
 	for i := range n {
 		id := fmt.Sprintf("q_%026d", i)

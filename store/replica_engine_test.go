@@ -28,7 +28,7 @@ func runOn(t *testing.T, engine func(node int) journal.Journal) {
 	}
 }
 
-func opened[J journal.Journal](t *testing.T, open func(ctx context.Context) (J, error)) journal.Journal {
+func opened[J journal.Journal](t testing.TB, open func(ctx context.Context) (J, error)) journal.Journal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -40,12 +40,13 @@ func opened[J journal.Journal](t *testing.T, open func(ctx context.Context) (J, 
 	return j
 }
 
-func TestReplicasOnNATS(t *testing.T) {
+// onNATS returns a function that opens a journal on one of three servers.
+func onNATS(t testing.TB) func(node int) journal.Journal {
 	var servers []*nats.Server
 	for _, c := range natstest.Configs(t, "test", 3) {
 		servers = append(servers, natstest.Start(t, c))
 	}
-	runOn(t, func(node int) journal.Journal {
+	return func(node int) journal.Journal {
 		nc, err := servers[node].Connect()
 		if err != nil {
 			t.Fatal(err)
@@ -54,14 +55,18 @@ func TestReplicasOnNATS(t *testing.T) {
 		return opened(t, func(ctx context.Context) (*nats.Journal, error) {
 			return nats.Open(ctx, nc, nats.Config{Name: "test", Replicas: servers[node].Replicas()})
 		})
-	})
+	}
 }
 
-func TestReplicasOnPostgreSQL(t *testing.T) {
+func onPostgreSQL(t testing.TB) func(node int) journal.Journal {
 	server := postgrestest.Start(t)
-	runOn(t, func(int) journal.Journal {
+	return func(int) journal.Journal {
 		return opened(t, func(ctx context.Context) (*postgres.Journal, error) {
 			return postgres.Open(ctx, postgres.Config{URL: server.URL, Name: "test", Poll: 5 * time.Millisecond})
 		})
-	})
+	}
 }
+
+func TestReplicasOnNATS(t *testing.T) { runOn(t, onNATS(t)) }
+
+func TestReplicasOnPostgreSQL(t *testing.T) { runOn(t, onPostgreSQL(t)) }
