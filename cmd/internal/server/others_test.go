@@ -4,6 +4,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type node struct {
 	*Server
 	t    testing.TB
 	name string        // in its cluster; "" if it shares the journal alone
+	role string        // "worker" by default
 	lag  *sync.RWMutex // locked while the node applies nothing
 	dir  string
 	open func() journal.Journal
@@ -40,12 +42,15 @@ type node struct {
 // A sensor is an endpoint with one number.
 type sensor struct {
 	value, asked atomic.Int64
+	answered     atomic.Pointer[time.Time]
 }
 
 func (s *sensor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.asked.Add(1)
 	w.Header().Set("Content-Type", "application/sparql-results+json")
 	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d"}}]}}`, s.value.Load())
+	now := time.Now()
+	s.answered.Store(&now)
 }
 
 // A lagging journal hands out no entry while lag is locked.
@@ -99,7 +104,7 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	if n.name != "" {
-		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: "worker", Lease: registry.Duration(30 * time.Second)}
+		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: cmp.Or(n.role, "worker"), Lease: registry.Duration(30 * time.Second)}
 	}
 	j := n.open()
 	s, err := newOn(n.t.Context(), &conf, slog.New(slog.DiscardHandler), j)
