@@ -102,12 +102,10 @@ func (d *DB) Room() error {
 // Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
 // written.
 func (d *DB) Writable() error {
-	if d.replica != nil {
-		if err := d.replica.refusal(); err != nil {
-			return err
-		}
+	if err := d.disk.refusal(); err != nil || d.replica == nil {
+		return err
 	}
-	return d.disk.refusal()
+	return d.replica.refusal()
 }
 
 // Storage reports the state of the disk.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,17 +78,12 @@ func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 }
 
 // refusal returns why nothing can be written now, or nil. With a journal that is also the
-// journal.
+// journal. A node whose disk is full applies nothing of it, so the disk comes first.
 func (d *boltFile) refusal() error {
-	if err := d.breakage(); err != nil {
+	if err := cmp.Or(d.breakage(), d.disk.refusal()); err != nil || d.replica == nil {
 		return err
 	}
-	if d.replica != nil {
-		if err := d.replica.refusal(); err != nil {
-			return err
-		}
-	}
-	return d.disk.refusal()
+	return d.replica.refusal()
 }
 
 // breakage returns why nothing can be written any more, or nil.

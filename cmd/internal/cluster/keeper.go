@@ -167,7 +167,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // live joins and shows signs of life until ctx ends.
 func (k *Keeper) live(ctx context.Context) error {
-	do := k.conf.Leases.Join
+	do, silent := k.conf.Leases.Join, false
 	for {
 		n, sent, pause := k.node, now(), k.ttl/3
 		n.Applied = k.conf.Applied()
@@ -175,10 +175,16 @@ func (k *Keeper) live(ctx context.Context) error {
 		case errors.Is(err, scheduler.ErrFenced):
 			return err
 		case err != nil:
-			k.conf.Logger.Warn("the journal does not take signs of life of this node", "error", err)
-			pause = k.ttl / 20
+			if !silent {
+				k.conf.Logger.Warn("the journal does not take signs of life of this node", "error", err)
+			}
+			pause, silent = k.ttl/20, true
 		default:
+			if silent {
+				k.conf.Logger.Info("the journal takes signs of life of this node again")
+			}
 			k.beat.Store(sent)
+			silent = false
 			do = k.conf.Leases.Beat
 		}
 		select {

@@ -308,7 +308,11 @@ func (m *member) Drain(node string) error {
 
 // ready returns why a node must not be asked now.
 func (m *member) ready() error {
-	if !m.Valid() {
+	switch disk := m.store.Storage(); {
+	case m.Valid():
+	case disk.ReadOnly:
+		return fmt.Errorf("the node %s applies nothing of the journal of the cluster %s: %s", m.conf.Node, m.conf.Name, disk.Reason)
+	default:
 		return fmt.Errorf("the node %s is cut off from the journal of the cluster %s, or lags behind it", m.conf.Node, m.conf.Name)
 	}
 	return nil
