@@ -119,10 +119,13 @@ func (a *admissions) admit(own takeover, c Caller, fresh *Query) (done func(), e
 		a.add(c.Name, -1, -fresh.Size())
 		a.alone.RUnlock()
 	}
-	if a.fits(own, c, fresh, mine, all) == nil {
+	if err = a.fits(own, c, fresh, mine, all); err == nil {
 		return done, nil
 	}
 	done()
+	if p, ok := errors.AsType[*Problem](err); !ok || p.Kind != KindLimit && p.Kind != KindQuota {
+		return nil, err
+	}
 	a.alone.Lock() // now nothing is pending
 	if err := a.fits(own, c, fresh, Holdings{}, Holdings{}); err != nil {
 		a.alone.Unlock()
@@ -134,6 +137,9 @@ func (a *admissions) admit(own takeover, c Caller, fresh *Query) (done func(), e
 // fits is admit with the pending queries of the caller (mine) and of all callers.
 func (a *admissions) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
 	known, err := a.store.Query(fresh.ID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
 	found := err == nil
 	if _, holds := known.Holder(c.Name); found && holds {
 		return nil

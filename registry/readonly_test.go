@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -18,6 +19,36 @@ func (s fullStore) EditQueries(n registry.Names, edit func(*registry.Query, []*r
 		return registry.Query{}, registry.ErrReadOnly
 	}
 	return s.QueryStore.EditQueries(n, edit)
+}
+
+// A cutStore does not know whether there are further queries, as a node without a majority, and
+// waits before it says so.
+type cutStore struct {
+	registry.QueryStore
+	waits *int
+}
+
+func (s cutStore) Query(string) (registry.Query, error) {
+	*s.waits++
+	return registry.Query{}, registry.ErrReadOnly
+}
+
+func (s cutStore) EditQueries(registry.Names, func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+	*s.waits++
+	return registry.Query{}, registry.ErrReadOnly
+}
+
+// A registration waits once for a store that cannot say what it has.
+func TestRegistrationWithoutMajority(t *testing.T) {
+	for _, l := range []registry.Limits{{}, {Queries: 10, TokenQueries: 5}} {
+		r := newRig(t, l)
+		waits := 0
+		r.conf.Queries = cutStore{r.store.Queries, &waits}
+		r.reopen(t)
+		if _, _, err := r.Register(alice, ask(1)); !errors.Is(err, registry.ErrReadOnly) || waits != 1 {
+			t.Errorf("with the limits %+v: %v, after %d waits", l, err, waits)
+		}
+	}
 }
 
 // The end of a live subscription that could not be stored is stored later, even
