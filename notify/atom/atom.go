@@ -53,6 +53,9 @@ type Source struct {
 	// Tagged reports whether a query has a tag. It is needed for feeds of a tag.
 	Tagged    func(query, tag string) bool
 	PublicURL string
+	// Named returns the URL whose host is part of all ids, which must not change; nil: PublicURL.
+	// It is called once for each document.
+	Named func() string
 }
 
 // A Document is a feed or one of its archives.
@@ -72,7 +75,7 @@ func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
 		return Document{}, err
 	}
 	f := feed{
-		s: s, path: "/v1/queries/" + url.PathEscape(q.ID) + "/changes.atom", newest: st.Position, epochless: q.CreatedAt,
+		s: s, host: s.host(), path: "/v1/queries/" + url.PathEscape(q.ID) + "/changes.atom", newest: st.Position, epochless: q.CreatedAt,
 		id: "freshet/" + q.ID + "/changes", title: "Changes of " + q.ID,
 		read: func(p registry.Position, limit int) ([]registry.Change, error) { return s.Log.After(q.ID, p, limit) },
 		at:   func(c *registry.Change) uint64 { return c.Seq },
@@ -95,7 +98,7 @@ func (s *Source) All(params url.Values) (Document, error) {
 		return Document{}, err
 	}
 	f := feed{
-		s: s, path: "/v1/changes.atom", newest: head, epochless: time.Unix(0, 0).UTC(),
+		s: s, host: s.host(), path: "/v1/changes.atom", newest: head, epochless: time.Unix(0, 0).UTC(),
 		id: "freshet/changes", title: "Changes",
 		read: s.Log.All,
 		at:   func(c *registry.Change) uint64 { return c.Offset },
@@ -120,6 +123,7 @@ func (s *Source) All(params url.Values) (Document, error) {
 // A feed is the description of a feed to be written.
 type feed struct {
 	s         *Source
+	host      string // in ids
 	path      string
 	filter    []string // parameters of its URL
 	only      *cursor.Filter
@@ -283,7 +287,7 @@ func (f *feed) document(entries []entry, archive, before uint64) (Document, erro
 	}
 	var b bytes.Buffer
 	b.WriteString(xml.Header + `<feed xmlns="http://www.w3.org/2005/Atom" xmlns:fh="http://purl.org/syndication/history/1.0">` + "\n")
-	element(&b, "id", f.s.tag(f.id))
+	element(&b, "id", f.tag(f.id))
 	element(&b, "title", f.title)
 	element(&b, "updated", stamp(d.Modified))
 	b.WriteString("<author><name>Freshet</name></author>\n<generator>Freshet</generator>\n")
@@ -330,7 +334,7 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("<entry>\n")
-	element(&b, "id", s.tag("freshet/"+c.Query+"/"+c.Position().String()+f.suffix))
+	element(&b, "id", f.tag("freshet/"+c.Query+"/"+c.Position().String()+f.suffix))
 	element(&b, "title", fmt.Sprintf("%s, change %d: %s", c.Query, c.Seq, summary(c)))
 	element(&b, "updated", stamp(c.Time))
 	if c.Baseline {
@@ -385,11 +389,18 @@ func (s *Source) linkTo(b *bytes.Buffer, rel, path string) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// tag returns a tag URI (RFC 4151) with the name of this server.
-func (s *Source) tag(specific string) string {
-	host := "localhost"
-	if u, err := url.Parse(s.PublicURL); err == nil && u.Hostname() != "" && !strings.Contains(u.Hostname(), ":") {
-		host = strings.ToLower(u.Hostname())
+// tag returns a tag URI (RFC 4151) with the name of this server, or of its cluster.
+func (f *feed) tag(specific string) string { return "tag:" + f.host + ",2026:" + specific }
+
+// host returns the host that names this server in ids.
+func (s *Source) host() string {
+	name := s.PublicURL
+	if s.Named != nil {
+		name = s.Named()
 	}
-	return "tag:" + host + ",2026:" + specific
+	u, err := url.Parse(name)
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {
+		return "localhost"
+	}
+	return strings.ToLower(u.Hostname())
 }

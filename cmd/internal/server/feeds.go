@@ -29,3 +29,14 @@ func (s *Server) tagged(query, tag string) bool {
 	q, err := s.Store.Queries.Query(query)
 	return err == nil && slices.Contains(q.Tags(), tag)
 }
+
+// named returns the URL whose host is in the ids of feeds. Readers may continue at another node of a
+// cluster, so it is that of the node with the first name.
+func (s *Server) named() string {
+	if s.member != nil {
+		if list := s.member.publicURLs(); len(list) > 0 && list[0] != "" {
+			return list[0]
+		}
+	}
+	return s.conf.PublicURL
+}

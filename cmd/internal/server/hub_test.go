@@ -1,4 +1,4 @@
-// Tests of the WebSub hub of a cluster.
+// Tests of the WebSub hub and of the feeds of a cluster.
 
 package server
 
@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,5 +99,34 @@ func TestTopicsOfAnotherNode(t *testing.T) {
 	}
 	if text := fmt.Sprint(calls.asked); strings.Contains(text, "denied") {
 		t.Error(text)
+	}
+}
+
+// The entries of a feed have the same ids at nodes with different hosts, so that readers may move.
+func TestFeedsOfAnotherNode(t *testing.T) {
+	s, list := newMembers(t, 2)
+	list[1].stop()
+	list[1].public = "http://localhost:0"
+	list[1].start()
+	var q struct{ ID string }
+	list[0].call("POST", "/v1/queries", map[string]string{"query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	s.value.Store(1)
+	await(t, "a tick", func() error { return list[0].Call(t.Context(), "POST", "/v1/endpoints/city/tick", nil, nil) })
+	ids := func(n *node) []string {
+		text := n.ask("GET", "/v1/queries/"+q.ID+"/changes.atom", "").body
+		return regexp.MustCompile(`<id>[^<]*`).FindAllString(text, -1)
+	}
+	want := ids(list[0])
+	if len(want) != 2 || !strings.HasPrefix(want[0], "<id>tag:127.0.0.1,") {
+		t.Fatalf("the ids are %q", want)
+	}
+	await(t, "the other node", func() error {
+		if text := list[1].ask("GET", "/v1/queries/"+q.ID+"/results", "").status; text != 200 {
+			return fmt.Errorf("the result is answered with %d", text)
+		}
+		return nil
+	})
+	if got := ids(list[1]); !slices.Equal(got, want) {
+		t.Errorf("another node has the ids %q, want %q", got, want)
 	}
 }

@@ -35,8 +35,10 @@ type node struct {
 	role string        // "worker" by default
 	lag  *sync.RWMutex // locked while the node applies nothing
 	dir  string
-	open func() journal.Journal
-	stop func()
+	// public is public_url, "" for the usual one. A port 0 becomes that of the API.
+	public string
+	open   func() journal.Journal
+	stop   func()
 }
 
 // A sensor is an endpoint with one number.
@@ -99,7 +101,7 @@ func (n *node) start() {
 	n.t.Helper()
 	conf := config.Default()
 	conf.Listen, conf.Data = "127.0.0.1:0", n.dir
-	conf.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
+	conf.PublicURL, conf.WebSub.AllowCallbackNetworks = n.public, []string{"127.0.0.0/8"}
 	if err := conf.Check(); err != nil {
 		n.t.Fatal(err)
 	}
