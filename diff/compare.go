@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
+	"sort"
 )
 
 // Compare returns the delta from old to new; nil if they are equal. If old is
@@ -284,64 +285,91 @@ func (r *Result) inOrder(at []int32) []int32 {
 	return order
 }
 
-// mergeOrder derives new's canonical order by merging the added rows into old's order,
-// and hashes new on the way. This is cheaper than sorting if most rows stayed. The rows
-// that stayed are read from old: a stored result is in canonical order in memory. Later
-// readers of new do the same, so new keeps a stored old. That one keeps no other result.
+// mergeOrder derives new's canonical order by merging the added rows into old's order.
+// This is cheaper than sorting if most rows stayed. If old was stored, the rows that stayed
+// between two changes are one piece of its document: new's document is written from these
+// pieces, so new keeps a stored old. That one keeps no other result.
 func (m *matcher) mergeOrder() {
 	if m.new.stored != nil {
 		return // it is sorted
 	}
 	m.old.sort()
 	m.new.sorting.Do(func() {
-		m.new.perm = make([]int32, 0, m.new.Len())
-		sum := m.new.digest(func(yield func([]byte) bool) {
-			for j, row := range m.merged {
-				m.new.perm = append(m.new.perm, j)
-				if !yield(row) {
-					return
-				}
-			}
-		})
-		m.new.hashing.Do(func() { m.new.sum = sum })
-		if m.old.stored != nil {
-			m.new.nearby = func(yield func([]byte) bool) {
-				for _, row := range m.merged {
-					if !yield(row) {
-						return
-					}
-				}
-			}
+		perm, doc := make([]int32, 0, m.new.Len()), pieces{text: m.old.text, joined: m.old.stored != nil}
+		from := 0
+		for _, j := range m.added {
+			row := m.new.arrived(int(j))
+			to := m.old.after(row, from)
+			perm = m.keep(perm, &doc, from, to)
+			perm = append(perm, j)
+			doc.add(row)
+			from = to
+		}
+		m.new.perm = m.keep(perm, &doc, from, m.old.Len())
+		if doc.joined {
+			m.new.pieces = doc.end()
 		}
 	})
 }
 
-// merged yields new's rows in canonical order, with their indices.
-func (m *matcher) merged(yield func(int32, []byte) bool) {
-	added := m.added
-	for c := range m.old.rows {
-		i := c
+// after returns how many rows, at least from, are not after row in canonical order. It is fast
+// if there are few more than from.
+func (r *Result) after(row []byte, from int) int {
+	follows := func(i int) bool { return bytes.Compare(r.Row(i), row) > 0 }
+	step := 1
+	for from+step <= r.Len() && !follows(from+step-1) {
+		from += step
+		step *= 2
+	}
+	return from + sort.Search(min(step, r.Len()-from), func(k int) bool { return follows(from + k) })
+}
+
+// keep appends the rows of new that equal the rows of old from from to to, in old's
+// canonical order.
+func (m *matcher) keep(perm []int32, doc *pieces, from, to int) []int32 {
+	for i := from; i < to; i++ {
+		at := i
 		if m.old.perm != nil {
-			i = int(m.old.perm[c])
+			at = int(m.old.perm[i])
 		}
-		j := m.match[i]
-		if j < 0 {
-			continue
-		}
-		row := m.old.arrived(i)
-		for len(added) > 0 && bytes.Compare(m.new.arrived(int(added[0])), row) < 0 {
-			if !yield(added[0], m.new.arrived(int(added[0]))) {
-				return
-			}
-			added = added[1:]
-		}
-		if !yield(j, row) {
-			return
+		if j := m.match[at]; j >= 0 {
+			perm = append(perm, j)
+			doc.keep(m.old.rows[at])
 		}
 	}
-	for _, j := range added {
-		if !yield(j, m.new.arrived(int(j))) {
-			return
-		}
+	return perm
+}
+
+// A pieces collects the rows of a document. Rows that follow each other in text are one
+// piece, with the separators between them.
+type pieces struct {
+	text   []byte
+	joined bool // text is a document; otherwise nothing is collected
+	run    span // rows of text that are not in list yet
+	list   [][]byte
+}
+
+func (p *pieces) keep(row span) {
+	switch {
+	case p.run.to > 0 && row.from == p.run.to+1:
+		p.run.to = row.to
+	case p.joined:
+		p.end()
+		p.run = row
 	}
+}
+
+func (p *pieces) add(row []byte) {
+	if p.joined {
+		p.end()
+		p.list = append(p.list, row)
+	}
+}
+
+func (p *pieces) end() [][]byte {
+	if p.run.to > 0 {
+		p.list = append(p.list, p.text[p.run.from:p.run.to:p.run.to])
+	}
+	p.run = span{}
+	return p.list
 }

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"iter"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -28,8 +28,8 @@ type Result struct {
 	rows        []span // ordered: the sequence; otherwise in order of arrival
 
 	sorting sync.Once
-	perm    []int32          // canonical index → index in rows; nil: the same
-	nearby  iter.Seq[[]byte] // the rows in canonical order, mostly in the order of memory; may be nil
+	perm    []int32  // canonical index → index in rows; nil: the same
+	pieces  [][]byte // the rows in canonical order, several with the separators between them at once; may be nil
 
 	stored   []byte // the document from which the result was read, if any
 	writing  sync.Once
@@ -135,16 +135,16 @@ func (r *Result) Document() []byte {
 	}
 	r.writing.Do(func() {
 		b := make([]byte, 0, r.Size())
-		_ = r.write(r.canonical, func(p []byte) error { b = append(b, p...); return nil })
+		_ = r.write(func(p []byte) error { b = append(b, p...); return nil })
 		r.document = b
 	})
 	return r.document
 }
 
-// Sizes of the pieces that are written and hashed.
+// Sizes of the pieces that are written and hashed. Larger ones are not copied.
 const (
-	writtenAtOnce = 1 << 20
-	hashedAtOnce  = 32 << 10
+	writtenAtOnce = 128 << 10
+	hashedAtOnce  = 4 << 10
 )
 
 // WriteTo writes Document in pieces, without building it. It stops at the first
@@ -156,7 +156,7 @@ func (r *Result) WriteTo(w io.Writer) (int64, error) {
 	}
 	buf := bufio.NewWriterSize(w, min(writtenAtOnce, r.Size()))
 	n := int64(0)
-	err := r.write(r.canonical, func(p []byte) error {
+	err := r.write(func(p []byte) error {
 		m, err := buf.Write(p)
 		n += int64(m)
 		return err
@@ -167,11 +167,12 @@ func (r *Result) WriteTo(w io.Writer) (int64, error) {
 	return n - int64(buf.Buffered()), err
 }
 
-// canonical yields the rows in canonical order.
+// canonical yields the rows in canonical order. It may yield several at once, with the
+// separators between them.
 func (r *Result) canonical(yield func([]byte) bool) {
 	r.sort()
-	if r.nearby != nil {
-		r.nearby(yield)
+	if r.pieces != nil {
+		slices.Values(r.pieces)(yield)
 		return
 	}
 	for i := range r.rows {
@@ -182,13 +183,13 @@ func (r *Result) canonical(yield func([]byte) bool) {
 }
 
 // write passes the pieces of the document to emit. It stops at the first error
-// of emit. rows yields r's rows in canonical order.
-func (r *Result) write(rows iter.Seq[[]byte], emit func([]byte) error) error {
+// of emit.
+func (r *Result) write(emit func([]byte) error) error {
 	if err := emit(r.head()); err != nil || r.form == Ask {
 		return err
 	}
 	comma, feed, first := []byte{','}, []byte{'\n'}, true
-	for row := range rows {
+	for row := range r.canonical {
 		if !r.form.Graph() && !first {
 			if err := emit(comma); err != nil {
 				return err
@@ -212,7 +213,7 @@ func (r *Result) write(rows iter.Seq[[]byte], emit func([]byte) error) error {
 
 // Hash is "sha256:" and the hexadecimal SHA-256 of Document.
 func (r *Result) Hash() string {
-	r.hashing.Do(func() { r.sum = r.digest(r.canonical) })
+	r.hashing.Do(func() { r.sum = r.digest() })
 	return r.sum
 }
 
@@ -224,13 +225,13 @@ func (r *Result) KnownHash(sum string) {
 	}
 }
 
-func (r *Result) digest(rows iter.Seq[[]byte]) string {
+func (r *Result) digest() string {
 	h := sha256.New()
 	if r.stored != nil {
 		h.Write(r.stored)
 	} else {
 		buf := bufio.NewWriterSize(h, min(hashedAtOnce, r.Size()))
-		_ = r.write(rows, func(p []byte) error { _, err := buf.Write(p); return err }) // a hash returns no error
+		_ = r.write(func(p []byte) error { _, err := buf.Write(p); return err }) // a hash returns no error
 		_ = buf.Flush()
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
