@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 	"time"
@@ -43,13 +42,9 @@ func (d *digests) read(f *boltFile, search *textSearch) ([]registry.QueryDigest,
 		n := loadCounters(tx).queries
 		list, from = make([]registry.QueryDigest, 0, n), make([]digestSource, 0, n)
 		owners := map[uint64]string{}
-		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
-		qk, qv := queries.First()
-		for k, v := stats.First(); k != nil; k, v = stats.Next() {
-			for qk != nil && bytes.Compare(qk, k) < 0 {
-				qk, qv = queries.Next()
-			}
-			if !bytes.Equal(qk, k) || len(qv) < queryHead {
+		stats, queries := along{c: tx.Bucket(bStats).Cursor()}, tx.Bucket(bQueries).Cursor()
+		for k, qv := queries.First(); k != nil; k, qv = queries.Next() {
+			if len(qv) < queryHead {
 				continue
 			}
 			for len(old) > 0 && old[0].ID < string(k) {
@@ -69,7 +64,7 @@ func (d *digests) read(f *boltFile, search *textSearch) ([]registry.QueryDigest,
 			if name == "" { // its endpoint was deleted
 				continue
 			}
-			x, source, err := d.digest(f, was, wasFrom, k, name, qv, v)
+			x, source, err := d.digest(f, was, wasFrom, k, name, qv, stats.get(k))
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
@@ -122,7 +117,7 @@ func (d *digests) digest(f *boltFile, was *registry.QueryDigest, source digestSo
 		x.ID, x.Name, source.fields = s.ID, s.NameFor(""), stateFields(&s.Query)
 		x.Tags, x.Holders = d.share(s.Tags()), d.share(callers)
 	}
-	r, err := parseRecord(stats)
+	r, err := parseRecord(entryOf(stats, query))
 	if err != nil {
 		return x, source, err
 	}

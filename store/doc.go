@@ -65,8 +65,8 @@
 //	health    space number → registry.Health, as JSON
 //	slots     space number, slot number → scheduler.Slot, as JSON
 //	queries   id → serial, space, revision, registry.Query in the form of registration.go
-//	stats     id → serial, space, seq, scheduler.Stats; small, rewritten often
-//	members   space, id
+//	stats     id → serial, space, seq, scheduler.Stats; small, rewritten often; none before
+//	          the first execution
 //	names     name, serial, caller → id; and caller, name, serial → id
 //	live      id, caller → time of release
 //	revisions space, revision → id: one entry per query

@@ -18,7 +18,6 @@ var (
 	bSlots     = []byte("slots")
 	bQueries   = []byte("queries")
 	bStats     = []byte("stats")
-	bMembers   = []byte("members")
 	bNames     = []byte("names")
 	bLive      = []byte("live")
 	bRevisions = []byte("revisions")
@@ -47,7 +46,7 @@ var (
 
 // buckets of a new store, all of them on the top level.
 func buckets() [][]byte {
-	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
+	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
 		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings, bSnapshots}
 }
@@ -65,9 +64,6 @@ func number(b []byte) uint64 {
 
 // skipNumber removes the number at the front of a key or value.
 func skipNumber(b []byte) []byte { return b[min(8, len(b)):] }
-
-// memberKey is the key of a query in its endpoint's list, in id order.
-func memberKey(space uint64, id string) []byte { return append(key8(space), id...) }
 
 // Names are indexed in two orders: for all callers, oldest query first, and per
 // caller. The reader of an entry compares it with the query, because a name may

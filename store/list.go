@@ -45,44 +45,73 @@ func (l *lister) scanSome(cursor string, limit int, room *int) (items []registry
 	return items, stop, more, err
 }
 
+// fewQueries is the number of queries up to which those of an endpoint are collected and
+// sorted. There is no index by endpoint and id, because each registration would write two
+// more pages. An endpoint with more queries finds them among all.
+const fewQueries = 2000
+
 // A sequence iterates over all registrations, or those of one endpoint, in id order.
 type sequence struct {
-	c       *bbolt.Cursor
-	members []byte // prefix of the endpoint's entries in members, nil for all queries
-	queries along
+	c     *bbolt.Cursor // of queries
+	space []byte        // its key, nil for the queries of all endpoints
+	few   bool          // all ids of the space are in ids
+	ids   [][]byte      // those that follow
+	along along
 }
 
 func newSequence(tx *bbolt.Tx, endpoint string) (sequence, bool) {
-	queries := tx.Bucket(bQueries).Cursor()
+	q := sequence{c: tx.Bucket(bQueries).Cursor()}
 	if endpoint == "" {
-		return sequence{c: queries}, true
+		return q, true
 	}
 	s, ok := findSpace(tx, endpoint)
-	return sequence{c: tx.Bucket(bMembers).Cursor(), members: key8(s.number), queries: along{c: queries}}, ok
+	q.space, q.few = key8(s.number), s.queries <= fewQueries
+	if q.few {
+		c := tx.Bucket(bRevisions).Cursor()
+		for k, id := c.Seek(q.space); hasPrefix(k, q.space); k, id = c.Next() {
+			q.ids = append(q.ids, id)
+		}
+		slices.SortFunc(q.ids, bytes.Compare)
+		q.along.c = q.c
+	}
+	return q, ok
 }
 
 // after returns the query with the smallest id greater than the given one, nil if there is
 // none.
 func (q *sequence) after(id string) (next, v []byte) {
-	from := append(slices.Clone(q.members), id...)
-	k, v := q.c.Seek(from)
-	if id != "" && string(k) == string(from) {
+	if q.few {
+		at, found := slices.BinarySearchFunc(q.ids, []byte(id), bytes.Compare)
+		if found {
+			at++
+		}
+		q.ids = q.ids[at:]
+		return q.next()
+	}
+	k, v := q.c.Seek([]byte(id))
+	if id != "" && string(k) == id {
 		k, v = q.c.Next()
 	}
-	return q.entry(k, v)
+	return q.own(k, v)
 }
 
-func (q *sequence) next() (id, v []byte) { return q.entry(q.c.Next()) }
-
-func (q *sequence) entry(k, v []byte) (id, value []byte) {
-	switch {
-	case q.members == nil:
-		return k, v
-	case !hasPrefix(k, q.members):
+func (q *sequence) next() (id, v []byte) {
+	if !q.few {
+		return q.own(q.c.Next())
+	}
+	if len(q.ids) == 0 {
 		return nil, nil
 	}
-	id = k[len(q.members):]
-	return id, q.queries.get(id)
+	id, q.ids = q.ids[0], q.ids[1:]
+	return id, q.along.get(id)
+}
+
+// own returns the first query of the space from an entry on.
+func (q *sequence) own(k, v []byte) (id, value []byte) {
+	for q.space != nil && k != nil && !hasPrefix(skipNumber(v), q.space) {
+		k, v = q.c.Next()
+	}
+	return k, v
 }
 
 // A lister selects the queries of a list.

@@ -112,6 +112,51 @@ func TestList(t *testing.T) {
 	check(t, d)
 }
 
+// The queries of an endpoint are listed in the order of their ids, each once, from any
+// cursor, whether the endpoint has few of all queries or many.
+func TestListOfAnEndpoint(t *testing.T) {
+	for _, n := range []int{0, 30, fewQueries / 2, 3 * fewQueries / 2} {
+		d := open(t, t.TempDir(), Options{})
+		registerAll(t, d, n, func(i int) registry.Query {
+			at := i * 7919 % n // all of them, in another order than that of their ids
+			q := registry.Query{ID: fmt.Sprintf("q_%06d", at), Endpoint: "city", Holders: []registry.Holder{{Caller: "app"}}}
+			if at%10 == 0 {
+				q.Endpoint = "port"
+			}
+			return q
+		})
+		for _, endpoint := range []string{"city", "port"} {
+			var want []string
+			for i := range n {
+				if (i%10 == 0) == (endpoint == "port") {
+					want = append(want, fmt.Sprintf("q_%06d", i))
+				}
+			}
+			for _, limit := range []int{7, 5000} {
+				if got := pages(t, d, registry.QueryFilter{Endpoint: endpoint}, limit); !slices.Equal(got, want) {
+					t.Errorf("%d queries, pages of %d: %d of %s, want %d", n, limit, len(got), endpoint, len(want))
+				}
+			}
+			for _, cursor := range []string{"a", "q_000010", "q_000010x", "q_000019", "q_000020", "z"} {
+				at, found := slices.BinarySearch(want, cursor)
+				if found {
+					at++
+				}
+				rest := want[at:min(at+2, len(want))]
+				items, _, err := d.Catalog.List(registry.QueryFilter{Endpoint: endpoint}, cursor, 2)
+				if err != nil || len(items) != len(rest) {
+					t.Fatalf("%d queries after %s: %v, want %v, %v", n, cursor, items, rest, err)
+				}
+				for i, x := range items {
+					if x.Query.ID != rest[i] || x.Query.Endpoint != endpoint {
+						t.Errorf("%d queries after %s: %s of %s, want %v of %s", n, cursor, x.Query.ID, x.Query.Endpoint, rest, endpoint)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	run := func(o registry.Outcome) policy.Run { return policy.Run{Outcome: o, Error: "what went wrong"} }
 	times := func(ms ...int) (s []policy.Sample) {

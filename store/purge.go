@@ -156,18 +156,18 @@ func (p *purger) history(serial uint64) error {
 // tasks.
 func (p *purger) space(n uint64) error {
 	for ; p.left > 0; p.left-- {
-		k, _ := p.tx.Bucket(bMembers).Cursor().Seek(key8(n))
+		k, id := p.tx.Bucket(bRevisions).Cursor().Seek(key8(n))
 		if !hasPrefix(k, key8(n)) {
 			break
 		}
-		if err := p.member(n, string(skipNumber(k))); err != nil {
+		if err := p.member(n, number(skipNumber(k)), string(id)); err != nil {
 			return err
 		}
 	}
 	if err := p.profiles(n); err != nil {
 		return err
 	}
-	for _, name := range [][]byte{bRevisions, bRemovals, bSlots} {
+	for _, name := range [][]byte{bRemovals, bSlots} {
 		if err := p.prefix(name, key8(n)); err != nil {
 			return err
 		}
@@ -183,13 +183,14 @@ func (p *purger) space(n uint64) error {
 	return p.tx.Bucket(bHealth).Delete(key8(n))
 }
 
-func (p *purger) member(space uint64, id string) error {
+// member discards a query of a removed endpoint, and with it its entry in revisions.
+func (p *purger) member(space, revision uint64, id string) error {
 	s, err := parseQuery(id, p.tx.Bucket(bQueries).Get([]byte(id)))
 	if err != nil {
 		return fmt.Errorf("query %s: %w", id, err)
 	}
-	if s.space != space {
-		return errors.Join(ErrDamaged, fmt.Errorf("query %s belongs to another endpoint than it is listed under", id))
+	if s.space != space || s.revision != revision {
+		return errors.Join(ErrDamaged, fmt.Errorf("query %s has another endpoint or revision than it is listed under", id))
 	}
 	return discard(p.tx, &s)
 }

@@ -90,13 +90,15 @@ func (w *writer) load(list []scheduler.Outcome) []string {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	w.records = make(map[string]*record, len(ids))
-	c := w.tx.Bucket(bStats).Cursor()
+	c, queries := w.tx.Bucket(bStats).Cursor(), w.tx.Bucket(bQueries).Cursor()
 	for _, id := range ids {
-		k, v := c.Seek([]byte(id))
-		if string(k) != id {
-			continue
+		var r record
+		if k, v := c.Seek([]byte(id)); string(k) == id {
+			r = recordHead(v)
+		} else if k, v := queries.Seek([]byte(id)); string(k) == id && len(v) >= queryHead {
+			r = youngRecord(v)
 		}
-		if r := recordHead(v); r.space == w.space.number {
+		if r.space == w.space.number {
 			w.records[id] = &r
 		}
 	}

@@ -21,11 +21,11 @@ import (
 const storeMagic = "freshet store"
 
 // currentSchema is the version that this program reads and writes.
-const currentSchema = 9
+const currentSchema = 10
 
 // migrations upgrade a file from version i to i+1; each runs in the transaction that
 // opens the store. The first creates a store in an empty file.
-var migrations = [currentSchema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations, addSnapshots}
+var migrations = [currentSchema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings, compactRegistrations, addSnapshots, dropMembers}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
@@ -36,6 +36,15 @@ func addSubscriptions(tx *bbolt.Tx) error {
 func addSnapshots(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSnapshots)
 	return err
+}
+
+// dropMembers removes the index that listed the queries of each endpoint. Queries that were
+// never executed keep their entries in stats, which new ones do not have.
+func dropMembers(tx *bbolt.Tx) error {
+	if err := tx.DeleteBucket([]byte("members")); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+		return err
+	}
+	return nil
 }
 
 func addProfiles(tx *bbolt.Tx) error {

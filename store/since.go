@@ -69,11 +69,12 @@ func entries(tx *bbolt.Tx, s *storedSpace, e storeEpoch, rev uint64, n *schedule
 	n.Entries = make([]policy.Entry, len(places))
 	queries, stats := along{c: tx.Bucket(bQueries).Cursor()}, along{c: tx.Bucket(bStats).Cursor()}
 	for _, p := range places {
-		q, err := parseQuery(string(p.id), queries.get(p.id))
+		v := queries.get(p.id)
+		q, err := parseQuery(string(p.id), v)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", p.id, err)
 		}
-		r, err := readRecord(stats.get(p.id), e)
+		r, err := readRecord(entryOf(stats.get(p.id), v), e)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", p.id, err)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // A record is a query's entry in the stats bucket. It is small, because each execution
-// rewrites it, while the query itself is not rewritten.
+// rewrites it, while the query itself is not rewritten. A query that was never executed has
+// none: a registration would otherwise write two more pages, because ids are random.
 type record struct {
 	serial uint64 // of the query
 	space  uint64 // its endpoint's number
@@ -36,6 +37,21 @@ func recordHead(b []byte) (r record) {
 		return record{}
 	}
 	return record{serial: number(b[1:]), space: number(b[9:]), seq: number(b[17:])}
+}
+
+// entryOf returns a query's entry in stats. For a query without one it returns the entry
+// of a query that was never executed, and nil if the query does not exist.
+func entryOf(entry, query []byte) []byte {
+	if entry != nil || len(query) < queryHead {
+		return entry
+	}
+	r := youngRecord(query)
+	return r.append(nil)
+}
+
+// youngRecord returns the record of a query that was never executed.
+func youngRecord(query []byte) record {
+	return record{serial: number(query), space: number(query[8:])}
 }
 
 // position returns the position of the newest change.
@@ -220,10 +236,13 @@ func readRecord(v []byte, e storeEpoch) (record, error) {
 	return r, err
 }
 
-// liveRecord returns a query's record head, and false if the query has no holder: it
-// then has no record, or one that waits for the purge with its endpoint.
+// liveRecord returns a query's record head and its entry, and false if the query has no
+// holder: it then does not exist, or waits for the purge with its endpoint.
 func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 	v := tx.Bucket(bStats).Get([]byte(id))
+	if v == nil {
+		v = entryOf(nil, tx.Bucket(bQueries).Get([]byte(id)))
+	}
 	if v == nil {
 		return record{}, nil, false
 	}

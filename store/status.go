@@ -55,9 +55,13 @@ func median(samples []policy.Sample) time.Duration {
 
 // withStatus returns a query with its status.
 func withStatus(tx *bbolt.Tx, s *storedQuery, e storeEpoch, now time.Time) (registry.ListedQuery, error) {
-	r, err := readRecord(tx.Bucket(bStats).Get([]byte(s.ID)), e)
-	if err != nil {
-		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)
+	r := record{serial: s.serial, space: s.space}
+	r.stats.Position = r.position(e)
+	if v := tx.Bucket(bStats).Get([]byte(s.ID)); v != nil {
+		var err error
+		if r, err = readRecord(v, e); err != nil {
+			return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)
+		}
 	}
 	return registry.ListedQuery{Query: s.Query, Status: statusOf(&s.Query, &r.stats, now)}, nil
 }

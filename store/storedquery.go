@@ -70,12 +70,7 @@ func admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
 	c.queries++
 	c.serial++
 	s.serial, s.space = c.serial, sp.number
-	r := record{serial: s.serial, space: s.space}
-	return errors.Join(
-		sp.save(tx),
-		tx.Bucket(bStats).Put([]byte(s.ID), r.append(nil)),
-		tx.Bucket(bMembers).Put(memberKey(s.space, s.ID), nil),
-	)
+	return sp.save(tx)
 }
 
 // index writes the entries that depend on a query's holders and revision.
@@ -141,7 +136,6 @@ func discard(tx *bbolt.Tx, s *storedQuery) error {
 		tx.Bucket(bQueries).Delete([]byte(s.ID)),
 		tx.Bucket(bStats).Delete([]byte(s.ID)),
 		tx.Bucket(bModels).Delete([]byte(s.ID)),
-		tx.Bucket(bMembers).Delete(memberKey(s.space, s.ID)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeHistory, s.serial), nil),
 	)
 }
