@@ -17,6 +17,8 @@ var (
 	ErrAltered = fmt.Errorf("%w: entries were altered", ErrDamaged)
 	// ErrForeign: the journal has another history than the position that is to be continued.
 	ErrForeign = fmt.Errorf("%w: it is not the journal that this node has applied", ErrDamaged)
+	// ErrUnreadable: files in which this member keeps the journal are damaged.
+	ErrUnreadable = fmt.Errorf("%w: its files on this node are damaged", ErrDamaged)
 	// ErrDropped: the entries after the position are no longer kept.
 	ErrDropped = fmt.Errorf("%w: the next entries were dropped", ErrDamaged)
 )
@@ -41,6 +43,9 @@ func Shortened(head, at uint64) error {
 func Foreign(at uint64) error {
 	return fmt.Errorf("%w: entry %d is another one: check cluster.name and cluster.journal, or %s", ErrForeign, at, remedy)
 }
+
+// Unreadable returns an ErrUnreadable for what is wrong with a member's files.
+func Unreadable(what string) error { return fmt.Errorf("%w: %s: %s", ErrUnreadable, what, remedy) }
 
 // Dropped returns an ErrDropped for a journal whose first entry is too new for a position.
 func Dropped(first, at uint64) error {

@@ -69,3 +69,8 @@ func (j *Journal) BeginLarge(ctx context.Context, id string, size int) error {
 	}
 	return nil
 }
+
+// Snapshot makes the server write a snapshot of a journal's group.
+func (s *Server) Snapshot(name string) error {
+	return s.current().JetStreamSnapshotStream("$G", streamName(name))
+}

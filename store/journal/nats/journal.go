@@ -21,6 +21,7 @@ type Config struct {
 	Replicas int           // of a new stream: 3 by default
 	InFlight int64         // bytes of commands whose Append has not returned
 	Patience time.Duration // before a journal that looks shortened is taken to be; see defaultPatience
+	Damaged  func() error  // why the journal must not be followed with the server of this node; nil for a server elsewhere
 }
 
 const (
@@ -92,6 +93,9 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 	}
 	if c.Patience == 0 {
 		c.Patience = defaultPatience
+	}
+	if c.Damaged == nil {
+		c.Damaged = func() error { return nil }
 	}
 	j := &Journal{config: c, nc: nc, stream: streamName(c.Name)}
 	if err := j.create(ctx); err != nil {

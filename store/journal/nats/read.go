@@ -94,6 +94,9 @@ func (s *source) Page(ctx context.Context, after uint64) (list []journal.Entry, 
 
 // begin subscribes and finds the first message after a number, once.
 func (s *source) begin(ctx context.Context, after uint64) error {
+	if err := s.config.Damaged(); err != nil {
+		return err
+	}
 	if s.live == nil {
 		live, err := s.nc.SubscribeSync(s.liveSubject() + ".>")
 		if err != nil {

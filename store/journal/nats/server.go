@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/freshet/freshet/store/journal"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
@@ -47,12 +48,14 @@ const (
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
 // is acknowledged. After a write that failed, such as on a full disk, nats-server takes no part in
-// the cluster until it is started again, so that is done once files can be written.
+// the cluster until it is started again, so that is done once files can be written. If it cannot read
+// a snapshot of its own, it keeps no entries any more, but still answers with those of other members.
 type Server struct {
-	config ServerConfig
-	stop   context.CancelFunc
-	done   sync.WaitGroup
-	broken atomic.Bool // a write has failed since the server was started
+	config  ServerConfig
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	broken  atomic.Bool            // a write has failed since the server was started
+	damaged atomic.Pointer[string] // what cannot be read, if anything
 
 	mu     sync.Mutex
 	server *server.Server
@@ -85,7 +88,7 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	s.broken.Store(false)
-	l := &logger{to: s.config.Log, broken: &s.broken}
+	l := &logger{to: s.config.Log, broken: &s.broken, damaged: &s.damaged}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -273,6 +276,15 @@ func (s *Server) Connect() (*nats.Conn, error) {
 		nats.Timeout(loginTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 }
 
+// Damaged returns a journal.ErrUnreadable if files of this member are damaged so that it keeps no
+// entries, for Config.
+func (s *Server) Damaged() error {
+	if what := s.damaged.Load(); what != nil {
+		return journal.Unreadable(*what + ", in " + s.config.Dir)
+	}
+	return nil
+}
+
 // Replicas returns how many members keep each entry, for Config.
 func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
 
@@ -291,16 +303,22 @@ func (s *Server) Close() error {
 // A logger passes the server's warnings and errors on, and remembers those after which the server
 // takes no part in the cluster.
 type logger struct {
-	to     *slog.Logger // nil for none
-	broken *atomic.Bool
-	fatal  atomic.Pointer[string]
+	to      *slog.Logger // nil for none
+	broken  *atomic.Bool
+	damaged *atomic.Pointer[string]
+	fatal   atomic.Pointer[string]
 }
 
 func (l *logger) Noticef(string, ...any) {}
 func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
-func (l *logger) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v...) }
+func (l *logger) Warnf(format string, v ...any) {
+	l.log(slog.LevelWarn, format, v...)
+	if text := fmt.Sprintf(format, v...); strings.Contains(text, "Snapshot corrupt") || strings.Contains(text, "Error reading snapshot") {
+		l.damaged.Store(&text)
+	}
+}
 
 func (l *logger) Errorf(format string, v ...any) {
 	if l.log(slog.LevelError, format, v...); strings.Contains(format, "Critical write error") {

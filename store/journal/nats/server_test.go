@@ -8,9 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"maps"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +146,64 @@ func TestRestart(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDamagedSnapshot damages the snapshot of a member. Its server then keeps no entries, and still
+// answers with those of the others, so the node must not go on as if it were a full member.
+func TestDamagedSnapshot(t *testing.T) {
+	configs := natstest.Configs(t, "snap", 3)
+	var servers []*nats.Server
+	for _, c := range configs[:2] {
+		servers = append(servers, natstest.Start(t, c))
+	}
+	member, err := nats.Start(configs[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := nats.Config{Name: "snap", Damaged: member.Damaged}, nats.Config{Name: "snap"}
+	j := open(t, member, ours)
+	if _, err := j.Append(t.Context(), "first", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Take(t, j, journal.Position{}, 1)
+	snapshots := func() []string {
+		files, err := filepath.Glob(filepath.Join(configs[2].Dir, "jetstream", "*", "_js_", "S-*", "snapshots", "snap.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	for end := time.Now().Add(time.Minute); len(snapshots()) == 0; time.Sleep(50 * time.Millisecond) {
+		if err := member.Snapshot("snap"); time.Now().After(end) { // it works once the entry is applied
+			t.Fatalf("no snapshot: %v", err)
+		}
+	}
+	if err := errors.Join(j.Close(), member.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range snapshots() {
+		if err := os.Truncate(file, 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if member, err = nats.Start(configs[2]); err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	ours.Damaged = member.Damaged
+	j = open(t, member, ours)
+	defer j.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = j.Read(ctx, journal.Position{}, func(journal.Entry) error { return nil })
+	if !errors.Is(err, journal.ErrUnreadable) || !strings.Contains(err.Error(), "freshet cluster rebuild") {
+		t.Errorf("the damaged member reads on: %v", err)
+	}
+	other := open(t, servers[0], theirs)
+	defer other.Close()
+	if _, err := other.Append(t.Context(), "second", []byte("y")); err != nil {
+		t.Errorf("the others do not go on: %v", err)
 	}
 }
 
