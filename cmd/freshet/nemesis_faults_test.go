@@ -257,6 +257,13 @@ func (n *nemesis) startDamaged(v *victim) {
 		for end := time.Now().Add(2 * time.Minute); !ready && time.Now().Before(end) && n.ctx.Err() == nil; n.sleep(n.ctx, 50*time.Millisecond) {
 			ready = n.get(v, "/readyz", nil) == nil
 		}
+		if ready { // a node that cannot keep the journal ends soon after its start
+			select {
+			case <-p.Ended:
+				ready = false
+			case <-time.After(3 * time.Second):
+			}
+		}
 		if !ready {
 			err = fmt.Errorf("not ready: %v\n%s", n.get(v, "/readyz", nil), p.Stderr)
 			p.Kill()
