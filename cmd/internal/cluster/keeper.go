@@ -402,23 +402,25 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 	return err
 }
 
-// leave ends all work, gives the leases back, and leaves the cluster. Work that does not end
-// keeps its lease until that runs out.
+// leave ends all work, gives the leases back, and leaves the cluster. If work does not end, it
+// keeps all leases until they run out.
 func (k *Keeper) leave() {
-	patience := time.After(k.ttl)
+	patience, cancel := context.WithTimeout(context.Background(), k.ttl)
+	defer cancel()
+	var ends []<-chan struct{}
 	for _, w := range k.work {
 		w.end()
+		ends = append(ends, w.done)
 	}
-	clean := true
-	for _, w := range k.work {
+	if k.proposed != nil { // it may take leases still
+		ends = append(ends, k.proposed)
+	}
+	for _, end := range ends {
 		select {
-		case <-w.done:
-		case <-patience:
-			clean = false
+		case <-end:
+		case <-patience.Done():
+			return
 		}
-	}
-	if !clean {
-		return
 	}
 	_, leases, err := k.conf.Leases.Nodes()
 	var mine []store.Lease

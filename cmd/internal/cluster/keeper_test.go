@@ -274,6 +274,38 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 }
 
+// A node that leaves while it takes leases gives them back, too.
+func TestLeaveWhileTaking(t *testing.T) {
+	for round := range 10 { // the journal takes what waits for it in any order
+		bubble.Test(t, func(t *testing.T) {
+			w := newTown(t, 0, "a")
+			a := w.nodes["a"]
+			w.owners(time.Minute)
+			a.net.set(true)
+			synctest.Wait()
+			w.keys = []string{"shard/0", "shard/1"}
+			time.Sleep(ttl / 5) // it asks for both
+			a.stop()
+			synctest.Wait()
+			a.net.set(false)
+			if err := <-a.over; err != nil {
+				t.Error(err)
+			}
+			_, leases, err := a.db.Leases.Nodes()
+			if err != nil || len(leases) != 2 {
+				t.Errorf("round %d: %+v, %v", round, leases, err)
+			}
+			for _, l := range leases {
+				if l.Session != "" {
+					t.Errorf("round %d: the node that has left has the lease %s", round, l.Key)
+				}
+			}
+			a.over <- nil
+			w.close()
+		})
+	}
+}
+
 // Two processes of one name do not work at the same time: the older one ends.
 func TestSecondProcessOfANode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -104,10 +104,11 @@ func TestTopicsOfAnotherNode(t *testing.T) {
 
 // The entries of a feed have the same ids at nodes with different hosts, so that readers may move.
 func TestFeedsOfAnotherNode(t *testing.T) {
-	s, list := newMembers(t, 2)
-	list[1].stop()
-	list[1].public = "http://localhost:0"
-	list[1].start()
+	s, list := newMembers(t, 2, func(n *node) {
+		if n.name == "n2" {
+			n.public = "http://localhost:0"
+		}
+	})
 	var q struct{ ID string }
 	list[0].call("POST", "/v1/queries", map[string]string{"query": "SELECT ?n { ?s ?p ?n }"}, &q)
 	s.value.Store(1)

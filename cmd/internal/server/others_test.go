@@ -74,9 +74,12 @@ func (j lagging) Read(ctx context.Context, after journal.Position, f func(journa
 func newNodes(t *testing.T, count int) (*sensor, []*node) { return startNodes(t, count, "") }
 
 // newMembers starts nodes of a cluster, which have leases.
-func newMembers(t *testing.T, count int) (*sensor, []*node) { return startNodes(t, count, "n") }
+func newMembers(t *testing.T, count int, edit ...func(*node)) (*sensor, []*node) {
+	return startNodes(t, count, "n", edit...)
+}
 
-func startNodes(t *testing.T, count int, name string) (*sensor, []*node) {
+// startNodes starts nodes, each after it was edited.
+func startNodes(t *testing.T, count int, name string, edit ...func(*node)) (*sensor, []*node) {
 	t.Helper()
 	s := new(sensor)
 	ep := httptest.NewServer(s)
@@ -88,6 +91,9 @@ func startNodes(t *testing.T, count int, name string) (*sensor, []*node) {
 		n.open = func() journal.Journal { return lagging{log.Open(), n.lag} }
 		if name != "" {
 			n.name = fmt.Sprint(name, i+1)
+		}
+		for _, e := range edit {
+			e(n)
 		}
 		n.start()
 		t.Cleanup(func() { n.stop() })
