@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,16 +18,18 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+var engines = map[string]func(b *testing.B) (writer, reader journal.Journal){
+	"memory":   twoInMemory,
+	"nats":     twoOnNATS,
+	"postgres": twoOnPostgres,
+}
+
 // BenchmarkAppend appends commands of 4 KiB one after the other, in turn with commits of the same
 // size in a bbolt file on the same disk. It reports the median of an append, as a multiple of the
 // median commit, and the median time from the return of Append to the arrival at a reader on
 // another node, as a multiple of the same.
 func BenchmarkAppend(b *testing.B) {
-	for name, two := range map[string]func(b *testing.B) (writer, reader journal.Journal){
-		"memory":   twoInMemory,
-		"nats":     twoOnNATS,
-		"postgres": twoOnPostgres,
-	} {
+	for name, two := range engines {
 		b.Run(name, func(b *testing.B) {
 			writer, reader := two(b)
 			benchmarkAppend(b, writer, reader)
@@ -72,6 +75,40 @@ func twoOnPostgres(b *testing.B) (writer, reader journal.Journal) {
 		list = append(list, j)
 	}
 	return list[0], list[1]
+}
+
+// BenchmarkThroughput appends commands of two sizes from 64 concurrent callers on one node. It
+// reports how many are durable in a second, and how many MB.
+func BenchmarkThroughput(b *testing.B) {
+	for name, two := range engines {
+		for _, size := range []int{4 << 10, 64 << 10} {
+			b.Run(fmt.Sprintf("%s/KiB=%d", name, size>>10), func(b *testing.B) {
+				writer, reader := two(b)
+				defer writer.Close()
+				defer reader.Close()
+				v := make([]byte, size)
+				const callers, each = 64, 32
+				round := 0
+				for b.Loop() {
+					var all sync.WaitGroup
+					for c := range callers {
+						all.Go(func() {
+							for i := range each {
+								if _, err := writer.Append(b.Context(), fmt.Sprint(round, "-", c, "-", i), v); err != nil {
+									b.Error(err)
+								}
+							}
+						})
+					}
+					all.Wait()
+					round++
+				}
+				entries := float64(b.N * callers * each)
+				b.ReportMetric(entries/b.Elapsed().Seconds(), "entries/s")
+				b.ReportMetric(entries*float64(size)/1e6/b.Elapsed().Seconds(), "MB/s")
+			})
+		}
+	}
 }
 
 func benchmarkAppend(b *testing.B, writer, reader journal.Journal) {
