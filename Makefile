@@ -91,8 +91,8 @@ report: ## show the results of the last test run
 bench: ## run all benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-bench-compare: ## compare benchmarks with another revision: make bench-compare REF=main
-	@.ci/bench-compare "$(REF)"
+bench-compare: ## compare benchmarks with another revision: make bench-compare REF=main BENCH=Slot PKG=./store
+	@.ci/bench-compare "$(REF)" "$(BENCH)" "$(PKG)"
 
 bench-study: build ## compare all policies on a generated trace (output: test-output/study/report.html)
 	@mkdir -p test-output
