@@ -67,6 +67,7 @@ func BenchmarkCommit(b *testing.B) {
 			b.ReportMetric(float64(quantile(clustered, 0.5))/float64(one), "cluster/direct")
 			b.ReportMetric(float64(quantile(appended, 0.5))/float64(one), "append/direct")
 			b.ReportMetric(float64(quantile(clustered, 0.99))/float64(quantile(direct, 0.99)), "p99/direct-p99")
+			b.ReportMetric(float64(first.size), "B/command")
 		})
 	}
 }
@@ -75,11 +76,12 @@ func BenchmarkCommit(b *testing.B) {
 type timed struct {
 	journal.Journal
 	last time.Duration
+	size int // of the last command
 }
 
 func (j *timed) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
 	began := time.Now()
-	defer func() { j.last = time.Since(began) }()
+	defer func() { j.last, j.size = time.Since(began), len(cmd) }()
 	return j.Journal.Append(ctx, id, cmd)
 }
 

@@ -205,6 +205,9 @@ func BenchmarkNodes(b *testing.B) {
 				}
 				list := startProcesses(b, filled, e, nodes)
 				s.measure(b, list)
+				if file, err := os.Stat(filepath.Join(filled, store.File)); err == nil {
+					b.ReportMetric(float64(file.Size())/1e6, "MB/file")
+				}
 				for _, p := range list {
 					p.Kill()
 				}
@@ -239,7 +242,7 @@ func (s *town) measure(b *testing.B, list []process) {
 		}
 		return used
 	}
-	time.Sleep(idle / 2) // until garbage is collected
+	time.Sleep(2 * idle) // until the endpoint has its owner, and garbage is collected
 	began, before := time.Now(), all()
 	time.Sleep(idle)
 	quiet, rest := time.Since(began), all()
