@@ -109,9 +109,8 @@ func (w *Simulator) Execute(q int, slot, last uint64) plan.Known {
 		}
 	}
 	if i := w.series[q]; i >= 0 {
-		s := &w.t.Series[i]
-		was, now := s.Versions[s.At(int(last))], s.Versions[s.At(int(slot))]
-		if !was.Same(now) {
+		was, now := w.t.Series[i].Between(int(last), int(slot))
+		if !was.Same(*now) {
 			k.Outcome, k.Jaccard = registry.Changed, jaccard(was.Rows, now.Rows)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // A Trace holds the results and execution times of a set of queries over the
@@ -183,8 +184,17 @@ func (s *Series) At(rev int) int {
 	return max(0, upper(s.Versions, rev)-1)
 }
 
+// Between returns the versions that hold in two revisions, of which the first is not later.
+func (s *Series) Between(first, second int) (was, now *Version) {
+	i := s.At(first)
+	was = &s.Versions[i]
+	if i+1 == len(s.Versions) || s.Versions[i+1].Rev > second { // most results have not changed
+		return was, was
+	}
+	return was, &s.Versions[s.At(second)]
+}
+
 // upper returns the number of versions up to and including a revision.
 func upper(list []Version, rev int) int {
-	i, _ := slices.BinarySearchFunc(list, rev+1, func(v Version, rev int) int { return cmp.Compare(v.Rev, rev) })
-	return i
+	return sort.Search(len(list), func(i int) bool { return list[i].Rev > rev })
 }

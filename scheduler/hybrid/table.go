@@ -33,6 +33,7 @@ type table struct {
 	recent  []int32         // rows that were executed in the slot before
 	special []int32         // rows that go before all others
 	rest    []choice        // by row at first; those that Next has not returned
+	choices []choice        // the memory of rest, which Next shortens
 	least   time.Duration
 	batch   int // how many queries Next returns
 	removed int // queries removed since the last plan
@@ -193,7 +194,8 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 // those that ran in the slot before, and those that Next is to return.
 func (t *table) evaluate() {
 	t.bound, t.recent, t.fresh, t.least, t.levels, t.oldest = t.bound[:0], t.recent[:0], t.fresh[:0], math.MaxInt64, levels{}, -1
-	t.rest = slices.Grow(t.rest[:0], len(t.rows))[:len(t.rows)]
+	t.choices = slices.Grow(t.choices[:0], len(t.rows))[:len(t.rows)]
+	t.rest = t.choices
 	var looks [64]prospect
 	var gains [64]float64
 	var which [64]int32
