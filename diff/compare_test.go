@@ -429,6 +429,52 @@ func TestFingerprintsKnowPlaces(t *testing.T) {
 	}
 }
 
+// A sequence tells results apart that differ in their rows, their order or their head. White
+// space, escapes and blank node labels make no difference.
+func TestSequences(t *testing.T) {
+	read := func(body string, o Options) *Result {
+		r, err := DecodeJSON([]byte(body), Select, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const head, x, y, blank = `{"head":{"vars":["x"]},"results":{"bindings":[`, `{"x":{"type":"uri","value":"x"}}`, `{"x":{"type":"uri","value":"y"}}`, `{"x":{"type":"bnode","value":"%s"}}`
+	first := read(head+x+","+y+`]}}`, Options{})
+	for body, same := range map[string]bool{
+		head + x + ",\n " + y + `] }}`:                                             true,
+		head + `{"x":{"value":"\u0078","type":"uri"}},` + y + `]}}`:                true,
+		head + y + "," + x + `]}}`:                                                 false,
+		head + x + "," + x + `]}}`:                                                 false,
+		head + x + `]}}`:                                                           false,
+		head + x + "," + y + "," + y + `]}}`:                                       false,
+		`{"head":{"vars":["x","z"]},"results":{"bindings":[` + x + "," + y + `]}}`: false,
+		head + `]}}`: false,
+	} {
+		if got := read(body, Options{}).Sequence() == first.Sequence(); got != same {
+			t.Errorf("%s: the same sequence %t, want %t", body, got, same)
+		}
+	}
+	a, b := fmt.Sprintf(blank, "a"), fmt.Sprintf(blank, "b")
+	if read(head+a+","+x+`]}}`, Options{}).Sequence() != read(head+b+","+x+`]}}`, Options{}).Sequence() {
+		t.Error("the label that an endpoint chose is part of the sequence")
+	}
+	if (&Result{form: Ask, boolean: true}).Sequence() == (&Result{form: Ask}).Sequence() {
+		t.Error("yes and no have the same sequence")
+	}
+
+	// With other options, the same body is another result.
+	const pairs = `{"head":{"vars":["k","x"]},"results":{"bindings":[{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"y"}},{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"x"}},{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"z"}}]}}`
+	seen := map[Fingerprint]int{}
+	for i, o := range []Options{{}, {Ordered: true}, {Ordered: true, OrderKeys: []string{"k"}}, {Vars: []string{"x", "k"}}} {
+		r := read(pairs, o)
+		if k, known := seen[r.Sequence()]; known {
+			t.Errorf("options %d and %d give the same sequence", k, i)
+		}
+		seen[r.Sequence()] = i
+	}
+}
+
 // The results are large enough for many blocks of rows, with repetitions and blank
 // nodes. old is in order of arrival or as it comes from a store. The delta, the order
 // and the hash equal those of a comparison by a map and of sorting.
