@@ -333,7 +333,32 @@ func (l *logger) Fatalf(format string, v ...any) {
 }
 
 func (l *logger) log(level slog.Level, format string, v ...any) {
-	if l.to != nil {
-		l.to.Log(context.Background(), level, "journal: "+fmt.Sprintf(format, v...))
+	if l.to == nil {
+		return
 	}
+	text := fmt.Sprintf(format, v...)
+	var more []any
+	if r := remedy(text); r != "" {
+		more = []any{"remedy", r}
+	}
+	l.to.Log(context.Background(), level, "journal: "+text, more...)
+}
+
+// remedies has parts of the server's messages about other members, and what to do.
+var remedies = [][2]string{
+	{"Authorization Violation", "cluster.token_file: give all members the same secret, and start the one again whose secret was another one"},
+	{"authentication error", "cluster.token_file: give all members the same secret, and start the one again whose secret was another one"},
+	{"cluster name", "cluster.name: give all members of a cluster the same name; if these are two clusters, cluster.peers has an address of the other one"},
+	{"duplicate name", "cluster.node: give each member a name of its own, and run one process of it"},
+	{"TLS", "cluster.tls: set it on all members or on none; each certificate must be signed by the ca of the others, serve as that of a server and of a client, and contain the host of cluster.peers"},
+}
+
+// remedy returns what to do about a message, "" if that is not known.
+func remedy(text string) string {
+	for _, x := range remedies {
+		if strings.Contains(text, x[0]) {
+			return x[1]
+		}
+	}
+	return ""
 }
