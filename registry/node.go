@@ -14,6 +14,11 @@ type Node struct {
 	URL     string `json:"url,omitempty"`     // where clients reach it: the prefix of its topics
 	Peers   string `json:"peers,omitempty"`   // the members of the journal that it knows
 	TTL     int64  `json:"ttl"`               // how long its leases last without a sign of life, in nanoseconds
+	// Takeovers and Fenced are those of NodeStatus, at the last sign of life.
+	Takeovers uint64 `json:"takeovers,omitempty"`
+	Fenced    uint64 `json:"fenced,omitempty"`
+	// Files has a fingerprint of each endpoint of the node's configuration file: "city=0a1b town=2c3d".
+	Files string `json:"files,omitempty"`
 }
 
 // A ClusterStatus is the state of a cluster as one of its nodes sees it.
@@ -24,8 +29,8 @@ type ClusterStatus struct {
 	Head      uint64        `json:"head"`    // the last entry of the journal
 	Nodes     []NodeStatus  `json:"nodes"`
 	Leases    []LeaseStatus `json:"leases"`
-	Takeovers uint64        `json:"takeovers"` // leases that this node has taken from nodes that were gone
-	Fenced    uint64        `json:"fenced"`    // writes of this node that were refused because it had lost the lease
+	Takeovers uint64        `json:"takeovers"` // those of all nodes
+	Fenced    uint64        `json:"fenced"`    // those of all nodes
 }
 
 // A NodeStatus is the state of a node.
@@ -37,6 +42,13 @@ type NodeStatus struct {
 	Applied uint64    `json:"applied"` // at its last sign of life
 	Lag     uint64    `json:"lag"`     // entries of the journal that it had not applied by then
 	Leases  int       `json:"leases"`
+	// Since the process started: leases that it has taken from nodes that were gone, and its writes
+	// that were refused because it had lost the lease.
+	Takeovers uint64 `json:"takeovers"`
+	Fenced    uint64 `json:"fenced"`
+	// Differs names the endpoints that have other settings in its configuration file than in that
+	// of the node that answers.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // A NodeState says whether a node takes part in its cluster.

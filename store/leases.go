@@ -79,8 +79,9 @@ func (d *LeaseStore) Nodes() (nodes []registry.Node, leases []Lease, err error) 
 // Join begins a session of a node. A session of the same node before it ends.
 func (d *LeaseStore) Join(n registry.Node) error { return d.node(nodeEdit{Op: "join", Node: n}) }
 
-// Beat records that a session lives, and how far its node has applied the journal. It returns
-// scheduler.ErrFenced if another session of the node has begun.
+// Beat records that a session lives, and what its node reports: Applied, Takeovers, Fenced, and
+// Files unless that is empty. It returns scheduler.ErrFenced if another session of the node has
+// begun.
 func (d *LeaseStore) Beat(n registry.Node) error { return d.node(nodeEdit{Op: "beat", Node: n}) }
 
 // Leave ends a session. The node is no longer a member until it joins again.
@@ -194,7 +195,10 @@ func (e *nodeEdit) resume(tx *bbolt.Tx) error {
 		e.now.Beats, e.now.Drains = was.Beats+1, false
 	case "beat":
 		e.now.Beats++
-		e.now.Applied = e.Node.Applied
+		e.now.Applied, e.now.Takeovers, e.now.Fenced = e.Node.Applied, e.Node.Takeovers, e.Node.Fenced
+		if e.Node.Files != "" {
+			e.now.Files = e.Node.Files
+		}
 	case "leave":
 		e.now.Session = ""
 	case "drain":

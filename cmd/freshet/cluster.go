@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +45,8 @@ func (a *api) clusterStatus() *cobra.Command {
 	var leases bool
 	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
 		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
-journal entries that a node had not applied at its last sign of life.`,
+journal entries that a node had not applied at its last sign of life. Takeovers and
+fenced writes are counted since the process of the node started.`,
 		Example: "  freshet cluster status --leases\n  freshet cluster status --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.clusterState(c.Context())
@@ -53,9 +56,14 @@ journal entries that a node had not applied at its last sign of life.`,
 			if a.asJSON {
 				return cli.PrintJSON(a.w.Stdout, s)
 			}
-			fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied, %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
+			fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied; of all nodes: %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
 			for _, n := range s.Nodes {
-				fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.API)
+				fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
+			}
+			for _, n := range s.Nodes {
+				if len(n.Differs) > 0 {
+					fmt.Fprintf(a.w.Stdout, "the configuration file of %s has other settings than that of %s of the endpoints: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
+				}
 			}
 			for _, l := range s.Leases {
 				if leases {
@@ -110,11 +118,11 @@ const setAside = ".before-rebuild"
 func (a *api) clusterRebuild() *cobra.Command {
 	var s config.Flags
 	c := &cobra.Command{Use: "rebuild", Short: "Replace the data of this node, which is stopped, by that of another node", Args: cobra.NoArgs,
-		Long: `Copies the store of the node that --server names into the data directory of this
-node. The node continues from there at its next start. Its own store and its part
+		Long: `Copies the store of the node that --server names, or else of a running node of
+cluster.api, into the data directory of this node. The node continues from there at its next start. Its own store and its part
 of an embedded journal are kept with the suffix ` + setAside + `. Use this for a node
 whose files are damaged, or that was stopped for more than a day.`,
-		Example: "  freshet cluster rebuild --server http://10.0.0.1:8080 --config freshet.yaml",
+		Example: "  freshet cluster rebuild --config freshet.yaml\n  freshet cluster rebuild --server http://10.0.0.1:8080 --config freshet.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			conf, err := s.Load(a.w)
 			if err != nil {
@@ -123,7 +131,7 @@ whose files are damaged, or that was stopped for more than a day.`,
 			if !conf.Cluster.On() {
 				return cli.UsageErrorf("cluster.name: this configuration is not that of a node of a cluster")
 			}
-			if conf.PublicURL == a.base() {
+			if namesServer(a) && conf.PublicURL == a.base() {
 				return cli.UsageErrorf("--server: %s is this node: name another one", a.base())
 			}
 			path := filepath.Join(conf.Data, store.File)
@@ -131,6 +139,10 @@ whose files are damaged, or that was stopped for more than a day.`,
 				return cli.UsageErrorf("%s is in use: stop this node first", path)
 			}
 			if err := os.MkdirAll(conf.Data, 0o700); err != nil {
+				return err
+			}
+			from, err := rebuildFrom(c.Context(), a, &conf.Cluster)
+			if err != nil {
 				return err
 			}
 			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
@@ -155,11 +167,60 @@ whose files are damaged, or that was stopped for more than a day.`,
 				return err
 			}
 			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n})
+				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n, "node": from.Node, "server": a.base(), "applied": from.Applied})
 			}
-			fmt.Fprintf(a.w.Stderr, "%s is rebuilt: start this node\n", path)
+			fmt.Fprintf(a.w.Stderr, "%s is a copy of the store of %s (%s), which had applied entry %d: start this node\n", path, from.Node, a.base(), from.Applied)
 			return nil
 		}}
 	s.Register(c)
 	return c
+}
+
+// namesServer reports whether the caller names a server.
+func namesServer(a *api) bool { return a.server != "" || a.w.Getenv("FRESHET_SERVER") != "" }
+
+// memberWait bounds how long rebuild waits for a node that it may copy.
+const memberWait = 5 * time.Second
+
+// rebuildFrom sets the server that the node of a configuration copies, and returns its state: that
+// which the caller names, or else the one of cluster.api that has applied most.
+func rebuildFrom(ctx context.Context, a *api, c *config.Cluster) (from registry.ClusterStatus, err error) {
+	check := func(ctx context.Context) (registry.ClusterStatus, error) {
+		s, err := a.clusterState(ctx)
+		switch {
+		case err != nil:
+			return s, err
+		case s.Name != c.Name:
+			return s, cli.UsageErrorf("--server: %s is a node of the cluster %s, and cluster.name of this configuration is %s", a.base(), s.Name, c.Name)
+		case s.Node == c.Node:
+			return s, cli.UsageErrorf("--server: %s is this node, %s: name another one", a.base(), s.Node)
+		}
+		return s, nil
+	}
+	if namesServer(a) {
+		return check(ctx)
+	}
+	best := ""
+	var failed error
+	for _, node := range slices.Sorted(maps.Keys(c.API)) {
+		if node == c.Node {
+			continue
+		}
+		a.server = c.API[node]
+		bound, cancel := context.WithTimeout(ctx, memberWait)
+		s, err := check(bound)
+		cancel()
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", node, err))
+		} else if best == "" || s.Applied > from.Applied {
+			best, from = a.server, s
+		}
+	}
+	switch a.server = best; {
+	case best != "":
+		return from, nil
+	case failed != nil:
+		return from, fmt.Errorf("no node of cluster.api answers: name a running node with --server\n%w", failed)
+	}
+	return from, cli.UsageErrorf("--server: name a running node of the cluster %s, or list the nodes under cluster.api", c.Name)
 }

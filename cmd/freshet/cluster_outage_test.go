@@ -173,7 +173,18 @@ func TestClusterRebuild(t *testing.T) {
 		} else if !strings.Contains(err.Error(), "freshet cluster rebuild") || !strings.Contains(err.Error(), "were dropped") {
 			t.Errorf("new: %t: %v", fresh, err)
 		}
-		if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n1.Url}, "", "cluster", "rebuild", "--config", n3.config); code != 0 {
+		env, from := map[string]string{"FRESHET_SERVER": n1.Url}, "n1"
+		if fresh { // any node that runs will do
+			env, from = nil, "n2"
+			config, err := os.ReadFile(n3.config)
+			if err == nil {
+				err = os.WriteFile(n3.config, fmt.Appendf(config, "  api: {n1: %q, n2: %q, n3: %q}\n", "http://"+clitest.FreeAddr(t), nodes["n2"].Url, n3.Url), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, out, stderr := runCLI(t, env, "", "cluster", "rebuild", "--config", n3.config); code != 0 || !strings.Contains(stderr, "a copy of the store of "+from) {
 			t.Fatalf("rebuild: %d %s%s", code, out, stderr)
 		}
 		n3.start(t)

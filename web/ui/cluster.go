@@ -20,8 +20,9 @@ type clusterPage struct {
 	Cut       bool     // this node is cut off from the journal, or lags behind it
 	Behind    uint64   // entries of the journal that this node has not applied
 	Endpoints []ownedRow
-	Unowned   int // endpoints that no node asks
-	Shares    int // of the hosts of callbacks
+	Unowned   int                   // endpoints that no node asks
+	Differing []registry.NodeStatus // nodes whose configuration files have other endpoints than that of this node
+	Shares    int                   // of the hosts of callbacks
 }
 
 // A nodeRow is a node with what it owns.
@@ -90,6 +91,9 @@ func (v clusterHandler) page() (content, error) {
 		}
 		if n.State != registry.NodeLeft {
 			p.Members++
+		}
+		if len(n.Differs) > 0 {
+			p.Differing = append(p.Differing, n)
 		}
 		p.Cut = p.Cut || r.Here && n.State == registry.NodeSilent
 		p.Rows = append(p.Rows, r)

@@ -73,8 +73,9 @@ func TestClusterPage(t *testing.T) {
 	r.post("/cluster/nodes/n9/drain").status(404)
 	c.mu.Lock()
 	c.state.Nodes[1].State, c.state.Nodes[2].State = registry.NodeSilent, registry.NodeLeft
+	c.state.Nodes[2].Differs = []string{"city", "town"}
 	c.mu.Unlock()
-	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 shows no signs of life.", "stopped")
+	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 shows no signs of life.", "stopped", "The configuration file of n3 has other settings than that of n1 of <b>city</b>, <b>town</b>.")
 	c.mu.Lock()
 	c.state.Nodes[0].State = registry.NodeSilent
 	c.mu.Unlock()

@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,9 +60,9 @@ type Config struct {
 	Work func(ctx context.Context, h *Hold)
 	// Linger is how long requests of an owner that is gone may still run.
 	Linger func(key string) time.Duration
-	// Applied returns how far this node has applied the journal.
-	Applied func() uint64
-	Logger  *slog.Logger
+	// Report sets what this node reports with each sign of life: Applied, Fenced and Files.
+	Report func(*registry.Node)
+	Logger *slog.Logger
 }
 
 // A Hold is a lease that this node has.
@@ -80,6 +81,8 @@ type Keeper struct {
 	node      registry.Node
 	ttl       time.Duration
 	beat      atomic.Pointer[moment] // when the last sign of life that was applied was sent
+	trip      atomic.Int64           // how long it took until that one was applied, in nanoseconds
+	overdue   atomic.Pointer[moment] // when the first one after it was sent; nil if there is none
 	takeovers atomic.Uint64
 
 	mu   sync.Mutex
@@ -90,6 +93,7 @@ type Keeper struct {
 	earliest map[string]time.Time // when work under a lease that was taken over may begin
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
+	differs  map[string]string    // by node: what was logged about its configuration file
 }
 
 // A sight is the last sign of life of a session, and when this node saw it.
@@ -107,7 +111,7 @@ type work struct {
 
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
-	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}}
+	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
 	k.node.Session = rand.Text()
 	return k
 }
@@ -130,6 +134,32 @@ func (m *moment) age() time.Duration {
 func (k *Keeper) Valid() bool {
 	sent := k.beat.Load()
 	return sent != nil && sent.age() < k.ttl*2/3
+}
+
+// ErrCut means that a node must not be asked, because it is cut off from the journal or lags
+// behind it.
+var ErrCut = errors.New("cut off from the journal, or behind it")
+
+// Bounds on signs of life for Ready.
+const (
+	mostPause  = 5 * time.Second // between two
+	mostBehind = 5 * time.Second // until one is applied
+)
+
+// Ready returns an error that wraps ErrCut if this node has not applied what the journal contained
+// five seconds ago, as far as its signs of life show that. It notices that within ten seconds.
+func (k *Keeper) Ready() error {
+	switch late := k.overdue.Load(); {
+	case k.beat.Load() == nil:
+		return fmt.Errorf("%w: it has not joined the cluster yet", ErrCut)
+	case late != nil && late.age() > mostBehind:
+		return fmt.Errorf("%w for %v", ErrCut, late.age().Round(time.Second))
+	case !k.Valid():
+		return fmt.Errorf("%w: its leases have run out", ErrCut)
+	case time.Duration(k.trip.Load()) > mostBehind:
+		return fmt.Errorf("%w by %v", ErrCut, time.Duration(k.trip.Load()).Round(time.Second))
+	}
+	return nil
 }
 
 // Takeovers returns how many leases this node has taken from nodes that were gone.
@@ -167,10 +197,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // live joins and shows signs of life until ctx ends.
 func (k *Keeper) live(ctx context.Context) error {
-	do, silent := k.conf.Leases.Join, false
+	do, silent, files := k.conf.Leases.Join, false, ""
 	for {
-		n, sent, pause := k.node, now(), k.ttl/3
-		n.Applied = k.conf.Applied()
+		n, sent, pause := k.report(), now(), min(k.ttl/3, mostPause)
+		reported := n.Files
+		if n.Files == files {
+			n.Files = ""
+		}
+		k.overdue.CompareAndSwap(nil, sent)
 		switch err := do(n); {
 		case errors.Is(err, scheduler.ErrFenced):
 			return err
@@ -184,8 +218,9 @@ func (k *Keeper) live(ctx context.Context) error {
 				k.conf.Logger.Info("the journal takes signs of life of this node again")
 			}
 			k.beat.Store(sent)
-			silent = false
-			do = k.conf.Leases.Beat
+			k.trip.Store(int64(sent.age()))
+			k.overdue.Store(nil)
+			do, silent, files = k.conf.Leases.Beat, false, reported
 		}
 		select {
 		case <-ctx.Done():
@@ -193,6 +228,14 @@ func (k *Keeper) live(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// report returns this node with what it reports.
+func (k *Keeper) report() registry.Node {
+	n := k.node
+	n.Takeovers = k.takeovers.Load()
+	k.conf.Report(&n)
+	return n
 }
 
 // turn compares what this node has with what it should have.
@@ -214,6 +257,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 	}
 	now := time.Now()
 	k.look(nodes, leases, now)
+	k.compare(nodes, now)
 	of := map[string]store.Lease{}
 	for _, l := range leases {
 		of[l.Key] = l
@@ -251,6 +295,22 @@ func (k *Keeper) turn(ctx context.Context) error {
 	}
 	k.propose(claims, free, of)
 	return nil
+}
+
+// compare logs which configuration files have other settings of an endpoint than that of this node.
+func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
+	own := k.report().Files
+	for _, n := range nodes {
+		text := ""
+		if k.lives(n, now) {
+			text = strings.Join(differing(own, n.Files), ", ")
+		}
+		if text != k.differs[n.Name] && text != "" {
+			k.conf.Logger.Warn("the configuration file of another node has other settings of endpoints", "node", n.Name, "endpoints", text,
+				"remedy", "those of the node that was started or reloaded last are in force: make endpoints equal in all files, and reload them with SIGHUP")
+		}
+		k.differs[n.Name] = text
+	}
 }
 
 // look remembers new signs of life.

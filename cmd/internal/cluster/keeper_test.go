@@ -4,11 +4,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +27,24 @@ const (
 	timeout = 4 * time.Second // of a request
 )
 
-// A network lets nodes reach their journal, or not.
+// A network lets nodes reach their journal, or not, and apply what they read, or not.
 type network struct {
 	mu   sync.Mutex
 	cut  bool
 	open chan struct{} // closed when cut ends
+	late bool          // nothing is applied
+}
+
+func (n *network) lag(late bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.late = late
+}
+
+func (n *network) lags() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.late
 }
 
 func (n *network) set(cut bool) {
@@ -83,6 +98,9 @@ func (r remote) Read(ctx context.Context, after journal.Position, f func(journal
 		if err := r.wait(ctx); err != nil {
 			return err
 		}
+		for r.lags() && ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+		}
 		return f(e)
 	})
 }
@@ -91,6 +109,7 @@ func (r remote) Read(ctx context.Context, after journal.Position, f func(journal
 // whether two nodes ask one endpoint at the same time.
 type town struct {
 	t     *testing.T
+	ttl   time.Duration
 	log   *memory.Log
 	keys  []string
 	nodes map[string]*resident
@@ -106,12 +125,13 @@ type resident struct {
 	net     *network
 	db      *store.DB
 	journal journal.Journal
+	files   atomic.Pointer[string]
 	stop    context.CancelFunc
 	over    chan error
 }
 
 func newTown(t *testing.T, keys int, nodes ...string) *town {
-	w := &town{t: t, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}}
+	w := &town{t: t, ttl: ttl, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}}
 	for i := range keys {
 		w.keys = append(w.keys, fmt.Sprint("shard/", i))
 	}
@@ -130,10 +150,11 @@ func (w *town) start(name string, gateway bool) {
 		w.t.Fatal(err)
 	}
 	r.db = db
+	r.files.Store(new(" "))
 	r.Keeper = New(Config{
-		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(ttl)},
+		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
 		Keys: func() ([]string, error) { return w.keys, nil }, Linger: func(string) time.Duration { return timeout },
-		Applied: func() uint64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		Report: func(n *registry.Node) { n.Files = *r.files.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Work: func(ctx context.Context, h *Hold) { w.ask(ctx, name, h) },
 	})
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -304,6 +325,72 @@ func TestLeaveWhileTaking(t *testing.T) {
 			w.close()
 		})
 	}
+}
+
+// A node is not ready within 15 s after it lost the majority, or when it applies what is more than
+// five seconds old, whatever the TTL is. It is ready again by itself.
+func TestReady(t *testing.T) {
+	for _, ttl := range []time.Duration{ttl, time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newTown(t, 1)
+				w.ttl = ttl
+				w.start("a", false)
+				w.start("g", true)
+				defer w.close()
+				for name, r := range w.nodes {
+					ready := func(want bool, after time.Duration) {
+						t.Helper()
+						time.Sleep(after)
+						if err := r.Ready(); (err == nil) != want || err != nil && !errors.Is(err, ErrCut) {
+							t.Errorf("%s after %v: %v", name, after, err)
+						}
+					}
+					ready(true, time.Minute)
+					r.net.set(true)
+					ready(false, 14*time.Second)
+					r.net.set(false)
+					ready(true, 11*time.Second)
+					r.net.lag(true) // it can write, and applies nothing
+					ready(false, 14*time.Second)
+					r.net.lag(false)
+					ready(true, 11*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Every node knows what all have reported with their signs of life.
+func TestReports(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newTown(t, 6, "a", "b", "c")
+		defer w.close()
+		w.nodes["c"].files.Store(new("city=1 town=2"))
+		w.nodes["a"].files.Store(new("city=3 town=2"))
+		w.owners(timeout+5*time.Second, "a", "b", "c")
+		w.nodes["b"].net.set(true)
+		w.owners(ttl+2*timeout+2*time.Second, "a", "c")
+		time.Sleep(ttl)
+		sum := w.nodes["a"].Takeovers() + w.nodes["c"].Takeovers()
+		for _, name := range []string{"a", "c"} {
+			s, err := w.nodes[name].Status(0)
+			if err != nil || sum == 0 || s.Takeovers != sum || s.Nodes[0].Takeovers != w.nodes["a"].Takeovers() || s.Nodes[2].Takeovers != w.nodes["c"].Takeovers() {
+				t.Errorf("%s knows of %d takeovers of %d: %+v %v", name, s.Takeovers, sum, s.Nodes, err)
+			}
+			for _, n := range s.Nodes {
+				if want := n.Name != name && n.Name != "b"; want != slices.Equal(n.Differs, []string{"city"}) {
+					t.Errorf("%s: the file of %s differs in %v", name, n.Name, n.Differs)
+				}
+			}
+		}
+		w.nodes["c"].files.Store(new("city=3"))
+		time.Sleep(ttl)
+		if s, err := w.nodes["a"].Status(0); err != nil || s.Nodes[2].Differs != nil {
+			t.Errorf("%+v %v", s.Nodes[2], err)
+		}
+		w.nodes["b"].net.set(false)
+	})
 }
 
 // Two processes of one name do not work at the same time: the older one ends.

@@ -3,6 +3,7 @@ package cluster
 // This file describes the state of a cluster as one node sees it.
 
 import (
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -11,11 +12,17 @@ import (
 // Status returns the state of the cluster as this node sees it. head is the end of the journal.
 func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 	nodes, leases, err := k.conf.Leases.Nodes()
-	s := registry.ClusterStatus{Node: k.node.Name, Applied: k.conf.Applied(), Head: head, Takeovers: k.Takeovers()}
+	own := k.report()
+	s := registry.ClusterStatus{Node: own.Name, Applied: own.Applied, Head: head}
 	now := time.Now()
 	k.look(nodes, leases, now)
 	for _, n := range nodes {
-		x := registry.NodeStatus{Name: n.Name, State: registry.NodeReady, Role: "worker", API: n.API, Applied: n.Applied}
+		if n.Session == own.Session {
+			n.Applied, n.Takeovers, n.Fenced = own.Applied, own.Takeovers, own.Fenced
+		}
+		x := registry.NodeStatus{Name: n.Name, State: registry.NodeReady, Role: "worker", API: n.API, Applied: n.Applied, Takeovers: n.Takeovers, Fenced: n.Fenced}
+		s.Takeovers += n.Takeovers
+		s.Fenced += n.Fenced
 		if n.Gateway {
 			x.Role = "gateway"
 		}
@@ -27,14 +34,14 @@ func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 		case n.Drains:
 			x.State = registry.NodeDraining
 		}
-		if n.Name == k.node.Name {
-			x.Applied = s.Applied
-		}
 		x.Lag = max(head, x.Applied) - x.Applied
 		for _, l := range leases {
 			if l.Session == n.Session && l.Session != "" {
 				x.Leases++
 			}
+		}
+		if x.State == registry.NodeReady || x.State == registry.NodeDraining {
+			x.Differs = differing(own.Files, n.Files)
 		}
 		s.Nodes = append(s.Nodes, x)
 	}
@@ -42,6 +49,21 @@ func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 		s.Leases = append(s.Leases, registry.LeaseStatus{Key: l.Key, Node: l.Node, Token: l.Token})
 	}
 	return s, err
+}
+
+// differing returns the endpoints that have another fingerprint in one list than in the other.
+func differing(a, b string) (names []string) {
+	of := map[string]string{}
+	for _, x := range strings.Fields(a) {
+		name, sum, _ := strings.Cut(x, "=")
+		of[name] = sum
+	}
+	for _, x := range strings.Fields(b) {
+		if name, sum, _ := strings.Cut(x, "="); of[name] != "" && of[name] != sum {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Has returns the node that has a lease, and its API; "" if there is none.

@@ -99,7 +99,7 @@ func (c *Cluster) check() error {
 	case "nats", "tls", "postgres", "postgresql":
 		return nil
 	}
-	return cli.UsageErrorf("cluster.journal: %q is none of embedded, nats://HOST:PORT and postgres://HOST/DATABASE", c.masked().Journal)
+	return cli.UsageErrorf("cluster.journal: %q is none of embedded, nats://HOST:PORT and postgres://HOST/DATABASE", c.Masked().Journal)
 }
 
 // checkMembers checks what an embedded journal needs.
@@ -150,8 +150,8 @@ func checkAddress(setting, address string) error {
 	return nil
 }
 
-// masked returns c without the password of its journal.
-func (c *Cluster) masked() Cluster {
+// Masked returns c without the password of its journal.
+func (c *Cluster) Masked() Cluster {
 	shown := *c
 	if u, err := url.Parse(c.Journal); err == nil && u.User != nil {
 		shown.Journal = u.Redacted()

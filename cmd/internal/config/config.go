@@ -395,7 +395,7 @@ func (c *Config) String() string {
 	for i := range shown.Tokens {
 		shown.Tokens[i].SHA256 = "(set)"
 	}
-	shown.Cluster = c.Cluster.masked()
+	shown.Cluster = c.Cluster.Masked()
 	b, err := yaml.Marshal(shown)
 	if err != nil {
 		return fmt.Sprintf("# %v\n", err)

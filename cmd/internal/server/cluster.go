@@ -3,13 +3,20 @@ package server
 // This file makes a server a node of a cluster.
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,7 +75,10 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 	}
 	ctx, cancel := context.WithTimeout(ctx, majorityWait)
 	defer cancel()
+	m.warnOfToken()
 	log.Info("waiting for the journal", "cluster", m.conf.Name, "node", m.conf.Node)
+	var embedded atomic.Pointer[nats.Server]
+	defer m.announce(&embedded)()
 	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
 	case config.EmbeddedJournal:
 		s, err := nats.Start(nats.ServerConfig{Cluster: m.conf.Name, Node: m.conf.Node, Listen: m.conf.Listen, Peers: m.conf.Peers, Clients: m.conf.Clients,
@@ -76,6 +86,7 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 		if err != nil {
 			return m, cli.WithCode(cli.ExitUsage, err)
 		}
+		embedded.Store(s)
 		m.later(func() { s.Close() })
 		nc, err := s.Connect()
 		if err != nil {
@@ -94,6 +105,43 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 		return m, m.opened(nats.Dial(ctx, m.conf.Journal, nats.Config{Name: m.conf.Name, Replicas: m.conf.Replicas}, options...))
 	}
 	return m, m.opened(postgres.Open(ctx, postgres.Config{URL: m.conf.Journal, Name: m.conf.Name}))
+}
+
+// announceEvery is the time between two reports that a node waits for its journal.
+const announceEvery = 5 * time.Second
+
+// announce reports from time to time that this node waits for the journal, and what to look at,
+// until the returned function is called. embedded is nil as long as there is no server here.
+func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		t := time.NewTicker(announceEvery)
+		defer t.Stop()
+		for began := time.Now(); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			waited := time.Since(began).Round(time.Second)
+			if s := embedded.Load(); s != nil {
+				m.log.Warn("waiting for a majority of the members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers", m.conf.Members(),
+					"remedy", "start the other members; cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of cluster.token_file are the same on all")
+			} else {
+				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal,
+					"remedy", "start them; cluster.journal has their addresses, and cluster.token_file the token that they expect")
+			}
+		}
+	}()
+	return cancel
+}
+
+// warnOfToken warns of a secret that every user of the machine can read.
+func (m *member) warnOfToken() {
+	i, err := os.Stat(m.conf.TokenFile)
+	if err == nil && runtime.GOOS != "windows" && i.Mode().Perm()&0o007 != 0 {
+		m.log.Warn("every user of this machine can read the secret of the cluster", "setting", "cluster.token_file", "remedy", "chmod 600 "+m.conf.TokenFile)
+	}
 }
 
 func (m *member) opened(j journal.Journal, err error) error {
@@ -245,7 +293,10 @@ func newKeeper(s *Server) *cluster.Keeper {
 		api = s.conf.PublicURL
 	}
 	return cluster.New(cluster.Config{
-		Leases: s.Store.Leases, Keys: m.keys, Applied: s.Store.Applied, Logger: s.log,
+		Leases: s.Store.Leases, Keys: m.keys, Logger: s.log,
+		Report: func(n *registry.Node) {
+			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), m.files(s.inForce.Load().Endpoints)
+		},
 		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
 			name, ok := strings.CutPrefix(h.Key, store.EndpointLease(""))
@@ -287,7 +338,7 @@ func (m *member) Status() (registry.ClusterStatus, error) {
 		head.Seq = m.store.Applied()
 	}
 	c, err := m.Keeper.Status(head.Seq)
-	c.Name, c.Fenced = m.conf.Name, m.fenced.Load()
+	c.Name = m.conf.Name
 	return c, err
 }
 
@@ -308,14 +359,41 @@ func (m *member) Drain(node string) error {
 
 // ready returns why a node must not be asked now.
 func (m *member) ready() error {
-	switch disk := m.store.Storage(); {
-	case m.Valid():
-	case disk.ReadOnly:
-		return fmt.Errorf("the node %s applies nothing of the journal of the cluster %s: %s", m.conf.Node, m.conf.Name, disk.Reason)
-	default:
-		return fmt.Errorf("the node %s is cut off from the journal of the cluster %s, or lags behind it", m.conf.Node, m.conf.Name)
+	err := m.Ready()
+	if err == nil {
+		return nil
 	}
-	return nil
+	if disk := m.store.Storage(); disk.ReadOnly {
+		return fmt.Errorf("the node %s applies nothing of the journal of the cluster %s: %s", m.conf.Node, m.conf.Name, disk.Reason)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), headWait)
+	defer cancel()
+	head, unreached := m.journal.Head(ctx)
+	applied := m.store.Applied()
+	switch {
+	case unreached != nil:
+		return fmt.Errorf("the node %s does not reach the journal of the cluster %s: a majority of its members must run and be connected (%w: %w)", m.conf.Node, m.conf.Name, err, unreached)
+	case head.Seq > applied:
+		return fmt.Errorf("the node %s lags behind the journal of the cluster %s: it has applied entry %d of %d (%w)", m.conf.Node, m.conf.Name, applied, head.Seq, err)
+	}
+	return fmt.Errorf("the node %s of the cluster %s: %w", m.conf.Node, m.conf.Name, err)
+}
+
+// files returns fingerprints of the endpoints of the configuration file.
+func (m *member) files(endpoints []registry.Endpoint) string {
+	var list []string
+	for _, e := range endpoints {
+		b, err := json.Marshal(e.WithDefaults())
+		if err != nil {
+			m.log.Error("the settings of an endpoint cannot be compared with those of other nodes", "endpoint", e.Name, "error", err)
+			continue
+		}
+		h := hmac.New(sha256.New, []byte(m.secret))
+		h.Write(b)
+		list = append(list, fmt.Sprintf("%s=%.4x", e.Name, h.Sum(nil)))
+	}
+	slices.Sort(list)
+	return cmp.Or(strings.Join(list, " "), " ") // "" means unchanged in a sign of life
 }
 
 var (
@@ -351,6 +429,6 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range owned {
 		ch <- prometheus.MustNewConstMetric(leaseOwnedDesc, prometheus.GaugeValue, float64(n), kind)
 	}
-	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(s.Takeovers))
-	ch <- prometheus.MustNewConstMetric(fencedDesc, prometheus.CounterValue, float64(s.Fenced))
+	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(m.Takeovers()))
+	ch <- prometheus.MustNewConstMetric(fencedDesc, prometheus.CounterValue, float64(m.fenced.Load()))
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -367,6 +368,9 @@ func (h health) Ready() error {
 	case phaseStarting:
 		return errors.New("the server is starting: endpoints read their queries")
 	case phaseStopping:
+		if err := h.Store.Writable(); err != nil {
+			return fmt.Errorf("the server is stopping: %w", err)
+		}
 		return errors.New("the server is stopping")
 	}
 	if h.member != nil {
