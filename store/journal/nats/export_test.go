@@ -74,3 +74,16 @@ func (j *Journal) BeginLarge(ctx context.Context, id string, size int) error {
 func (s *Server) Snapshot(name string) error {
 	return s.current().JetStreamSnapshotStream("$G", streamName(name))
 }
+
+// Forget deletes the stream and returns what the servers then say about its state.
+func (j *Journal) Forget(ctx context.Context) error {
+	js, err := jetstream.New(j.nc)
+	if err == nil {
+		err = js.DeleteStream(ctx, j.stream)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	_, err = j.state(ctx)
+	return err
+}

@@ -207,6 +207,31 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
+// TestUnknownStream asks servers that do not know the stream, as a member does that begins with an
+// empty directory. It counts as missing entries only after the patience.
+func TestUnknownStream(t *testing.T) {
+	config := natstest.Configs(t, "none", 1)[0]
+	config.Clients = ""
+	s := natstest.Start(t, config)
+	patient, hasty := open(t, s, nats.Config{Name: "none", Patience: time.Hour}), open(t, s, nats.Config{Name: "none", Patience: 1})
+	defer patient.Close()
+	defer hasty.Close()
+	for range 3 {
+		if err := patient.Forget(t.Context()); err == nil || errors.Is(err, journal.ErrDamaged) {
+			t.Fatalf("at once: %v", err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		err := hasty.Forget(t.Context())
+		if errors.Is(err, journal.ErrShortened) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after the patience: %v", err)
+		}
+	}
+}
+
 // TestAddressInUse checks that an address in use is reported with its setting.
 func TestAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
