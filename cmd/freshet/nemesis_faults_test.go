@@ -257,11 +257,16 @@ func (n *nemesis) startDamaged(v *victim) {
 		for end := time.Now().Add(2 * time.Minute); !ready && time.Now().Before(end) && n.ctx.Err() == nil; n.sleep(n.ctx, 50*time.Millisecond) {
 			ready = n.get(v, "/readyz", nil) == nil
 		}
-		if ready { // a node that cannot keep the journal ends soon after its start
+		since := time.Now()
+		for ready && n.ctx.Err() == nil && !v.keeps(since) {
 			select {
 			case <-p.Ended:
 				ready = false
-			case <-time.After(3 * time.Second):
+			case <-time.After(50 * time.Millisecond):
+				if time.Since(since) > 2*time.Minute {
+					n.object("%s is ready and keeps no entries of the journal\n%s", v.name, p.Stderr)
+					ready = false
+				}
 			}
 		}
 		if !ready {
@@ -285,6 +290,16 @@ func (n *nemesis) startDamaged(v *victim) {
 	if err := sameLog(n.history(v), n.history(other)); err != nil {
 		n.object("%s after its journal was damaged: %v", v.name, err)
 	}
+}
+
+// keeps reports whether a node has written entries to its files of the journal since a time. Leases are
+// renewed every second, so a node that takes part has.
+func (v *victim) keeps(since time.Time) bool {
+	files, err := filepath.Glob(filepath.Join(v.data, "journal", "jetstream", "$G", "streams", "*", "msgs", "*.blk"))
+	return err == nil && slices.ContainsFunc(files, func(file string) bool {
+		info, err := os.Stat(file)
+		return err == nil && info.ModTime().After(since)
+	})
 }
 
 func lastLine(text string) string {

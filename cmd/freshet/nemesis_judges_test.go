@@ -295,6 +295,7 @@ func callHistories() []toldHistory {
 		{"an error", "status 500", answer(explain, 500, "1", refused)},
 		{"an explanation of another query", "about the query q_2", answer(explain, 200, "", strings.Replace(found, "q_1", "q_2", 1))},
 		{"an explanation by a node that is no owner any more", "the last run is of slot 6", answer(explain, 200, "", strings.Replace(found, `"slot":8`, `"slot":6`, 1))},
+		{"an explanation while the order is being made", "", answer(explain, 200, "", strings.Replace(found, `"last_run":{"slot":8}`, `"code":"planning","last_run":null`, 1))},
 		{"a trial run", "", answer(trial, 200, "", ran)},
 		{"a trial run that was cut", "", answer(trial, 200, "", `{"endpoint":"truth","run":{"outcome":"cut"}}`)},
 		{"a trial run above the budget", "", answer(trial, 429, "", refused)},
