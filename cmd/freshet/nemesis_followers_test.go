@@ -156,15 +156,15 @@ type hubCallback struct {
 	secret string
 
 	mu      sync.Mutex
-	topics  map[string]string   // by path of the callback
-	got     map[string][]string // contents, by path
-	asked   map[string]int      // verifications, by path
-	renewed int                 // requests that the hub accepted
+	topics  map[string]string        // by path of the callback
+	got     map[string][]hubDelivery // by path
+	asked   map[string]int           // verifications, by path
+	renewed int                      // requests that the hub accepted
 	wrong   []string
 }
 
 func newHubCallback(t *testing.T, a *audience, topics map[string]string) *hubCallback {
-	h := &hubCallback{client: a.balanced(), secret: "known to the subscriber", topics: topics, got: map[string][]string{}, asked: map[string]int{}}
+	h := &hubCallback{client: a.balanced(), secret: "known to the subscriber", topics: topics, got: map[string][]hubDelivery{}, asked: map[string]int{}}
 	h.http = httptest.NewServer(h)
 	t.Cleanup(h.http.Close)
 	return h
@@ -199,7 +199,11 @@ func (h *hubCallback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.Contains(strings.Join(r.Header.Values("Link"), ","), "<"+h.topics[path]+`>; rel="self"`) {
 		h.object("the links are %q", r.Header.Values("Link"))
 	}
-	h.got[path] = append(h.got[path], string(body))
+	node := "?"
+	if m := nodeContact.FindStringSubmatch(r.UserAgent()); m != nil {
+		node = m[1]
+	}
+	h.got[path] = append(h.got[path], hubDelivery{node, string(body)})
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -247,7 +251,7 @@ func (h *hubCallback) newest(path string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := len(h.got[path]); n > 0 {
-		return h.got[path][n-1]
+		return h.got[path][n-1].body
 	}
 	return ""
 }

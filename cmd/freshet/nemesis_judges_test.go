@@ -222,7 +222,18 @@ func callbackHistories(h *told) []toldHistory {
 		contents = append(contents, string(b))
 		hashes[uint64(seq)+1] = fingerprint(b)
 	}
-	topic := func(got ...string) []string { _, err := judgeTopic(got, hashes, h.fact.final); return failure(err) }
+	topic := func(got ...string) []string { // by n1, unless another node is named
+		var list []hubDelivery
+		for _, d := range got {
+			node, body, other := strings.Cut(d, " sends ")
+			if !other {
+				node, body = "n1", d
+			}
+			list = append(list, hubDelivery{node, body})
+		}
+		_, late, err := judgeTopic(list, hashes, h.fact.final)
+		return append(failure(err), unless(late == 0, fmt.Sprint("late: ", late))...)
+	}
 	row := func(n int) []string { return []string{fmt.Sprintf(`{"n":{"type":"literal","value":"%d"}}`, n)} }
 	sepa := func(notes ...sepaNote) []string {
 		_, wrong := (&sepaFollower{fact: h.fact, notes: [][]sepaNote{notes}}).judge()
@@ -250,8 +261,9 @@ func callbackHistories(h *told) []toldHistory {
 		{"a webhook gets other content under one id", "another content", hook(first, second, strings.Replace(second, `"seq":2`, `"seq":3`, 1))},
 		{"a subscriber gets versions in order", "", topic(contents[0], contents[1], contents[1], contents[3])},
 		{"a subscriber gets an older version", "is version 1, after version 2", topic(contents[1], contents[0], contents[3])},
+		{"a subscriber gets an older version of another node", "late: 1", topic(contents[1], "n2 sends "+contents[0], contents[3])},
 		{"a subscriber gets what never was", "is no version", topic(contents[0], "{}", contents[3])},
-		{"a subscriber lacks the newest version", "the last delivery is version 3 of 4", topic(contents[0], contents[2])},
+		{"a subscriber lacks the newest version", "the last delivery is not version 4, but version 3 came", topic(contents[0], contents[2])},
 		{"a SEPA client gets all", "", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(3), row(2)}, sepaNote{2, row(4), row(3)})},
 		{"a SEPA client gets folded changes", "", sepa(sepaNote{0, row(1), nil}, sepaNote{1, row(4), row(1)})},
 		{"a SEPA client gets a row that never was", "(0: none)", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(9), row(2)})},

@@ -147,31 +147,36 @@ func overspent(requests []*asked) (list []string) {
 	return list
 }
 
-// judgeTopic judges what a callback of the hub has received: versions of the topic, none after a newer
-// one, and the newest in the end. hashes are those of all versions, by position. It returns how many
-// deliveries brought a version again.
-func judgeTopic(got []string, hashes map[uint64]string, final uint64) (repeats int, err error) {
-	at := map[string]uint64{}
+// A hubDelivery is what a node has sent to a callback of the hub.
+type hubDelivery struct{ node, body string }
+
+// judgeTopic judges what a callback of the hub has received: versions of the topic, none of a node after
+// a newer one of the same node, and the newest in the end. hashes are those of all versions, by position.
+// It returns how many deliveries brought a version again, and how many an older one than another node.
+func judgeTopic(got []hubDelivery, hashes map[uint64]string, final uint64) (repeats, late int, err error) {
+	at, newest := map[string]uint64{}, map[string]uint64{}
 	for seq, hash := range hashes {
 		at[hash] = seq
 	}
 	last := uint64(0)
-	for i, body := range got {
-		seq, ok := at[fingerprint([]byte(body))]
+	for i, d := range got {
+		seq, ok := at[fingerprint([]byte(d.body))]
 		switch {
 		case !ok:
-			return repeats, fmt.Errorf("delivery %d is no version of the topic: %.300s", i, body)
+			return repeats, late, fmt.Errorf("delivery %d is no version of the topic: %.300s", i, d.body)
+		case seq < newest[d.node]:
+			return repeats, late, fmt.Errorf("delivery %d of %s is version %d, after version %d", i, d.node, seq, newest[d.node])
 		case seq < last:
-			return repeats, fmt.Errorf("delivery %d is version %d, after version %d", i, seq, last)
+			late++
 		case seq == last:
 			repeats++
 		}
-		last = seq
+		newest[d.node], last = seq, max(last, seq)
 	}
-	if last != final {
-		return repeats, fmt.Errorf("the last delivery is version %d of %d", last, final)
+	if n := len(got); n == 0 || at[fingerprint([]byte(got[n-1].body))] != final {
+		return repeats, late, fmt.Errorf("the last delivery is not version %d, but version %d came", final, last)
 	}
-	return repeats, nil
+	return repeats, late, nil
 }
 
 // A sepaNote is one notification of a SEPA subscription.
