@@ -36,11 +36,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	bin, ok := programs()
 	if !ok {
-		const missing = "SKIP-PART postgresql: PostgreSQL is missing, so the journal in PostgreSQL is not tested: make parts installs it"
-		if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "postgresql") {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+		skip(t, "PostgreSQL is missing, so the journal in PostgreSQL is not tested: make parts installs it")
 	}
 	dir, err := os.MkdirTemp("", "freshet-postgres")
 	if err != nil {
@@ -60,6 +56,16 @@ func Start(t testing.TB) *Server {
 	s.Restart(t)
 	t.Cleanup(s.Kill)
 	return s
+}
+
+// skip skips the test, or fails it when FRESHET_REQUIRE names postgresql.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	why = "SKIP-PART postgresql: " + why
+	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "postgresql") {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 // programs returns the directory of the newest installed server.
@@ -108,7 +114,7 @@ func (s *Server) create(t testing.TB) {
 	if os.Getuid() == 0 {
 		u, err := user.Lookup(other)
 		if err != nil {
-			t.Skip("SKIP-PART postgresql: PostgreSQL does not run as root, and the user postgres is missing: ", err)
+			skip(t, fmt.Sprint("PostgreSQL does not run as root, and the user postgres is missing: ", err))
 		}
 		uid, errUID := strconv.Atoi(u.Uid)
 		gid, errGID := strconv.Atoi(u.Gid)
