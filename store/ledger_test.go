@@ -26,13 +26,11 @@ func (s seeder) Remove(id string) error {
 	return err
 }
 
-func TestLedger(t *testing.T) {
-	modes(t, func(t *testing.T, options func(dir string) Options) {
-		schedulertest.TestLedger(t, func(t *testing.T) (scheduler.Ledger, schedulertest.Seeder) {
-			dir := t.TempDir()
-			d := open(t, dir, options(dir))
-			return d.Ledger, seeder{d}
-		})
+func testLedger(t *testing.T, options func(dir string) Options) {
+	schedulertest.TestLedger(t, func(t *testing.T) (scheduler.Ledger, schedulertest.Seeder) {
+		dir := t.TempDir()
+		d := open(t, dir, options(dir))
+		return d.Ledger, seeder{d}
 	})
 }
 

@@ -37,10 +37,8 @@ func newSubject(t *testing.T, options func(dir string) Options) notifytest.Subje
 
 func (s *subject) use(d *DB) { s.History, s.db = d.History, d }
 
-func TestLog(t *testing.T) {
-	modes(t, func(t *testing.T, options func(dir string) Options) {
-		notifytest.TestLog(t, func(t *testing.T) notifytest.Subject { return newSubject(t, options) })
-	})
+func testLog(t *testing.T, options func(dir string) Options) {
+	notifytest.TestLog(t, func(t *testing.T) notifytest.Subject { return newSubject(t, options) })
 }
 
 func (s *subject) add(t *testing.T, name string, form diff.Form, ordered bool) string {

@@ -65,8 +65,6 @@ const (
 	modelAge  = 10 * time.Minute
 )
 
-func TestModel(t *testing.T) { modes(t, testModel) }
-
 func testModel(t *testing.T, options func(dir string) Options) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("", "freshet-model-")

@@ -21,9 +21,10 @@ import (
 // returns, in multiples of those of the store alone: of the commit, of the part of it until the
 // journal has the command, and of the slowest hundredth.
 func BenchmarkCommit(b *testing.B) {
-	for name, engine := range map[string]func(testing.TB) func(node int) journal.Journal{"nats": onNATS, "postgres": onPostgreSQL} {
+	for name, e := range map[string]engine{"nats": onNATS, "postgres": onPostgreSQL} {
 		b.Run(name, func(b *testing.B) {
-			journals := engine(b)
+			on := e(b)
+			journals := func(node int) journal.Journal { return on(b, "test", node) }
 			first := &timed{Journal: journals(0)}
 			var results [2]*diff.Result
 			for i := range results {

@@ -26,25 +26,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// modes runs a test without a journal and with one. options returns the options of a store in
-// a directory.
-func modes(t *testing.T, test func(t *testing.T, options func(dir string) Options)) {
-	t.Run("direct", func(t *testing.T) { test(t, func(string) Options { return Options{} }) })
-	t.Run("journal", func(t *testing.T) { test(t, journals(t)) })
-}
-
-// journals returns a function that adds to options the journal of a directory, which outlives
-// the store.
-func journals(t testing.TB) func(dir string) Options {
-	logs := map[string]*memory.Log{}
-	return func(dir string) Options {
-		if logs[dir] == nil {
-			logs[dir] = memory.New("test")
-		}
-		return Options{Journal: openJournal(t, logs[dir])}
-	}
-}
-
 func openJournal(t testing.TB, l *memory.Log) journal.Journal {
 	j := l.Open()
 	t.Cleanup(func() { j.Close() })

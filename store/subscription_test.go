@@ -10,12 +10,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-func TestSubscriptions(t *testing.T) {
-	modes(t, func(t *testing.T, options func(dir string) Options) {
-		notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store {
-			dir := t.TempDir()
-			return open(t, dir, options(dir)).Subscriptions
-		})
+func testSubscriptions(t *testing.T, options func(dir string) Options) {
+	notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store {
+		dir := t.TempDir()
+		return open(t, dir, options(dir)).Subscriptions
 	})
 }
 
