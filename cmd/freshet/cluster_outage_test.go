@@ -60,7 +60,7 @@ func (n *processNode) start(t *testing.T) {
 func (n *processNode) register(t *testing.T, name string) (status int, text, retry string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"name": %q, "endpoint": "numbers", "query": "SELECT ?n { ?s <http://example.org/%s> ?n }"}`, name, name)
-	r, err := http.Post(n.Url+"/v1/queries", "application/json", strings.NewReader(body))
+	r, err := n.client.Post(n.Url+"/v1/queries", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func dropAll(t *testing.T, address string, by ...*processNode) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	j, err := natsjournal.Dial(ctx, "nats://"+address, natsjournal.Config{Name: "test"}, nats.Token("shared by the three nodes"))
+	j, err := natsjournal.Dial(ctx, "nats://"+address, natsjournal.Config{Name: "test"}, nats.Token(nodesSecret))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 // Tests of a cluster of three processes.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/diff"
@@ -77,47 +80,82 @@ func (e *countedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A processNode is a node of a cluster, as a process that can be started again.
 type processNode struct {
-	name, config, url string
+	name, config string
+	client       *http.Client
 	*clitest.Process
+}
+
+// A clusterPlan says what startNodes starts.
+type clusterPlan struct {
+	at       map[string]string // name of a node → address of its API
+	endpoint string
+	cluster  func(node string) string // settings of the journal, as lines of YAML
+	more     string                   // further settings
+	client   *http.Client             // nil for the usual one
 }
 
 // startCluster starts three nodes with an embedded journal. Each waits for a majority.
 func startCluster(t *testing.T, endpoint string, more string) map[string]*processNode {
 	t.Helper()
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "token")
-	if err := os.WriteFile(secret, []byte("shared by the three nodes\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	names := []string{"n1", "n2", "n3"}
 	var peers []string
 	at := map[string]string{}
-	for _, n := range names {
+	apis := addresses(t, "n1", "n2", "n3")
+	for n := range apis {
 		at[n] = clitest.FreeAddr(t)
 		peers = append(peers, fmt.Sprintf("%s: %q", n, at[n]))
 	}
-	nodes := map[string]*processNode{}
+	return startNodes(t, clusterPlan{at: apis, endpoint: endpoint, more: more, cluster: func(n string) string {
+		return fmt.Sprintf("  listen: %s\n  peers: {%s}\n", at[n], strings.Join(peers, ", "))
+	}})
+}
+
+// addresses returns an address for the API of each node.
+func addresses(t *testing.T, names ...string) map[string]string {
+	at := map[string]string{}
 	for _, n := range names {
-		x := &processNode{name: n, config: filepath.Join(dir, n+".yaml"), url: clitest.FreeAddr(t)}
+		at[n] = clitest.FreeAddr(t)
+	}
+	return at
+}
+
+// nodesSecret is what the nodes share.
+const nodesSecret = "shared by the three nodes"
+
+// startNodes starts the nodes of a cluster together.
+func startNodes(t *testing.T, p clusterPlan) map[string]*processNode {
+	t.Helper()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "token")
+	if err := os.WriteFile(secret, []byte(nodesSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]*processNode{}
+	for n, at := range p.at {
+		x := &processNode{name: n, config: filepath.Join(dir, n+".yaml"), client: cmp.Or(p.client, http.DefaultClient)}
 		text := fmt.Sprintf(`
 listen: %s
 data: %s
 log: {level: info, format: text}
 endpoints:
   - {name: numbers, url: %q, slot: "@every 1s", budget: 500ms, timeout: 2s, min_gap: %s, policy: rr, merge: "off"}
-cluster:
+%scluster:
   name: test
   node: %s
-  listen: %s
-  peers: {%s}
   token_file: %s
   lease: 5s
-%s`, x.url, filepath.Join(dir, n), endpoint, clusterGap, n, at[n], strings.Join(peers, ", "), secret, more)
+%s`, at, filepath.Join(dir, n), p.endpoint, clusterGap, p.more, n, secret, p.cluster(n))
 		if err := os.WriteFile(x.config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		nodes[n] = x
 	}
+	startAll(t, nodes)
+	return nodes
+}
+
+// startAll starts nodes that do not run, at the same time.
+func startAll(t *testing.T, nodes map[string]*processNode) {
+	t.Helper()
 	bin := binary(t)
 	var starting sync.WaitGroup
 	for _, x := range nodes {
@@ -127,14 +165,13 @@ cluster:
 	if t.Failed() {
 		t.FailNow()
 	}
-	return nodes
 }
 
 func (n *processNode) status(t *testing.T) (s registry.ClusterStatus) {
 	t.Helper()
-	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n.Url}, "", "cluster", "status", "--json")
-	if code != 0 || json.Unmarshal([]byte(out), &s) != nil {
-		t.Fatalf("status of %s: %d, %s%s", n.name, code, out, stderr)
+	code, text := n.get(t, "/v1/cluster")
+	if err := json.Unmarshal([]byte(text), &s); code != http.StatusOK || err != nil {
+		t.Fatalf("status of %s: %d, %v, %s", n.name, code, err, text)
 	}
 	return s
 }
@@ -151,7 +188,7 @@ func (n *processNode) owner(t *testing.T) string {
 
 func (n *processNode) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	r, err := http.Get(n.Url + path)
+	r, err := n.client.Get(n.Url + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +208,7 @@ func (n *processNode) asks(t *testing.T, method, path string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.DefaultClient.Do(q)
+	r, err := n.client.Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +229,7 @@ func (n *processNode) asks(t *testing.T, method, path string) bool {
 type numberFollower struct {
 	t      *testing.T
 	query  string
+	dialer *websocket.Dialer // nil for the usual one
 	from   *client.State
 	seen   chan string
 	cancel context.CancelFunc
@@ -206,7 +244,7 @@ func (f *numberFollower) follow(n *processNode) {
 	go func() {
 		defer close(f.done)
 		first := f.from
-		_ = client.Follow(ctx, client.Options{Server: n.Url, Query: f.query, From: first}, func(e client.Event) error {
+		_ = client.Follow(ctx, client.Options{Server: n.Url, Query: f.query, From: first, Dialer: f.dialer}, func(e client.Event) error {
 			switch {
 			case e.Kind == client.Snapshot && f.from != nil && f.from.Seq > 0:
 				f.t.Errorf("a snapshot at %d instead of the next change: %s", f.from.Seq, e.Reason)

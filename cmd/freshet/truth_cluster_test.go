@@ -14,17 +14,24 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal/postgres/postgrestest"
 )
 
 func TestTruthCluster(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
-	truthTest{seed: seed, history: cityHistory(t, seed, 60, 12), cluster: true}.run(t)
+	truthTest{seed: seed, history: cityHistory(t, seed, 60, 12), journal: "embedded"}.run(t)
 }
 
-// startCluster starts the server as the only worker of a cluster, and two gateways. Their journal
-// is embedded.
+func TestTruthClusterOnPostgreSQL(t *testing.T) {
+	clitest.NeedEngine(t)
+	t.Parallel()
+	seed := truthSeed(t)
+	truthTest{seed: seed, history: cityHistory(t, seed, 40, 12), journal: postgrestest.Start(t).URL}.run(t)
+}
+
+// startCluster starts the server as the only worker of a cluster, and two gateways.
 func (r *truthRun) startCluster() {
 	secret := filepath.Join(r.t.TempDir(), "token")
 	r.must(os.WriteFile(secret, []byte("shared by the three nodes\n"), 0o600))
@@ -34,7 +41,7 @@ func (r *truthRun) startCluster() {
 		peers = append(peers, fmt.Sprintf("n%d: %q", n, listen[n]))
 	}
 	settings := func(n int, role string) string {
-		return fmt.Sprintf("cluster: {name: truth, node: n%d, role: %s, listen: %q, peers: {%s}, token_file: %q}\n", n, role, listen[n], strings.Join(peers, ", "), secret)
+		return fmt.Sprintf("cluster: {name: truth, node: n%d, role: %s, journal: %q, listen: %q, peers: {%s}, token_file: %q}\n", n, role, r.journal, listen[n], strings.Join(peers, ", "), secret)
 	}
 	var starting sync.WaitGroup // each waits for a majority
 	for n := 1; n < 3; n++ {

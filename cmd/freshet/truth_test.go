@@ -76,7 +76,7 @@ type truthTest struct {
 	kills   int
 	race    bool
 	merge   string // setting of the endpoint
-	cluster bool   // two gateways also serve, from an embedded journal
+	journal string // of a cluster with two gateways, which also serve; "" for one server alone
 }
 
 // A truthRun is one running test.
@@ -179,7 +179,7 @@ endpoints:
   - {name: truth, url: %q, slot: never, budget: 10m, policy: rr, merge: %q}
 log: {level: warn}
 `, p.Url, cmp.Or(r.merge, "off"))}
-	if r.cluster {
+	if r.journal != "" {
 		r.startCluster()
 	} else {
 		r.server.start()

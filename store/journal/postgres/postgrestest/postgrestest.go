@@ -71,7 +71,9 @@ func skip(t testing.TB, why string) {
 // programs returns the directory of the newest installed server.
 func programs() (string, bool) {
 	if p, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(p), true
+		if p, err = filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(p), true
+		}
 	}
 	// Debian installs each major version in a directory of its own.
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -154,6 +156,37 @@ func (s *Server) Restart(t testing.TB) {
 			t.Fatalf("PostgreSQL does not start: %v\n%s", err, s.log.String())
 		}
 	}
+}
+
+// Dump returns what pg_dump prints about the database of URL.
+func (s *Server) Dump(t testing.TB) []byte {
+	t.Helper()
+	return s.client(t, nil, "pg_dump", "--no-owner", s.URL)
+}
+
+// Restore creates a database from a dump. It returns its URL.
+func (s *Server) Restore(t testing.TB, database string, dump []byte) string {
+	t.Helper()
+	s.client(t, nil, "psql", "-c", "CREATE DATABASE "+pgx.Identifier{database}.Sanitize(), s.URL)
+	to := strings.Replace(s.URL, "/postgres?", "/"+database+"?", 1)
+	s.client(t, dump, "psql", "--single-transaction", to)
+	return to
+}
+
+// client runs a client program and returns its output.
+func (s *Server) client(t testing.TB, in []byte, program string, args ...string) []byte {
+	t.Helper()
+	if program == "psql" {
+		args = append([]string{"-X", "-q", "-v", "ON_ERROR_STOP=1"}, args...)
+	}
+	cmd := s.command(program, args...)
+	var errors bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &errors
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, errors.String())
+	}
+	return out
 }
 
 func (s *Server) ping() error {
