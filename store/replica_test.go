@@ -58,7 +58,7 @@ func expectSame(t testing.TB, a, b *DB) {
 	t.Helper()
 	x, y := dump(t, a), dump(t, b)
 	at := fmt.Sprintf("%s/%x", bMeta, kApplied)
-	for end := time.Now().Add(time.Minute); a.replica != nil && b.replica != nil && x[at] != y[at] && time.Now().Before(end); {
+	for end := time.Now().Add(engineWait); a.replica != nil && b.replica != nil && x[at] != y[at] && time.Now().Before(end); {
 		settle(t, a, b)
 		x, y = dump(t, a), dump(t, b)
 	}
@@ -78,10 +78,10 @@ func expectSame(t testing.TB, a, b *DB) {
 // settle waits until the purge has ended and every store has applied everything.
 func settle(t testing.TB, stores ...*DB) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(engineWait)
 	for i := 0; i < len(stores); i++ {
 		d := stores[i]
-		if err := d.replica.catchUp(d.replica.ctx); err != nil {
+		if err := caughtUp(d); err != nil {
 			t.Fatal(err)
 		}
 		left, err := fetch(d.boltFile, func(tx *bbolt.Tx) (bool, error) {
@@ -97,17 +97,26 @@ func settle(t testing.TB, stores ...*DB) {
 		}
 	}
 	for _, d := range stores { // including the steps of the purge that came last
-		if err := d.replica.catchUp(d.replica.ctx); err != nil {
+		if err := caughtUp(d); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// caughtUp waits until a store has applied what its journal contains, if it has one.
+func caughtUp(d *DB) error {
+	if d.replica == nil {
+		return nil
+	}
+	return d.replica.catchUp(d.replica.ctx)
 }
 
 // A cluster is a number of stores on one journal. Each has other settings of retention.
 type cluster struct {
 	t      *testing.T
 	log    *memory.Log                    // unless another engine has the journal
-	engine func(node int) journal.Journal // opens the journal of a node
+	engine func(node int) journal.Journal // opens the journal of a node; nil for a store without one
+	stays  bool                           // stores are not opened again
 	random *rand.Rand
 	dirs   []string
 	stores []*DB
@@ -137,15 +146,19 @@ func newClusterOn(t *testing.T, engine func(node int) journal.Journal, seed uint
 }
 
 func (c *cluster) open(i int) {
-	c.stores[i] = open(c.t, c.dirs[i], Options{
+	o := Options{
 		Retention: Retention{Changes: 3 + i, Bytes: int64(3000 + 500*i), Age: time.Duration(90+i) * time.Minute},
 		Now: func() time.Time {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.now
 		},
-		Journal: c.engine(i),
-	})
+		JournalWait: engineWait,
+	}
+	if c.engine != nil {
+		o.Journal = c.engine(i)
+	}
+	c.stores[i] = open(c.t, c.dirs[i], o)
 }
 
 func (c *cluster) restart(i int) {
@@ -205,7 +218,9 @@ func (c *cluster) step(n int) {
 	case k < 50:
 		c.rules(d, n)
 	case k < 52:
-		c.restart(r.IntN(len(c.stores)))
+		if i := r.IntN(len(c.stores)); !c.stays {
+			c.restart(i)
+		}
 	default:
 		c.record(d, endpoint)
 	}
@@ -242,7 +257,7 @@ func (c *cluster) leases(d *DB) {
 		c.must(readErr)
 		err = d.Leases.Release(n, leases)
 	default:
-		c.must(d.replica.catchUp(context.Background()))
+		c.must(caughtUp(d))
 		nodes, leases, readErr := d.Leases.Nodes()
 		c.must(readErr)
 		claims := []Claim{{Key: "shard/1"}, {Key: "shard/2"}}
@@ -275,6 +290,9 @@ func (c *cluster) rules(d *DB, n int) {
 	if e.Queue[0].Seq == 0 {
 		c.t.Fatal("a message has no number")
 	}
+	if d.replica == nil && e.Remove == nil {
+		return // without a journal the caller sees to it that names are unique
+	}
 	if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{{ID: "other", RuleSettings: registry.RuleSettings{Name: id}}}}); (err == nil) != (e.Remove != nil) {
 		c.t.Fatalf("a second rule with the name %s: %v", id, err)
 	} else if err == nil {
@@ -304,7 +322,7 @@ func (c *cluster) profile(d *DB, endpoint string) {
 func (c *cluster) record(d *DB, endpoint string) {
 	r := c.random
 	c.slot++
-	c.must(d.replica.catchUp(context.Background())) // as the owner of an endpoint does
+	c.must(caughtUp(d)) // as the owner of an endpoint does
 	b := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: endpoint, Number: c.slot, Started: c.now}}
 	var ids []string
 	for id, e := range c.held {
@@ -355,13 +373,23 @@ func (c *cluster) record(d *DB, endpoint string) {
 }
 
 // TestReplicas runs random commands on several stores with one journal. The stores end with
-// the same content, though each restarts at other times and has its own settings.
+// the same content, though each restarts at other times and has its own settings. Every kind of
+// command is among them, and every bucket gets entries.
 func TestReplicas(t *testing.T) {
+	defer func(n uint64) { compareEvery = n }(compareEvery)
+	compareEvery = 100
+	kinds, used := map[byte]int{}, map[string]int{}
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := newCluster(t, seed, 3)
 			for n := range 500 {
 				c.step(n)
+				if n%200 == 100 {
+					c.everything(c.stores[c.random.IntN(len(c.stores))], n)
+				}
+				if n%20 == 0 {
+					countBuckets(t, c.stores[0], used)
+				}
 			}
 			settle(t, c.stores...)
 			for _, d := range c.stores {
@@ -371,8 +399,39 @@ func TestReplicas(t *testing.T) {
 			if seen := len(c.seen); seen < 50 {
 				t.Fatalf("only %d changes", seen)
 			}
+			for _, e := range entriesOf(t, c.log) {
+				kinds[e.Command[1]]++
+			}
 			t.Logf("%d entries, %d changes, journal at %d", len(dump(t, c.stores[0])), len(c.seen), c.stores[0].replica.applied)
 		})
+	}
+	for k := range 256 {
+		if new(boltFile).newCommand(byte(k)) != nil && kinds[byte(k)] == 0 {
+			t.Errorf("no command of kind %q was applied: let cluster.step or cluster.everything make some", byte(k))
+		}
+	}
+	for name, n := range used {
+		if n == 0 {
+			t.Errorf("the bucket %s was always empty: let cluster.step or cluster.everything fill it", name)
+		}
+	}
+}
+
+// countBuckets counts the buckets of a store that are not empty.
+func countBuckets(t *testing.T, d *DB, used map[string]int) {
+	t.Helper()
+	err := d.view(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			if k, _ := b.Cursor().First(); k != nil {
+				used[string(name)]++
+			} else {
+				used[string(name)] += 0 // known, and empty
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -81,6 +81,9 @@ func fewer(t *testing.T, checks string) {
 	}
 }
 
+// engineWait is how long stores of tests wait for an engine, which is slow on a busy machine.
+const engineWait = 5 * time.Minute
+
 // journals counts the journals, so that each has a name of its own.
 var journals atomic.Int64
 
@@ -100,7 +103,7 @@ func following(t testing.TB, open opener) func(dir string) Options {
 			t.Error(err)
 		}
 		n.last = open(t, n.name, 0)
-		return Options{Journal: n.last}
+		return Options{Journal: n.last, JournalWait: engineWait}
 	}
 }
 
@@ -145,7 +148,7 @@ func onPostgreSQL(t testing.TB) opener {
 
 func opened[J journal.Journal](t testing.TB, open func(ctx context.Context) (J, error)) journal.Journal {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), engineWait)
 	defer cancel()
 	j, err := open(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,13 @@ func fill(v reflect.Value, n *int) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(start.Add(time.Duration(*n) * time.Nanosecond)))
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
+		v.SetBytes(fmt.Appendf(nil, `{"n":%d}`, *n))
+	case v.Type() == reflect.TypeFor[registry.Span](): // either a time or slots
+		v.Set(reflect.ValueOf(registry.Span{Slots: uint64(*n)}))
+		if *n%2 == 0 {
+			v.Set(reflect.ValueOf(registry.Span{Time: time.Duration(*n) * time.Second}))
+		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
@@ -38,6 +46,14 @@ func fill(v reflect.Value, n *int) {
 		for i := range v.Len() {
 			fill(v.Index(i), n)
 		}
+	case v.Kind() == reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, n)
+		fill(value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case v.Type() == reflect.TypeFor[any]():
+		v.Set(reflect.ValueOf(fmt.Sprint("text ", *n)))
 	case v.Kind() == reflect.String:
 		v.SetString(fmt.Sprint("text ", *n))
 	case v.Kind() == reflect.Bool:

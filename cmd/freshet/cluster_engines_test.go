@@ -49,9 +49,7 @@ func serve(t *testing.T, p clusterPlan, dialer *websocket.Dialer) *serving {
 	for _, n := range s.nodes {
 		n.awaitReady(t)
 	}
-	if status, text, _ := s.nodes["n2"].register(t, "number"); status != http.StatusCreated {
-		t.Fatalf("%d %s", status, text)
-	}
+	s.nodes["n2"].registerNumber(t)
 	s.f = &numberFollower{t: t, query: "number", dialer: dialer, seen: make(chan string, 100)}
 	t.Cleanup(s.f.stop)
 	s.f.follow(s.nodes["n1"])

@@ -26,9 +26,7 @@ func startNumbers(t *testing.T, at string) (*countedEndpoint, map[string]*proces
 	for _, n := range nodes {
 		n.awaitReady(t)
 	}
-	if status, text, _ := nodes["n1"].register(t, "number"); status != http.StatusCreated {
-		t.Fatalf("%d %s", status, text)
-	}
+	nodes["n1"].registerNumber(t)
 	f := &numberFollower{t: t, query: "number", seen: make(chan string, 100)}
 	t.Cleanup(f.stop)
 	f.follow(nodes[at])
@@ -70,6 +68,18 @@ func (n *processNode) register(t *testing.T, name string) (status int, text, ret
 		t.Fatal(err)
 	}
 	return r.StatusCode, b.String(), r.Header.Get("Retry-After")
+}
+
+// registerNumber registers the query that is followed. It tries again if the journal is slow.
+func (n *processNode) registerNumber(t *testing.T) {
+	t.Helper()
+	clitest.Eventually(t, "the query is registered", func() bool {
+		status, text, _ := n.register(t, "number")
+		if status/100 != 2 && status != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", status, text)
+		}
+		return status/100 == 2
+	})
 }
 
 // named is how a list of queries begins the entry of one that has a name.
