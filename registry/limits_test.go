@@ -101,7 +101,7 @@ func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
 
 func TestTokenRate(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenRate: 2})
-	r.conf.Profiles = twiceProfiles{r.store.Profiles}
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	for n := range 40 {
 		r.must(t, alice, ask(n%3))
@@ -127,7 +127,7 @@ func TestTokenRate(t *testing.T) {
 
 func TestTokenProfiles(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenProfiles: 2})
-	r.conf.Profiles = twiceProfiles{r.store.Profiles}
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	q := r.must(t, alice, ask(0))
 	want := func(c registry.Caller, n int) error {
@@ -159,7 +159,7 @@ func TestTokenProfiles(t *testing.T) {
 // Everything whose length the caller chooses and a registration stores counts.
 func TestTokenBytesCountEverything(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenBytes: 3000})
-	r.conf.Profiles = twiceProfiles{r.store.Profiles}
+	r.conf.Profiles = r.store.Profiles
 	r.reopen(t)
 	q := r.must(t, alice, ask(0))
 	long := "http://x/" + strings.Repeat("x", 3000)

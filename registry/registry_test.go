@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/store"
 )
 
@@ -42,7 +43,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 		}
 	})
 	r := &rig{store: db, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
-	r.conf = registry.Config{Queries: twiceQueries{db.Queries}, Endpoints: twiceEndpoints{db.Endpoints}, Limits: limits, Now: func() time.Time { return r.now }}
+	r.conf = registry.Config{Queries: db.Queries, Endpoints: db.Endpoints, Limits: limits, Now: func() time.Time { return r.now }}
 	r.reopen(t)
 	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 func (r *rig) reopen(t *testing.T) {
 	t.Helper()
 	var err error
-	if r.Registry, err = registry.Open(r.conf); err != nil {
+	if r.Registry, err = registry.Open(registrytest.Twice(r.conf)); err != nil {
 		t.Fatal(err)
 	}
 }

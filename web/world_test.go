@@ -20,6 +20,7 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/web/docs"
@@ -69,7 +70,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	w := &world{t: t, m: newMemory(morning), log: &lockedBuffer{}}
 	clock := func() time.Time { return w.m.now }
 	w.complex = &complexMemory{profiles: map[string]registry.Profile{}, rounds: map[string][]registry.Round{}}
-	reg, err := registry.Open(registry.Config{Queries: w.m, Endpoints: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap})
+	reg, err := registry.Open(registrytest.Twice(registry.Config{Queries: w.m, Endpoints: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap}))
 	if err != nil {
 		t.Fatal(err)
 	}

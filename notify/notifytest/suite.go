@@ -367,7 +367,7 @@ func concurrent(t *testing.T, s Subject) {
 }
 
 func follow(s Subject, q string, p registry.Position, until uint64) error {
-	for deadline := time.Now().Add(time.Minute); p.Seq < until; {
+	for deadline := time.Now().Add(5 * time.Minute); p.Seq < until; {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("still at %s", p)
 		}
@@ -390,6 +390,9 @@ func follow(s Subject, q string, p registry.Position, until uint64) error {
 		}
 		if p.Seq < st.Position.Seq && len(cs) == 0 {
 			return fmt.Errorf("the log ends at %s, the status says %s", p, st.Position)
+		}
+		if len(cs) == 0 {
+			time.Sleep(time.Millisecond) // the engine of the log may need the processor
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
@@ -143,11 +144,11 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints, Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
+	if r.reg, err = registry.Open(registrytest.Twice(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints, Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
 			_ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
 		}
-	}}); err != nil {
+	}})); err != nil {
 		t.Fatal(err)
 	}
 	if r.gate, err = web.NewTokenGate(tokens, r.store.Tokens, time.Now); err != nil {

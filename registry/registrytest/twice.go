@@ -1,12 +1,21 @@
-// Stores that run every edit twice, as a store with a journal may.
-
-package registry_test
+// Package registrytest runs every edit twice, as a store with a journal may.
+package registrytest
 
 import (
 	"errors"
 
 	"github.com/freshet/freshet/registry"
 )
+
+// Twice returns a configuration whose stores call every edit twice. What the first call did is
+// undone. An edit that has an effect besides what it returns shows in the test.
+func Twice(c registry.Config) registry.Config {
+	c.Queries, c.Endpoints = twiceQueries{c.Queries}, twiceEndpoints{c.Endpoints}
+	if c.Profiles != nil {
+		c.Profiles = twiceProfiles{c.Profiles}
+	}
+	return c
+}
 
 // errAgain undoes the first run of an edit.
 var errAgain = errors.New("the edit runs again")
