@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal/memory"
 )
@@ -78,6 +79,64 @@ func TestLimitsAmongNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLiveHoldsAmongNodes follows a query at two nodes. A node that starts leaves the live holds of
+// nodes that live alone, and begins the grace of its own; a sweep begins that of a node that is gone.
+func TestLiveHoldsAmongNodes(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	gone := map[string]bool{}
+	start := func(node string) *registry.Registry {
+		t.Helper()
+		c := r.conf
+		c.Node, c.Lives = node, func(node string) bool { return !gone[node] }
+		x, err := registry.Open(registrytest.Twice(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	expect := func(what, node string, ends bool) {
+		t.Helper()
+		holds, err := r.store.Queries.LiveHolds()
+		if err != nil || len(holds) != 1 || holds[0].Node != node || (holds[0].ReleaseAt != nil) != ends {
+			t.Fatalf("%s: the holds are %+v, %v; want one of %s, ends: %t", what, holds, err, node, ends)
+		}
+	}
+	sweep := func(x *registry.Registry) {
+		t.Helper()
+		if err := x.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(x *registry.Registry) func() {
+		t.Helper()
+		_, end, err := x.Follow(t.Context(), alice, "city", asks(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end
+	}
+	n1 := start("n1")
+	follow(n1)
+	expect("a follower of n1", "n1", false)
+	n2 := start("n2")
+	sweep(n2)
+	expect("n2 starts", "n1", false)
+	gone["n1"] = true
+	sweep(n2)
+	expect("n1 is gone", "n1", true)
+	gone["n1"] = false
+	sweep(n1)
+	expect("n1 is back with its follower", "n1", false)
+	end := follow(n2)
+	expect("the caller also follows at n2", "n2", false)
+	end()
+	expect("and no longer", "n2", true)
+	sweep(n1)
+	expect("n1 takes the hold", "n1", false)
+	start("n1")
+	expect("n1 starts again, without its follower", "n1", true)
 }
 
 // atOnce is a store whose edits begin together with those of another one.
