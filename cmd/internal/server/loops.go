@@ -171,6 +171,19 @@ func perform(ctx context.Context, m *scheduler.Manager, c loopCall) (r loopReply
 	return r, err
 }
 
+// own makes a call at the loop of this node. Between the begin of its lease and that of the loop, and
+// between their ends, there is no loop.
+func (l *loops) own(ctx context.Context, c loopCall) (r loopReply, err error) {
+	_, none := l.Manager.State(c.Endpoint)
+	r, err = perform(ctx, l.Manager, c)
+	if errors.Is(err, registry.ErrNotFound) && l.member != nil {
+		if _, unknown := l.store.Endpoints.Endpoint(c.Endpoint); unknown == nil && (none != nil || l.hold(c.Endpoint) == nil) {
+			err = moving(c.Endpoint)
+		}
+	}
+	return r, err
+}
+
 // local reports whether the loop of an endpoint runs at this node.
 func (l *loops) local(endpoint string) bool { return l.member == nil || l.hold(endpoint) != nil }
 
@@ -178,7 +191,7 @@ func (l *loops) local(endpoint string) bool { return l.member == nil || l.hold(e
 // kind unavailable while no node of the cluster can answer.
 func (l *loops) ask(ctx context.Context, c loopCall) (r loopReply, err error) {
 	if l.local(c.Endpoint) {
-		r, err = perform(ctx, l.Manager, c)
+		r, err = l.own(ctx, c)
 	} else {
 		r, err = l.forward(ctx, c)
 	}

@@ -165,6 +165,30 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	}
 }
 
+// A node that has the lease of an endpoint, but no loop yet, does not take a query for unknown.
+func TestCallBeforeTheLoop(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	owner, other := owned(t, nodes)
+	var q struct{ ID string }
+	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
+	for _, n := range []*node{owner, other} {
+		await(t, "an explanation", func() error {
+			if a := n.ask("GET", "/v1/queries/"+q.ID+"/explain", ""); a.status != 200 {
+				return fmt.Errorf("%d %s", a.status, a.body)
+			}
+			return nil
+		})
+	}
+	if err := owner.loops.Manager.Remove("city"); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{owner, other} {
+		if a := n.ask("GET", "/v1/queries/"+q.ID+"/explain", ""); a.status != 503 || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", n.name, a.status, a.body)
+		}
+	}
+}
+
 // A slot that is requested after an edit runs under the settings of that edit, at whichever node
 // both are requested.
 func TestTickAfterEditAtAnotherNode(t *testing.T) {

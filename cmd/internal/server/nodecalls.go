@@ -245,7 +245,7 @@ func (l *loops) answer(ctx context.Context, from string, c loopCall) (r loopRepl
 	case l.hold(c.Endpoint) == nil:
 		err = moving(c.Endpoint)
 	default:
-		r, err = perform(ctx, l.Manager, c)
+		r, err = l.own(ctx, c)
 	}
 	r.Applied = l.store.Applied()
 	if err != nil {
