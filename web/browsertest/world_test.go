@@ -71,6 +71,7 @@ type process struct {
 	cmd   *exec.Cmd
 	url   string // the URL that it reports
 	lines []string
+	ready chan string // gets the URL
 	ended chan struct{}
 }
 
@@ -82,11 +83,21 @@ var running []*process
 // start runs a command that serves and waits until it reports its URL.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
+	p := launch(t, args...)
+	if err := p.await(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// launch runs a command that serves.
+func launch(t testing.TB, args ...string) *process {
+	t.Helper()
 	bin, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(bin, args...), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(bin, args...), ready: make(chan string, 1), ended: make(chan struct{})}
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,17 +105,21 @@ func start(t testing.TB, args ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan string, 1)
-	go p.watch(pipe, ready)
+	go p.watch(pipe, p.ready)
 	running = append(running, p)
-	select {
-	case p.url = <-ready:
-	case <-p.ended:
-		t.Fatalf("freshet %v ended:\n%s", args, strings.Join(p.lines, "\n"))
-	case <-time.After(patience):
-		t.Fatalf("freshet %v did not come up", args)
-	}
 	return p
+}
+
+// await waits until the command reports its URL.
+func (p *process) await() error {
+	select {
+	case p.url = <-p.ready:
+		return nil
+	case <-p.ended:
+		return fmt.Errorf("freshet %v ended:\n%s", p.cmd.Args[1:], strings.Join(p.lines, "\n"))
+	case <-time.After(patience):
+		return fmt.Errorf("freshet %v did not come up", p.cmd.Args[1:])
+	}
 }
 
 func (p *process) watch(out io.Reader, ready chan<- string) {
