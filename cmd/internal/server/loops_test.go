@@ -132,6 +132,9 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	if list := other.ask("GET", "/v1/queries", "").body; strings.Contains(list, `"next_due":null`) {
 		t.Errorf("it does not know when queries are due: %s", list)
 	}
+	if a := other.ask("GET", "/v1/queries/"+ids[1]+"/explain", ""); a.header.Get("Freshet-Node") != other.name {
+		t.Errorf("the answer names the node %q, not %s", a.header.Get("Freshet-Node"), other.name)
+	}
 	for _, page := range []string{"/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + ids[1], "/cluster"} {
 		if a := other.ask("GET", page, ""); a.status != 200 || strings.Contains(a.body, "no node") {
 			t.Errorf("the page %s answers %d", page, a.status)

@@ -263,6 +263,7 @@ func (s *Server) serveHTTP() error {
 				s.loops.ServeHTTP(w, r)
 				return
 			}
+			w.Header().Set(nodeHeader, s.member.conf.Node)
 			api.ServeHTTP(w, r)
 		})
 	}
