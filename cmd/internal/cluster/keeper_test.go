@@ -111,10 +111,10 @@ type town struct {
 	t     *testing.T
 	ttl   time.Duration
 	log   *memory.Log
-	keys  []string
 	nodes map[string]*resident
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
+	keys  []string
 	busy  map[string]string    // key → node that has a request under way
 	asked map[string]int       // requests by key
 	by    map[string]string    // key → node that asked last
@@ -140,8 +140,14 @@ func newTown(t *testing.T, keys int, nodes ...string) *town {
 	for _, n := range nodes {
 		w.start(n, false)
 	}
-	t.Cleanup(func() {})
 	return w
+}
+
+// all returns all keys.
+func (w *town) all() ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys, nil
 }
 
 func (w *town) start(name string, gateway bool) {
@@ -155,7 +161,7 @@ func (w *town) start(name string, gateway bool) {
 	r.files.Store(new(" "))
 	r.Keeper = New(Config{
 		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
-		Keys: func() ([]string, error) { return w.keys, nil }, Linger: func(string) time.Duration { return timeout },
+		Keys: w.all, Linger: func(string) time.Duration { return timeout },
 		Report: func(n *registry.Node) { n.Files = *r.files.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Work: func(ctx context.Context, h *Hold) { w.ask(ctx, name, h) },
 	})
@@ -310,7 +316,9 @@ func TestLeaveWhileTaking(t *testing.T) {
 			w.owners(time.Minute)
 			a.net.set(true)
 			synctest.Wait()
+			w.mu.Lock()
 			w.keys = []string{"shard/0", "shard/1"}
+			w.mu.Unlock()
 			time.Sleep(ttl / 5) // it asks for both
 			a.stop()
 			synctest.Wait()
