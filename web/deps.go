@@ -191,11 +191,16 @@ func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 
 // TokenStore keeps tokens.
 type TokenStore interface {
+	TokenList
+	PutToken(t registry.Token) error // registry.ErrExists when the name is taken
+	DeleteToken(name string) error   // registry.ErrNotFound
+}
+
+// TokenList lists tokens.
+type TokenList interface {
 	Tokens() ([]registry.Token, error)
 	// Newest is like Tokens, and includes what other nodes of the cluster have written until now.
 	Newest() ([]registry.Token, error)
-	PutToken(t registry.Token) error // registry.ErrExists when the name is taken
-	DeleteToken(name string) error   // registry.ErrNotFound
 }
 
 // A Clock returns the current time.
