@@ -229,7 +229,8 @@ func TestStalledReaders(t *testing.T) {
 			}
 			after := w.resident()
 			t.Logf("%d readers that do not read: %d -> %d MB, at most %d", readers, before, after, peak)
-			if most := 60 + readers/25; after-before > most {
+			// Garbage takes 10 to 70 MB, the more the busier the machine is.
+			if most := 120 + readers/25; after-before > most {
 				t.Errorf("%d readers added %d MB, more than %d", readers, after-before, most)
 			}
 		})
