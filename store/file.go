@@ -181,7 +181,8 @@ func (d *boltFile) recover(ctx context.Context) {
 // does not fail at once.
 func (d *boltFile) attempt() {
 	s := d.disk.stuck.Load()
-	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)
+	stats := d.bolt.Stats() // pages are pending from the transaction that frees them until the next one
+	inFile := int64(stats.FreePageN+stats.PendingPageN) * int64(d.bolt.Info().PageSize)
 	if free, _, known := d.disk.left(); known && free+inFile < max(leastRoom, s.need) {
 		return
 	}
