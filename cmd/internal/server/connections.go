@@ -49,11 +49,11 @@ func act(live *notify.Server, id, verb string) (registry.Subscription, error) {
 
 // everywhere makes a call at all other nodes that live. It calls f with the answer of each, one
 // after the other.
-func (l *loops) everywhere(c connectionCall, f func([]registry.Subscription, error)) {
-	if l.member == nil {
+func (p *peers) everywhere(c connectionCall, f func([]registry.Subscription, error)) {
+	if p == nil { // there is no cluster
 		return
 	}
-	nodes, _, err := l.member.store.Leases.Nodes()
+	nodes, _, err := p.member.store.Leases.Nodes()
 	if err != nil {
 		f(nil, err)
 		return
@@ -61,11 +61,11 @@ func (l *loops) everywhere(c connectionCall, f func([]registry.Subscription, err
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	for _, n := range nodes {
-		if n.Session == "" || n.Session == l.member.Session() || !l.member.Lives(n.Name) {
+		if n.Session == "" || n.Session == p.member.Session() || !p.member.Lives(n.Name) {
 			continue
 		}
 		calls.Go(func() {
-			r, err := l.reach(context.Background(), n, duty{text: "has connections of its own"}, loopCall{Verb: verbConnections, Connections: &c})
+			r, err := p.reach(context.Background(), n, duty{text: "has connections of its own"}, nodeCall{Verb: verbConnections, Connections: &c})
 			mu.Lock()
 			defer mu.Unlock()
 			f(r.Connections, err)
@@ -76,8 +76,8 @@ func (l *loops) everywhere(c connectionCall, f func([]registry.Subscription, err
 
 // connections returns connections of other nodes. Those of a node that does not answer, which was
 // logged, are left out.
-func (l *loops) connections(after string, limit int) (all []registry.Subscription) {
-	l.everywhere(connectionCall{Do: connectionList, ID: after, Limit: limit}, func(list []registry.Subscription, err error) {
+func (p *peers) connections(after string, limit int) (all []registry.Subscription) {
+	p.everywhere(connectionCall{Do: connectionList, ID: after, Limit: limit}, func(list []registry.Subscription, err error) {
 		if err == nil {
 			all = append(all, list...)
 		}
@@ -88,12 +88,12 @@ func (l *loops) connections(after string, limit int) (all []registry.Subscriptio
 // connection makes a call about one connection at the node that has it. It returns missing if no
 // other node has it, and a problem of the kind unavailable if a node that may have it does not
 // answer.
-func (l *loops) connection(c connectionCall, missing error) (x registry.Subscription, err error) {
+func (p *peers) connection(c connectionCall, missing error) (x registry.Subscription, err error) {
 	err = missing
 	if !strings.HasPrefix(c.ID, notify.LiveID) {
 		return x, err
 	}
-	l.everywhere(c, func(list []registry.Subscription, failed error) {
+	p.everywhere(c, func(list []registry.Subscription, failed error) {
 		switch {
 		case failed == nil && len(list) == 1:
 			x, err = list[0], nil

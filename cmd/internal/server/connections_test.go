@@ -76,11 +76,11 @@ func TestConnectionsOfAnotherNode(t *testing.T) {
 		t.Errorf("a connection that no node has: %d %s", r.status, r.body)
 	}
 	// A node that does not answer may have it.
-	b.loops.mu.Lock()
+	b.peers.mu.Lock()
 	for _, n := range nodes {
-		b.loops.silent[n.member.Session()] = time.Now().Add(time.Hour)
+		b.peers.silent[n.member.Session()] = time.Now().Add(time.Hour)
 	}
-	b.loops.mu.Unlock()
+	b.peers.mu.Unlock()
 	if r := b.ask("GET", path, ""); r.status != http.StatusServiceUnavailable {
 		t.Errorf("while its node is silent: %d %s", r.status, r.body)
 	}

@@ -28,7 +28,7 @@ type deliveries struct {
 	hooks  *webhook.Manager
 	store  deliver.Store
 	live   *notify.Server
-	loops  *loops // at other nodes there are further live connections
+	peers  *peers // nil without a cluster; they have further live connections
 }
 
 // newDeliveries returns the deliveries of a server. Topics are read through API c.
@@ -63,7 +63,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		return nil, err
 	}
 	return &deliveries{
-		engine: engine, store: s.Store.Subscriptions, live: s.live, loops: s.loops, websub: sub,
+		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
 	}, nil
@@ -128,7 +128,7 @@ func (o *deliveries) Subscriptions(after string, limit int) ([]registry.Subscrip
 		return nil, err
 	}
 	all := append(stored, o.live.Subscriptions(after, limit)...)
-	all = append(all, o.loops.connections(after, limit)...)
+	all = append(all, o.peers.connections(after, limit)...)
 	slices.SortFunc(all, func(a, b registry.Subscription) int { return strings.Compare(a.ID, b.ID) })
 	return all[:min(len(all), limit)], nil
 }
@@ -162,7 +162,7 @@ func (o *deliveries) Subscription(id string) (registry.Subscription, error) {
 	}
 	x, err := o.store.Subscription(id)
 	if errors.Is(err, registry.ErrNotFound) {
-		return o.loops.connection(connectionCall{Do: connectionRead, ID: id}, err)
+		return o.peers.connection(connectionCall{Do: connectionRead, ID: id}, err)
 	}
 	return x, err
 }
@@ -182,7 +182,7 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 func (o *deliveries) Act(id, verb string) (registry.Subscription, error) {
 	x, err := act(o.live, id, verb)
 	if errors.Is(err, registry.ErrNotFound) {
-		x, err = o.loops.connection(connectionCall{Do: verb, ID: id}, err)
+		x, err = o.peers.connection(connectionCall{Do: verb, ID: id}, err)
 	}
 	if !errors.Is(err, registry.ErrNotFound) {
 		return x, err

@@ -7,19 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/notify"
-	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
-	"github.com/freshet/freshet/store"
 )
 
 // loops answers what only the loop of an endpoint knows, and does what only it may do. A loop
@@ -30,20 +26,10 @@ import (
 // queries that the plan of the owner marks, and a hint that no owner took must not be accepted.
 type loops struct {
 	*fleet
-	member *member      // nil without a cluster: then all loops run here
-	client *http.Client // of other nodes
-
-	// Set before the first call of another node is taken.
-	rules *alert.Engine
-	live  *notify.Server
-
-	// waits is how long this node waits until it has applied what the other one has, for the state
-	// of a loop, and for the answer to another short call.
-	waits struct{ settle, state, short time.Duration }
+	peers *peers // nil without a cluster: then all loops run here
 
 	mu     sync.Mutex
 	states map[string]seenState // by endpoint, of loops at other nodes
-	silent map[string]time.Time // by session: until when a node that did not answer is not asked
 }
 
 // A seenState is a state that a node had at a time.
@@ -56,65 +42,8 @@ type seenState struct {
 // endpoints several times a second.
 const stateAge = time.Second
 
-func newLoops(f *fleet, m *member) (*loops, error) {
-	l := &loops{fleet: f, member: m, states: map[string]seenState{}, silent: map[string]time.Time{}}
-	l.waits.settle, l.waits.state, l.waits.short = settleTime, stateCall, shortCall
-	if m == nil {
-		return l, nil
-	}
-	trust, err := m.conf.TLS.Trust()
-	l.client = newNodeClient(trust)
-	return l, err
-}
-
-// The verbs of calls.
-const (
-	verbTick      = "tick"
-	verbTrial     = "trial"
-	verbExplain   = "explain"
-	verbDue       = "due"
-	verbState     = "state"
-	verbHint      = "hint"
-	verbTemplates = "templates"
-	verbRound     = "round"
-	verbRule      = "rule"
-
-	verbConnections = "connections"
-)
-
-// A loopCall asks the loop of an endpoint something.
-type loopCall struct {
-	Verb     string
-	Endpoint string
-	Queries  []string          // of due, and the one of explain
-	Query    *registry.Query   // of trial
-	Hint     *registry.Hint    // of hint
-	Profile  *registry.Profile // of round
-	Rule     *ruleCall         // of rule, which is for the node that evaluates alert rules
-
-	Connections *connectionCall // of connections, which is for any node
-	// After is the last entry of the journal that the caller has applied. The owner applies it
-	// before it answers.
-	After uint64
-}
-
-// A loopReply is the answer to a call. It has the member that the verb asks for.
-type loopReply struct {
-	Slot      scheduler.Slot
-	Trial     trialReply
-	Explained scheduler.Explanation
-	Due       []time.Time
-	State     scheduler.LoopState
-	Hinted    plan.Hinted
-	Templates []cohort.Snapshot
-	Round     time.Time
-	Rules     []registry.ListedRule
-
-	Connections []registry.Subscription
-	// Applied is the last entry of the journal that the owner has applied. The caller applies it
-	// before it passes the answer on.
-	Applied uint64
-	Failed  *loopError
+func newLoops(f *fleet, p *peers) *loops {
+	return &loops{fleet: f, peers: p, states: map[string]seenState{}}
 }
 
 // A trialReply is a scheduler.Answer that can be sent.
@@ -144,7 +73,7 @@ func (t trialReply) answer(q *registry.Query) (a scheduler.Answer, err error) {
 }
 
 // perform makes a call of a loop of this node.
-func perform(ctx context.Context, m *scheduler.Manager, c loopCall) (r loopReply, err error) {
+func perform(ctx context.Context, m *scheduler.Manager, c nodeCall) (r nodeReply, err error) {
 	switch c.Verb {
 	case verbTick:
 		r.Slot, err = m.Tick(ctx, c.Endpoint)
@@ -173,10 +102,10 @@ func perform(ctx context.Context, m *scheduler.Manager, c loopCall) (r loopReply
 
 // own makes a call at the loop of this node. Between the begin of its lease and that of the loop, and
 // between their ends, there is no loop.
-func (l *loops) own(ctx context.Context, c loopCall) (r loopReply, err error) {
+func (l *loops) own(ctx context.Context, c nodeCall) (r nodeReply, err error) {
 	_, none := l.Manager.State(c.Endpoint)
 	r, err = perform(ctx, l.Manager, c)
-	if errors.Is(err, registry.ErrNotFound) && l.member != nil {
+	if errors.Is(err, registry.ErrNotFound) && l.peers != nil {
 		if _, unknown := l.store.Endpoints.Endpoint(c.Endpoint); unknown == nil && (none != nil || l.hold(c.Endpoint) == nil) {
 			err = moving(c.Endpoint)
 		}
@@ -185,15 +114,15 @@ func (l *loops) own(ctx context.Context, c loopCall) (r loopReply, err error) {
 }
 
 // local reports whether the loop of an endpoint runs at this node.
-func (l *loops) local(endpoint string) bool { return l.member == nil || l.hold(endpoint) != nil }
+func (l *loops) local(endpoint string) bool { return l.peers == nil || l.hold(endpoint) != nil }
 
 // ask makes a call where the loop of the endpoint runs. The error is a *registry.Problem of the
 // kind unavailable while no node of the cluster can answer.
-func (l *loops) ask(ctx context.Context, c loopCall) (r loopReply, err error) {
+func (l *loops) ask(ctx context.Context, c nodeCall) (r nodeReply, err error) {
 	if l.local(c.Endpoint) {
 		r, err = l.own(ctx, c)
 	} else {
-		r, err = l.forward(ctx, c)
+		r, err = l.peers.forward(ctx, c)
 	}
 	if errors.Is(err, scheduler.ErrFenced) {
 		err = moving(c.Endpoint)
@@ -203,7 +132,7 @@ func (l *loops) ask(ctx context.Context, c loopCall) (r loopReply, err error) {
 
 // Tick implements web.Executor.
 func (l *loops) Tick(ctx context.Context, endpoint string) (scheduler.Slot, error) {
-	r, err := l.ask(ctx, loopCall{Verb: verbTick, Endpoint: endpoint})
+	r, err := l.ask(ctx, nodeCall{Verb: verbTick, Endpoint: endpoint})
 	return r.Slot, err
 }
 
@@ -212,7 +141,7 @@ func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer,
 	if l.local(q.Endpoint) {
 		return l.Manager.Trial(ctx, q)
 	}
-	r, err := l.ask(ctx, loopCall{Verb: verbTrial, Endpoint: q.Endpoint, Query: q})
+	r, err := l.ask(ctx, nodeCall{Verb: verbTrial, Endpoint: q.Endpoint, Query: q})
 	if err != nil {
 		return scheduler.Answer{}, err
 	}
@@ -221,13 +150,13 @@ func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer,
 
 // Explain implements web.Planner.
 func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
-	r, err := l.ask(context.Background(), loopCall{Verb: verbExplain, Endpoint: endpoint, Queries: []string{query}})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbExplain, Endpoint: endpoint, Queries: []string{query}})
 	return r.Explained, err
 }
 
 // Due implements web.Planner. The times are unknown while no node can answer.
 func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
-	r, err := l.ask(context.Background(), loopCall{Verb: verbDue, Endpoint: endpoint, Queries: queries})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbDue, Endpoint: endpoint, Queries: queries})
 	if unavailable(err) != nil || err == nil && len(r.Due) != len(queries) {
 		return make([]time.Time, len(queries)), nil
 	}
@@ -246,7 +175,7 @@ func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
 	if seen && time.Since(s.at) < stateAge {
 		return s.LoopState, nil
 	}
-	r, err := l.ask(context.Background(), loopCall{Verb: verbState, Endpoint: endpoint})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbState, Endpoint: endpoint})
 	if p := unavailable(err); p != nil {
 		r.State, err = l.recorded(endpoint, p.Detail)
 	}
@@ -271,19 +200,19 @@ func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err er
 
 // Hint implements web.Hints.
 func (l *loops) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
-	r, err := l.ask(context.Background(), loopCall{Verb: verbHint, Endpoint: endpoint, Hint: &h})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbHint, Endpoint: endpoint, Hint: &h})
 	return r.Hinted, err
 }
 
 // Templates implements web.Merging.
 func (l *loops) Templates(endpoint string) ([]cohort.Snapshot, error) {
-	r, err := l.ask(context.Background(), loopCall{Verb: verbTemplates, Endpoint: endpoint})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbTemplates, Endpoint: endpoint})
 	return r.Templates, err
 }
 
 // NextRound implements web.RoundClock. It is unknown while no node can answer.
 func (l *loops) NextRound(p registry.Profile) time.Time {
-	r, err := l.ask(context.Background(), loopCall{Verb: verbRound, Endpoint: p.Endpoint, Profile: &p})
+	r, err := l.ask(context.Background(), nodeCall{Verb: verbRound, Endpoint: p.Endpoint, Profile: &p})
 	if err != nil {
 		return time.Time{}
 	}
@@ -302,45 +231,7 @@ func (l *loops) InForce(endpoint string) (registry.Endpoint, policy.Policy, erro
 	return scheduler.InForce(e)
 }
 
-// unavailable returns the problem of a call that no node could answer, nil if err is another.
-func unavailable(err error) *registry.Problem {
-	if p, ok := errors.AsType[*registry.Problem](err); ok && p.Kind == registry.KindUnavailable {
-		return p
-	}
-	return nil
-}
-
 // moving is the error of a call of an endpoint that no node asks now.
 func moving(endpoint string) error {
 	return duty{text: "asks the endpoint " + endpoint}.moves()
-}
-
-// A duty is what the node with a lease does.
-type duty struct{ key, text string }
-
-// moves is the error of a call to the node with a lease that no node has now.
-func (d duty) moves() error {
-	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster %s now: another one takes over. Try again in a few seconds", d.text)}
-}
-
-// duty returns what the node does that a call is for.
-func (l *loops) duty(c *loopCall) (duty, error) {
-	if c.Rule != nil {
-		return duty{store.AlertsLease, "evaluates the alert rules"}, nil
-	}
-	_, err := l.store.Endpoints.Endpoint(c.Endpoint)
-	return duty{store.EndpointLease(c.Endpoint), "asks the endpoint " + c.Endpoint}, err
-}
-
-// ownerOf returns the node that has a duty.
-func (l *loops) ownerOf(d duty) (registry.Node, error) {
-	owner, mine := l.member.Has(d.key)
-	switch {
-	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
-		return owner, d.moves()
-	case !l.member.Lives(owner.Name):
-		return owner, &registry.Problem{Kind: registry.KindUnavailable,
-			Detail: fmt.Sprintf("the node %s, which %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, d.text)}
-	}
-	return owner, nil
 }

@@ -252,7 +252,7 @@ func TestLoopsWithoutOwner(t *testing.T) {
 			}
 		}
 	}
-	network := other.loops.client.Transport.(*http.Transport)
+	network := other.peers.client.Transport.(*http.Transport)
 	network.DialContext = func(ctx context.Context, kind, _ string) (net.Conn, error) { // cut off from the other node
 		return new(net.Dialer).DialContext(ctx, kind, closed)
 	}
@@ -277,37 +277,37 @@ func TestNodeCalls(t *testing.T) {
 	_, nodes := newMembers(t, 2)
 	_, other := owned(t, nodes)
 	var call bytes.Buffer
-	if err := gob.NewEncoder(&call).Encode(loopCall{Verb: verbState, Endpoint: "city"}); err != nil {
+	if err := gob.NewEncoder(&call).Encode(nodeCall{Verb: verbState, Endpoint: "city"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, proof := range []string{"", nodeScheme, "Bearer " + other.member.Session(), nodeScheme + other.member.proof("another session"), nodeScheme + other.member.Session()} {
-		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
+		if a := other.ask("POST", callsPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
 			t.Errorf("with %q: %d %s", proof, a.status, a.body)
 		}
 	}
 	proof := nodeScheme + other.member.proof(other.member.Session())
-	a := other.ask("POST", loopsPath, call.String(), "Authorization", proof)
-	var r loopReply
+	a := other.ask("POST", callsPath, call.String(), "Authorization", proof)
+	var r nodeReply
 	if err := gob.NewDecoder(strings.NewReader(a.body)).Decode(&r); err != nil || a.status != 200 || r.Failed == nil || r.Failed.Problem == nil || r.Failed.Problem.Kind != registry.KindUnavailable {
 		t.Errorf("a call that is not for this node: %d %+v %v", a.status, r, err)
 	}
-	if a := other.ask("POST", loopsPath, "nonsense", "Authorization", proof); a.status != 400 {
+	if a := other.ask("POST", callsPath, "nonsense", "Authorization", proof); a.status != 400 {
 		t.Errorf("nonsense: %d", a.status)
 	}
-	if a := other.ask("GET", loopsPath, "", "Authorization", proof); a.status != 405 {
+	if a := other.ask("GET", callsPath, "", "Authorization", proof); a.status != 405 {
 		t.Errorf("GET: %d", a.status)
 	}
 	for verb := range map[string]bool{verbExplain: true, verbTrial: true, verbHint: true, verbRound: true} {
 		call.Reset()
-		_ = gob.NewEncoder(&call).Encode(loopCall{Verb: verb, Endpoint: "city"}) // a buffer takes everything
-		if a := other.ask("POST", loopsPath, call.String(), "Authorization", proof); a.status != 400 {
+		_ = gob.NewEncoder(&call).Encode(nodeCall{Verb: verb, Endpoint: "city"}) // a buffer takes everything
+		if a := other.ask("POST", callsPath, call.String(), "Authorization", proof); a.status != 400 {
 			t.Errorf("%s without what it is about: %d", verb, a.status)
 		}
 	}
 	from := make(chan string, 1)
 	listens := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { from <- r.Header.Get(nodeHeader) }))
 	defer listens.Close()
-	_ = other.loops.post(t.Context(), registry.Node{API: listens.URL}, loopCall{Verb: verbState, Endpoint: "city"}, &r) // there is no answer
+	_ = other.peers.post(t.Context(), registry.Node{API: listens.URL}, nodeCall{Verb: verbState, Endpoint: "city"}, &r) // there is no answer
 	if name := <-from; name != other.name {
 		t.Errorf("a call of %s says that it is of %q", other.name, name)
 	}

@@ -1,6 +1,7 @@
-// Calls between the nodes of a cluster: a node asks the owner of an endpoint about its loop.
+// Calls between the nodes of a cluster: a node asks another one about what only that one knows,
+// such as the loop of an endpoint or its connections.
 //
-// A call goes to the API of the owner and is never passed on, so that calls cannot go round. It
+// A call goes to the API of the other node and is never passed on, so that calls cannot go round. It
 // is authenticated by the session of the owner's process, which the members know from the
 // journal, and by the secret of cluster.token_file. It therefore reaches exactly the process
 // that is meant. The node that was asked first has checked what its caller may do.
@@ -22,14 +23,20 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/store"
 )
 
-// loopsPath is where a node takes calls of other nodes.
-const loopsPath = "/cluster/loops"
+// callsPath is where a node takes calls of other nodes.
+const callsPath = "/cluster/calls"
 
 const (
 	nodeScheme = "Freshet-Node "  // of the header Authorization
@@ -45,6 +52,77 @@ const (
 	longMargin = time.Minute      // for a tick or a trial, besides twice the budget and the timeout
 )
 
+// The verbs of calls.
+const (
+	verbTick      = "tick"
+	verbTrial     = "trial"
+	verbExplain   = "explain"
+	verbDue       = "due"
+	verbState     = "state"
+	verbHint      = "hint"
+	verbTemplates = "templates"
+	verbRound     = "round"
+	verbRule      = "rule"
+
+	verbConnections = "connections"
+)
+
+// A nodeCall asks another node something: about the loop of an endpoint, unless the verb says more.
+type nodeCall struct {
+	Verb     string
+	Endpoint string
+	Queries  []string          // of due, and the one of explain
+	Query    *registry.Query   // of trial
+	Hint     *registry.Hint    // of hint
+	Profile  *registry.Profile // of round
+	Rule     *ruleCall         // of rule, which is for the node that evaluates alert rules
+
+	Connections *connectionCall // of connections, which is for any node
+	// After is the last entry of the journal that the caller has applied. The owner applies it
+	// before it answers.
+	After uint64
+}
+
+// A nodeReply is the answer to a call. It has the member that the verb asks for.
+type nodeReply struct {
+	Slot      scheduler.Slot
+	Trial     trialReply
+	Explained scheduler.Explanation
+	Due       []time.Time
+	State     scheduler.LoopState
+	Hinted    plan.Hinted
+	Templates []cohort.Snapshot
+	Round     time.Time
+	Rules     []registry.ListedRule
+
+	Connections []registry.Subscription
+	// Applied is the last entry of the journal that the owner has applied. The caller applies it
+	// before it passes the answer on.
+	Applied uint64
+	Failed  *callError
+}
+
+// peers makes calls at the other nodes of a cluster.
+type peers struct {
+	member *member
+	client *http.Client
+
+	// waits is how long this node waits until it has applied what the other one has, for the state
+	// of a loop, and for the answer to another short call.
+	waits struct{ settle, state, short time.Duration }
+
+	mu     sync.Mutex
+	silent map[string]time.Time // by session: until when a node that did not answer is not asked
+}
+
+func newPeers(m *member) (*peers, error) {
+	p := &peers{member: m, silent: map[string]time.Time{}}
+	p.waits.settle, p.waits.state, p.waits.short = settleTime, stateCall, shortCall
+	trust, err := m.conf.TLS.Trust()
+	p.client = newNodeClient(trust)
+	return p, err
+}
+
 // newNodeClient returns a client for the APIs of other nodes.
 func newNodeClient(trust *tls.Config) *http.Client {
 	return &http.Client{
@@ -57,61 +135,99 @@ func newNodeClient(trust *tls.Config) *http.Client {
 // proof returns what a call of the process with a session is authenticated by.
 func (m *member) proof(session string) string {
 	h := hmac.New(sha256.New, []byte(m.secret+"\x00"+session))
-	io.WriteString(h, loopsPath)
+	io.WriteString(h, callsPath)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // limitOf returns how long a call may take.
-func (l *loops) limitOf(c loopCall) time.Duration {
+func (p *peers) limitOf(c nodeCall) time.Duration {
 	switch c.Verb {
 	case verbTick, verbTrial:
-		e, err := l.store.Endpoints.Endpoint(c.Endpoint)
+		e, err := p.member.store.Endpoints.Endpoint(c.Endpoint)
 		if err != nil {
 			return longMargin
 		}
 		return 2*time.Duration(e.Budget+e.Timeout) + longMargin
 	case verbState, verbConnections:
-		return l.waits.state
+		return p.waits.state
 	}
-	return l.waits.short
+	return p.waits.short
 }
 
 // forward makes a call at the node that has the lease of the endpoint.
-func (l *loops) forward(ctx context.Context, c loopCall) (r loopReply, err error) {
-	d, err := l.duty(&c)
+func (p *peers) forward(ctx context.Context, c nodeCall) (r nodeReply, err error) {
+	d, err := p.duty(&c)
 	if err != nil {
 		return r, err
 	}
-	owner, err := l.ownerOf(d)
+	owner, err := p.ownerOf(d)
 	if err != nil {
 		return r, err
 	}
-	return l.reach(ctx, owner, d, c)
+	return p.reach(ctx, owner, d, c)
 }
 
 // reach makes a call at the node that has a duty.
-func (l *loops) reach(ctx context.Context, owner registry.Node, d duty, c loopCall) (r loopReply, err error) {
-	if l.isSilent(owner) {
+func (p *peers) reach(ctx context.Context, owner registry.Node, d duty, c nodeCall) (r nodeReply, err error) {
+	if p.isSilent(owner) {
 		return r, d.unanswered(owner)
 	}
-	bound, cancel := context.WithTimeout(ctx, l.limitOf(c))
+	bound, cancel := context.WithTimeout(ctx, p.limitOf(c))
 	defer cancel()
-	c.After = l.store.Applied()
-	err = l.post(bound, owner, c, &r)
+	c.After = p.member.store.Applied()
+	err = p.post(bound, owner, c, &r)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:
 		if c.Verb != verbTick && c.Verb != verbTrial { // which may end late without a fault of the node
-			l.setSilent(owner)
+			p.setSilent(owner)
 		}
-		l.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "which", d.text, "call", c.Verb, "error", err,
+		p.member.log.Warn("another node of the cluster did not answer", "node", owner.Name, "api", owner.API, "duty", d.text, "call", c.Verb, "error", err,
 			"remedy", "cluster.api."+owner.Name+" is the URL at which the other nodes reach it alone; cluster.token_file is the same on all nodes")
 		return r, d.unanswered(owner)
 	case r.Failed != nil:
 		return r, r.Failed.error(owner, d)
 	}
-	return r, l.settle(ctx, r.Applied)
+	return r, p.settle(ctx, r.Applied)
+}
+
+// A duty is what the node with a lease does.
+type duty struct{ key, text string }
+
+// moves is the error of a call to the node with a lease that no node has now.
+func (d duty) moves() error {
+	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster %s now: another one takes over. Try again in a few seconds", d.text)}
+}
+
+// duty returns what the node does that a call is for.
+func (p *peers) duty(c *nodeCall) (duty, error) {
+	if c.Rule != nil {
+		return duty{store.AlertsLease, "evaluates the alert rules"}, nil
+	}
+	_, err := p.member.store.Endpoints.Endpoint(c.Endpoint)
+	return duty{store.EndpointLease(c.Endpoint), "asks the endpoint " + c.Endpoint}, err
+}
+
+// ownerOf returns the node that has a duty.
+func (p *peers) ownerOf(d duty) (registry.Node, error) {
+	owner, mine := p.member.Has(d.key)
+	switch {
+	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
+		return owner, d.moves()
+	case !p.member.Lives(owner.Name):
+		return owner, &registry.Problem{Kind: registry.KindUnavailable,
+			Detail: fmt.Sprintf("the node %s, which %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, d.text)}
+	}
+	return owner, nil
+}
+
+// unavailable returns the problem of a call that no node could answer, nil if err is another.
+func unavailable(err error) *registry.Problem {
+	if p, ok := errors.AsType[*registry.Problem](err); ok && p.Kind == registry.KindUnavailable {
+		return p
+	}
+	return nil
 }
 
 // unanswered is the error of a call that the node with a duty did not answer.
@@ -120,38 +236,38 @@ func (d duty) unanswered(owner registry.Node) error {
 		Detail: fmt.Sprintf("the node %s, which %s, does not answer. Another one takes over if it is gone: try again in a few seconds", owner.Name, d.text)}
 }
 
-func (l *loops) isSilent(n registry.Node) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.silent[n.Session])
+func (p *peers) isSilent(n registry.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.silent[n.Session])
 }
 
-func (l *loops) setSilent(n registry.Node) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *peers) setSilent(n registry.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
-	for session, until := range l.silent {
+	for session, until := range p.silent {
 		if now.After(until) {
-			delete(l.silent, session)
+			delete(p.silent, session)
 		}
 	}
-	l.silent[n.Session] = now.Add(silentTime)
+	p.silent[n.Session] = now.Add(silentTime)
 }
 
 // post sends a call to a node and reads the reply.
-func (l *loops) post(ctx context.Context, to registry.Node, c loopCall, r *loopReply) error {
+func (p *peers) post(ctx context.Context, to registry.Node, c nodeCall, r *nodeReply) error {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(c); err != nil {
 		return err
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.API, "/")+loopsPath, &b)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.API, "/")+callsPath, &b)
 	if err != nil {
 		return err
 	}
-	q.Header.Set("Authorization", nodeScheme+l.member.proof(to.Session))
-	q.Header.Set(nodeHeader, l.member.conf.Node)
+	q.Header.Set("Authorization", nodeScheme+p.member.proof(to.Session))
+	q.Header.Set(nodeHeader, p.member.conf.Node)
 	q.Header.Set("Content-Type", "application/octet-stream")
-	a, err := l.client.Do(q)
+	a, err := p.client.Do(q)
 	if err != nil {
 		return err
 	}
@@ -163,9 +279,9 @@ func (l *loops) post(ctx context.Context, to registry.Node, c loopCall, r *loopR
 	return gob.NewDecoder(a.Body).Decode(r)
 }
 
-// settle waits until this node has applied an entry of the journal, for l.waits.settle at most.
-func (l *loops) settle(ctx context.Context, entry uint64) error {
-	for end := time.Now().Add(l.waits.settle); l.store.Applied() < entry && time.Now().Before(end); {
+// settle waits until this node has applied an entry of the journal, for p.waits.settle at most.
+func (p *peers) settle(ctx context.Context, entry uint64) error {
+	for end := time.Now().Add(p.waits.settle); p.member.store.Applied() < entry && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -175,33 +291,41 @@ func (l *loops) settle(ctx context.Context, entry uint64) error {
 	return nil
 }
 
+// A callHandler takes calls of other nodes.
+type callHandler struct {
+	*peers
+	loops *loops
+	rules *alert.Engine
+	live  *notify.Server
+}
+
 // ServeHTTP takes a call of another node.
-func (l *loops) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(nodeHeader, l.member.conf.Node)
+func (h *callHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(nodeHeader, h.member.conf.Node)
 	w.Header().Set("Cache-Control", "no-store")
-	want := nodeScheme + l.member.proof(l.member.Session())
+	want := nodeScheme + h.member.proof(h.member.Session())
 	if !hmac.Equal([]byte(want), []byte(r.Header.Get("Authorization"))) {
 		http.Error(w, "this is for the nodes of the cluster alone", http.StatusForbidden)
 		return
 	}
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(callBody)); err != nil {
-		l.log.Error("a call of a node has no deadline", "error", err)
+		h.member.log.Error("a call of a node has no deadline", "error", err)
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "nodes POST calls", http.StatusMethodNotAllowed)
 		return
 	}
-	var c loopCall
+	var c nodeCall
 	if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, mostCall)).Decode(&c); err != nil || !c.complete() {
 		http.Error(w, "the call cannot be read: give all nodes the same version", http.StatusBadRequest)
 		return
 	}
-	reply := l.answer(r.Context(), r.Header.Get(nodeHeader), c)
+	reply := h.answer(r.Context(), r.Header.Get(nodeHeader), c)
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(reply); err != nil {
-		l.log.Error("a reply to another node cannot be written", "call", c.Verb, "error", err)
+		h.member.log.Error("a reply to another node cannot be written", "call", c.Verb, "error", err)
 		http.Error(w, "the reply cannot be written", http.StatusInternalServerError)
 		return
 	}
@@ -210,7 +334,7 @@ func (l *loops) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // complete reports whether a call has what its verb needs.
-func (c *loopCall) complete() bool {
+func (c *nodeCall) complete() bool {
 	switch c.Verb {
 	case verbExplain:
 		return len(c.Queries) == 1
@@ -230,33 +354,33 @@ func (c *loopCall) complete() bool {
 
 // answer makes a call of another node at the loop of this node. A call that sends requests is made
 // under the settings that the caller knows, which may not have reached the loop yet.
-func (l *loops) answer(ctx context.Context, from string, c loopCall) (r loopReply) {
+func (h *callHandler) answer(ctx context.Context, from string, c nodeCall) (r nodeReply) {
 	began := time.Now()
-	err := l.settle(ctx, c.After)
+	err := h.settle(ctx, c.After)
 	if err == nil && (c.Verb == verbTick || c.Verb == verbTrial) {
-		err = l.sync(c.Endpoint)
+		err = h.loops.sync(c.Endpoint)
 	}
 	switch {
 	case err != nil:
 	case c.Rule != nil:
-		r.Rules, err = c.Rule.perform(ctx, l.rules)
+		r.Rules, err = c.Rule.perform(ctx, h.rules)
 	case c.Connections != nil:
-		r.Connections, err = c.Connections.perform(l.live)
-	case l.hold(c.Endpoint) == nil:
+		r.Connections, err = c.Connections.perform(h.live)
+	case h.loops.hold(c.Endpoint) == nil:
 		err = moving(c.Endpoint)
 	default:
-		r, err = l.own(ctx, c)
+		r, err = h.loops.own(ctx, c)
 	}
-	r.Applied = l.store.Applied()
+	r.Applied = h.member.store.Applied()
 	if err != nil {
-		r = loopReply{Failed: newLoopError(err), Applied: r.Applied}
+		r = nodeReply{Failed: newCallError(err), Applied: r.Applied}
 	}
-	l.log.Debug("call of another node", "node", from, "call", c.Verb, "endpoint", c.Endpoint, "took", time.Since(began), "error", err)
+	h.member.log.Debug("call of another node", "node", from, "call", c.Verb, "endpoint", c.Endpoint, "took", time.Since(began), "error", err)
 	return r
 }
 
-// A loopError is an error that can be sent.
-type loopError struct {
+// A callError is an error that can be sent.
+type callError struct {
 	Problem *registry.Problem // nil if it is none
 	Is      string            // the key of the sentinel that it wraps, "" if it is none
 	Text    string
@@ -268,8 +392,8 @@ var sentinels = map[string]error{
 	"charged": scheduler.ErrCharged, "fenced": scheduler.ErrFenced, "read-only": registry.ErrReadOnly,
 }
 
-func newLoopError(err error) *loopError {
-	x := &loopError{Text: err.Error()}
+func newCallError(err error) *callError {
+	x := &callError{Text: err.Error()}
 	x.Problem, _ = errors.AsType[*registry.Problem](err)
 	for key, sentinel := range sentinels {
 		if errors.Is(err, sentinel) {
@@ -280,7 +404,7 @@ func newLoopError(err error) *loopError {
 }
 
 // error returns the error that a node has sent.
-func (x *loopError) error(from registry.Node, d duty) error {
+func (x *callError) error(from registry.Node, d duty) error {
 	if x.Problem != nil {
 		return x.Problem
 	}

@@ -33,7 +33,7 @@ func (f fencedRules) EditRules(e *registry.RuleEdit) error {
 // knows how their messages fare, so the other nodes ask it.
 type ruleSet struct {
 	*alert.Engine
-	loops *loops
+	peers *peers // nil without a cluster
 }
 
 // What a ruleCall does.
@@ -80,13 +80,13 @@ func (c *ruleCall) perform(ctx context.Context, e *alert.Engine) ([]registry.Lis
 
 // ask makes a call where the rules are evaluated.
 func (s ruleSet) ask(ctx context.Context, c ruleCall) ([]registry.ListedRule, error) {
-	if s.loops.member == nil {
+	if s.peers == nil {
 		return c.perform(ctx, s.Engine)
 	}
-	if _, holds := s.loops.member.alerts(); holds {
+	if _, holds := s.peers.member.alerts(); holds {
 		return c.perform(ctx, s.Engine)
 	}
-	r, err := s.loops.forward(ctx, loopCall{Verb: verbRule, Rule: &c})
+	r, err := s.peers.forward(ctx, nodeCall{Verb: verbRule, Rule: &c})
 	return r.Rules, err
 }
 

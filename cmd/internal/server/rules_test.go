@@ -82,7 +82,7 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	}
 	same("/v1/rules")
 	await(t, "the message is counted", func() error {
-		list, err := ruleSet{other.alerts, other.loops}.Rules("", 10)
+		list, err := ruleSet{other.alerts, other.peers}.Rules("", 10)
 		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Sent != 1 || list[0].Receivers[0].Waiting != 0) {
 			err = fmt.Errorf("%+v", list)
 		}
@@ -113,9 +113,9 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	// A node that knows the owner, which does not answer any more, shows what it knows.
 	third.call("POST", "/v1/rules", settings, &rule)
 	next("alert.firing", "more")
-	other.loops.mu.Lock()
-	other.loops.silent[owner.member.Session()] = time.Now().Add(time.Hour)
-	other.loops.mu.Unlock()
+	other.peers.mu.Lock()
+	other.peers.silent[owner.member.Session()] = time.Now().Add(time.Hour)
+	other.peers.mu.Unlock()
 	if a := other.ask("GET", "/v1/rules/"+rule.ID, ""); a.status != 200 {
 		t.Errorf("while the owner is silent: %d %s", a.status, a.body)
 	}

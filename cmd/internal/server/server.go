@@ -53,6 +53,7 @@ type Server struct {
 	Registry   *registry.Registry
 	fleet      *fleet
 	loops      *loops  // those of fleet, and of other nodes
+	peers      *peers  // nil without a cluster
 	member     *member // nil without a cluster
 	Waker      *notify.Waker
 	live       *notify.Server
@@ -152,9 +153,12 @@ func (s *Server) assemble() error {
 	ledger := observed{s.Store.Ledger, s.metrics, s.member}
 	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, ledger, s.wake)
 	var err error
-	if s.loops, err = newLoops(s.fleet, s.member); err != nil {
-		return err
+	if s.member != nil {
+		if s.peers, err = newPeers(s.member); err != nil {
+			return err
+		}
 	}
+	s.loops = newLoops(s.fleet, s.peers)
 	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
@@ -243,8 +247,7 @@ func (s *Server) serveHTTP() error {
 	if s.alerts, err = newAlerts(s); err != nil {
 		return err
 	}
-	s.loops.rules, s.loops.live = s.alerts, s.live
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: ruleSet{s.alerts, s.loops}}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -258,9 +261,10 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	if api := handler; s.member != nil {
+		calls := &callHandler{s.peers, s.loops, s.alerts, s.live}
 		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == loopsPath {
-				s.loops.ServeHTTP(w, r)
+			if r.URL.Path == callsPath {
+				calls.ServeHTTP(w, r)
 				return
 			}
 			w.Header().Set(nodeHeader, s.member.conf.Node)
