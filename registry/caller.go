@@ -84,3 +84,6 @@ type Token struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty" yaml:"expires_at,omitempty"`
 	FromFile  bool       `json:"from_file,omitempty" yaml:"-"` // set by the configuration file, not by the API
 }
+
+// Lasts reports whether the token lets a caller make tokens at any time.
+func (t *Token) Lasts() bool { return t.Role == RoleAdmin && t.ExpiresAt == nil }

@@ -36,7 +36,9 @@ type command interface {
 // errMoved is the result of a command for which something else was decided in the meantime.
 var errMoved = errors.New("the entry has changed since")
 
-// Kinds of commands. They are part of the journal and never get another meaning.
+// Kinds of commands. They are part of the journal and never get another meaning: what is applied
+// in another way, or has another form, gets another kind. A node of an older version stops at a
+// kind that it does not know, and continues there after its update.
 const (
 	kindBegin         byte = 'B'
 	kindBatch         byte = 'R'
@@ -45,6 +47,7 @@ const (
 	kindProfile       byte = 'p'
 	kindSubscriptions byte = 's'
 	kindToken         byte = 't'
+	kindRevoke        byte = 'T' // like kindToken, with tokenEdit.keeps
 	kindPurge         byte = 'd'
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
@@ -72,6 +75,8 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(subscriptionWrites)
 	case kindToken:
 		return new(tokenEdit)
+	case kindRevoke:
+		return &tokenEdit{keeps: true}
 	case kindPurge:
 		return new(purgeStep)
 	case kindNode:

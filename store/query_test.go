@@ -530,11 +530,51 @@ func TestTokens(t *testing.T) {
 	if got, err := d.Tokens.Tokens(); err != nil || cmp.Diff([]registry.Token{app, ops}, got) != "" {
 		t.Fatalf("%v %s", err, cmp.Diff([]registry.Token{app, ops}, got))
 	}
-	if err := d.Tokens.DeleteToken("ops"); err != nil {
+	if err := d.Tokens.DeleteToken("ops", true); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Tokens.DeleteToken("ops"); !errors.Is(err, registry.ErrNotFound) {
+	if err := d.Tokens.DeleteToken("ops", true); !errors.Is(err, registry.ErrNotFound) {
 		t.Fatalf("deleted twice: %v", err)
+	}
+}
+
+// Of two nodes that remove the last two lasting admin tokens at the same time, one is refused.
+func TestLastToken(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	end := start.Add(time.Hour)
+	for _, x := range []registry.Token{{Name: "app", Role: registry.RoleApp}, {Name: "guest", Role: registry.RoleAdmin, ExpiresAt: &end},
+		{Name: "n0", Role: registry.RoleAdmin}, {Name: "n1", Role: registry.RoleAdmin}} {
+		c.must(c.stores[0].Tokens.PutToken(x))
+	}
+	settle(t, c.stores...)
+	var forms [2][]byte // decided on before either is applied
+	for i, d := range c.stores {
+		e := &tokenEdit{name: fmt.Sprint("n", i), keeps: true}
+		c.must(d.view(e.check))
+		form, err := encodeCommand(e)
+		c.must(err)
+		forms[i] = form
+	}
+	if _, err := c.stores[0].replica.submit(forms[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.stores[1].replica.submit(forms[1]); err != errMoved {
+		t.Fatalf("the removal of the last token, decided on when there were two: %v", err)
+	}
+	for i, d := range c.stores {
+		if err := d.Tokens.DeleteToken("n1", true); !errors.Is(err, registry.ErrLastToken) {
+			t.Errorf("node %d: the removal of the last token: %v", i, err)
+		}
+	}
+	c.must(c.stores[0].Tokens.DeleteToken("app", true))
+	c.must(c.stores[0].Tokens.DeleteToken("n1", false)) // a node whose file has such a token
+	c.must(c.stores[0].Tokens.DeleteToken("guest", true))
+	settle(t, c.stores...)
+	for _, d := range c.stores {
+		expectSame(t, c.stores[0], d)
+		if list, err := d.Tokens.Tokens(); err != nil || len(list) > 0 {
+			t.Errorf("left: %v, %v", list, err)
+		}
 	}
 }
 

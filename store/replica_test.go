@@ -208,8 +208,12 @@ func (c *cluster) step(n int) {
 		c.profile(d, endpoint)
 	case k < 46:
 		name := fmt.Sprint("token", r.IntN(3))
-		if err := d.Tokens.PutToken(registry.Token{Name: name}); errors.Is(err, registry.ErrExists) {
-			c.must(d.Tokens.DeleteToken(name))
+		role := []registry.Role{registry.RoleAdmin, registry.RoleApp}[r.IntN(2)]
+		if err := d.Tokens.PutToken(registry.Token{Name: name, Role: role}); errors.Is(err, registry.ErrExists) {
+			keeps := r.IntN(4) > 0
+			if err := d.Tokens.DeleteToken(name, keeps); !keeps || !errors.Is(err, registry.ErrLastToken) {
+				c.must(err)
+			}
 		} else {
 			c.must(err)
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/journal"
@@ -13,16 +14,18 @@ import (
 type TokenStore struct{ *boltFile }
 
 // Tokens returns all tokens, sorted by name.
-func (d *TokenStore) Tokens() (list []registry.Token, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
-			var t registry.Token
-			if err := json.Unmarshal(v, &t); err != nil {
-				return fmt.Errorf("token %s: %w: %w", name, ErrDamaged, err)
-			}
-			list = append(list, t)
-			return nil
-		})
+func (d *TokenStore) Tokens() ([]registry.Token, error) {
+	return fetch(d.boltFile, storedTokens)
+}
+
+func storedTokens(tx *bbolt.Tx) (list []registry.Token, err error) {
+	err = tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
+		var t registry.Token
+		if err := json.Unmarshal(v, &t); err != nil {
+			return fmt.Errorf("token %s: %w: %w", name, ErrDamaged, err)
+		}
+		list = append(list, t)
+		return nil
 	})
 	return list, err
 }
@@ -52,9 +55,10 @@ func (d *TokenStore) PutToken(t registry.Token) error {
 	return d.put(tokenEdit{name: t.Name, value: v})
 }
 
-// DeleteToken removes a token. It wraps registry.ErrNotFound.
-func (d *TokenStore) DeleteToken(name string) error {
-	return d.put(tokenEdit{name: name})
+// DeleteToken removes a token. It wraps registry.ErrNotFound. With keeps, it wraps
+// registry.ErrLastToken for the last one that lasts.
+func (d *TokenStore) DeleteToken(name string, keeps bool) error {
+	return d.put(tokenEdit{name: name, keeps: keeps})
 }
 
 func (d *TokenStore) put(e tokenEdit) error {
@@ -62,10 +66,12 @@ func (d *TokenStore) put(e tokenEdit) error {
 	return err
 }
 
-// A tokenEdit adds a token, or deletes it if value is nil. It is a command.
+// A tokenEdit adds a token, or deletes it if value is nil. It is a command, of the kind kindRevoke
+// if keeps is set.
 type tokenEdit struct {
 	name  string
 	value []byte
+	keeps bool // refuse to delete the last token that lasts
 }
 
 func (e *tokenEdit) check(tx *bbolt.Tx) error {
@@ -75,11 +81,27 @@ func (e *tokenEdit) check(tx *bbolt.Tx) error {
 		return fmt.Errorf("token %s: %w", e.name, registry.ErrExists)
 	case e.value == nil && !exists:
 		return fmt.Errorf("token %s: %w", e.name, registry.ErrNotFound)
+	case !e.keeps:
+		return nil
+	}
+	list, err := storedTokens(tx)
+	if err != nil {
+		return err
+	}
+	lasts := func(t registry.Token) bool { return t.Lasts() }
+	others := slices.DeleteFunc(slices.Clone(list), func(t registry.Token) bool { return t.Name == e.name })
+	if slices.ContainsFunc(list, lasts) && !slices.ContainsFunc(others, lasts) {
+		return fmt.Errorf("token %s: %w", e.name, registry.ErrLastToken)
 	}
 	return nil
 }
 
-func (e *tokenEdit) kind() byte { return kindToken }
+func (e *tokenEdit) kind() byte {
+	if e.keeps {
+		return kindRevoke
+	}
+	return kindToken
+}
 
 func (e *tokenEdit) frees() bool { return e.value == nil }
 

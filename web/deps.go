@@ -193,7 +193,10 @@ func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 type TokenStore interface {
 	TokenList
 	PutToken(t registry.Token) error // registry.ErrExists when the name is taken
-	DeleteToken(name string) error   // registry.ErrNotFound
+	// DeleteToken removes a token, or returns registry.ErrNotFound. With keeps, it returns
+	// registry.ErrLastToken for the last one that lasts, also if other nodes remove tokens at the
+	// same time.
+	DeleteToken(name string, keeps bool) error
 }
 
 // TokenList lists tokens.

@@ -35,7 +35,7 @@ func followed(t *testing.T, lose func(*world, string)) (w *world, secrets map[re
 // A stream ends soon after its token is deleted, or its query is no longer public.
 func TestStreamEndsWithTheRight(t *testing.T) {
 	withdraw := func(w *world, _ string) {
-		if err := w.m.DeleteToken(string(registry.RoleRead)); err != nil {
+		if err := w.m.DeleteToken(string(registry.RoleRead), false); err != nil {
 			w.t.Error(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -244,7 +245,8 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 }
 
 // Revoke implements Keys. The last admin token that does not expire cannot be revoked:
-// otherwise no caller could create another one.
+// otherwise no caller could create another one. The store sees to that, because nodes of a
+// cluster may revoke tokens at the same time. The tokens of a file are known to this node alone.
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()
@@ -259,11 +261,11 @@ func (g *TokenGate) Revoke(name string) error {
 	if all[i].FromFile {
 		return &problem{Problem: newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")}
 	}
-	lasting := func(t registry.Token) bool { return t.Role == registry.RoleAdmin && t.ExpiresAt == nil }
-	if lasting(all[i]) && !slices.ContainsFunc(slices.Delete(slices.Clone(all), i, i+1), lasting) {
+	inFile := slices.ContainsFunc(all, func(t registry.Token) bool { return t.FromFile && t.Lasts() })
+	switch err := g.store.DeleteToken(name, !inFile); {
+	case errors.Is(err, registry.ErrLastToken):
 		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or no caller could")}
-	}
-	if err := g.store.DeleteToken(name); err != nil {
+	case err != nil:
 		return err
 	}
 	g.changed()

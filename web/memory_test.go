@@ -372,14 +372,18 @@ func (m *memory) PutToken(t registry.Token) error {
 	return nil
 }
 
-func (m *memory) DeleteToken(name string) error {
+func (m *memory) DeleteToken(name string, keeps bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := len(m.tokenList)
-	m.tokenList = slices.DeleteFunc(m.tokenList, func(x registry.Token) bool { return x.Name == name })
-	if len(m.tokenList) == n {
+	lasts := func(x registry.Token) bool { return x.Lasts() }
+	rest := slices.DeleteFunc(slices.Clone(m.tokenList), func(x registry.Token) bool { return x.Name == name })
+	switch {
+	case len(rest) == len(m.tokenList):
 		return registry.ErrNotFound
+	case keeps && slices.ContainsFunc(m.tokenList, lasts) && !slices.ContainsFunc(rest, lasts):
+		return registry.ErrLastToken
 	}
+	m.tokenList = rest
 	return nil
 }
 
