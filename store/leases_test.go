@@ -5,10 +5,15 @@ package store
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/memory"
 )
 
 func member(name, session string) registry.Node { return registry.Node{Name: name, Session: session} }
@@ -149,4 +154,46 @@ func TestLeaseOfReplacedSession(t *testing.T) {
 	if nodes, _, err := d.Leases.Nodes(); err != nil || nodes[0].Session != "" {
 		t.Fatal(nodes, err)
 	}
+}
+
+// A member that left in an orderly way finds what it lacks in the journal when it comes back within
+// a day.
+func TestJournalOfMemberThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, dir := memory.New("test"), t.TempDir()
+		open := func(name string) (*DB, journal.Journal) {
+			j := l.Open()
+			d, err := Open(filepath.Join(dir, name), Options{Journal: j})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := member(name, "s"+name)
+			n.Applied = d.Applied()
+			if err := d.Leases.Join(n); err != nil {
+				t.Fatal(err)
+			}
+			return d, j
+		}
+		a, ja := open("a")
+		defer ja.Close()
+		defer a.Close()
+		b, jb := open("b")
+		if err := errors.Join(b.Leases.Leave(member("b", "sb")), b.Close(), jb.Close()); err != nil {
+			t.Fatal(err)
+		}
+		put(t, a, "q", "e") // b lacks it
+		time.Sleep(journal.KeepAge / 2)
+		n := member("a", "sa")
+		n.Applied = a.Applied()
+		if err := a.Leases.Beat(n); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Leases.Drop(); err != nil {
+			t.Fatal(err)
+		}
+		b, jb = open("b")
+		defer jb.Close()
+		defer b.Close()
+		expectSame(t, a, b)
+	})
 }

@@ -159,24 +159,24 @@ func (r *replica) diverge(err error) error {
 
 // Drop removes the entries from the journal that no member needs: those that all members have
 // applied, as their signs of life say, and those that are beyond what a journal keeps for members
-// that lag. A member that needs a dropped entry starts from the backup of another one.
-func (d *LeaseStore) Drop() (upTo uint64, err error) {
+// that lag. Members that have left count, because they may come back. A member that needs a dropped
+// entry starts from the backup of another one.
+func (d *LeaseStore) Drop() error {
 	r := d.replica
 	if r == nil {
-		return 0, nil
+		return nil
 	}
 	nodes, _, err := d.Nodes()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var applied []uint64
 	for _, n := range nodes {
-		if n.Session != "" {
-			applied = append(applied, n.Applied)
-		}
+		applied = append(applied, n.Applied)
 	}
-	if upTo, err = journal.Droppable(r.ctx, r.journal, applied...); err != nil || upTo == 0 {
-		return 0, err
+	upTo, err := journal.Droppable(r.ctx, r.journal, applied...)
+	if err != nil || upTo == 0 {
+		return err
 	}
-	return upTo, r.journal.Drop(r.ctx, upTo)
+	return r.journal.Drop(r.ctx, upTo)
 }

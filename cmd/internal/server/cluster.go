@@ -265,21 +265,7 @@ func (m *member) dropOld(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		nodes, _, err := m.store.Leases.Nodes()
-		var applied []uint64
-		for _, n := range nodes {
-			if n.Session != "" {
-				applied = append(applied, n.Applied)
-			}
-		}
-		var upTo uint64
-		if err == nil {
-			upTo, err = journal.Droppable(ctx, m.journal, applied...)
-		}
-		if err == nil && upTo > 0 {
-			err = m.journal.Drop(ctx, upTo)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := m.store.Leases.Drop(); err != nil && ctx.Err() == nil {
 			m.log.Warn("old entries of the journal were not dropped", "error", err)
 		}
 	}

@@ -549,16 +549,11 @@ func (s *Server) accept() error {
 
 // sweep releases the registrations of live subscriptions that did not return.
 func (s *Server) sweep(ctx context.Context) {
-	t := time.NewTicker(15 * time.Second)
+	t := time.NewTicker(5 * time.Minute)
 	defer t.Stop()
-	for n := 0; ; n++ {
-		if n%20 == 0 {
-			if err := s.Registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
-				s.log.Error("registrations of ended subscriptions were not released", "error", err)
-			}
-			if _, err := s.Store.Leases.Drop(); err != nil && ctx.Err() == nil {
-				s.log.Warn("the journal keeps entries that no node needs", "error", err)
-			}
+	for {
+		if err := s.Registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+			s.log.Error("registrations of ended subscriptions were not released", "error", err)
 		}
 		select {
 		case <-ctx.Done():
