@@ -162,7 +162,10 @@ func (a *admissions) fits(own takeover, c Caller, fresh *Query, mine, all Holdin
 	if most := a.limits.TokenQueries; most > 0 && h.Queries >= most {
 		return overQueries(c.Name, h.Queries)
 	}
-	return a.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
+	if size, most := fresh.Size(), a.limits.TokenBytes; most > 0 && h.Bytes+size > most {
+		return overQuota("with this query of %d bytes (text, normal form, constants and graphs) %s would hold %d bytes, and limits.token_bytes allows %d", size, c.Name, h.Bytes+size, most)
+	}
+	return nil
 }
 
 // fitsTotal is fits for the limit of all callers together.
@@ -207,6 +210,14 @@ func (a *admissions) bounds(c Caller) Bounds {
 	return b
 }
 
+// profileBounds returns the limits that apply to a new profile of a caller.
+func (a *admissions) profileBounds(c Caller) Bounds {
+	if !isLimited(c) || a.limits.TokenProfiles <= 0 && a.limits.TokenBytes <= 0 {
+		return Bounds{}
+	}
+	return Bounds{Caller: c.Name, TokenProfiles: a.limits.TokenProfiles, TokenBytes: a.limits.TokenBytes}
+}
+
 // released lists the queries that the takeover releases.
 func (a *admissions) released(own takeover) (list []Query, err error) {
 	if own.replace && own.name != "" {
@@ -225,29 +236,6 @@ func (a *admissions) released(own takeover) (list []Query, err error) {
 		err = nil
 	}
 	return list, err
-}
-
-// admitBytes is fits for limits.token_bytes.
-func (a *admissions) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
-	if most := a.limits.TokenBytes; most > 0 && h.Bytes+size > most {
-		return overQuota("with this %s of %d bytes (%s) %s would hold %d bytes, and limits.token_bytes allows %d", kind, size, of, c.Name, h.Bytes+size, most)
-	}
-	return nil
-}
-
-// admitProfile is fits for a profile while no query is pending.
-func (a *admissions) admitProfile(c Caller, fresh *Profile) error {
-	if !isLimited(c) || a.limits.TokenProfiles <= 0 && a.limits.TokenBytes <= 0 {
-		return nil
-	}
-	h, err := a.store.Holdings(c.Name)
-	if err != nil {
-		return err
-	}
-	if most := a.limits.TokenProfiles; most > 0 && h.Profiles >= most {
-		return overQuota("%s has %d profiles, as many as limits.token_profiles allows", c.Name, h.Profiles)
-	}
-	return a.admitBytes(c, h, "profile", fresh.Size(), "its conditions")
 }
 
 func overQuota(format string, a ...any) *Problem {

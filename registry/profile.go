@@ -191,8 +191,8 @@ type ProfileStore interface {
 	// Profile returns one profile. The error wraps ErrNotFound if there is none.
 	Profile(id string) (Profile, error)
 	// EditProfile is EditQueries for profiles. A profile that edit leaves without
-	// Items is deleted with its rounds.
-	EditProfile(id string, edit func(p *Profile, found bool) error) (Profile, error)
+	// Items is deleted with its rounds. The store checks the bounds when a new profile is stored.
+	EditProfile(id string, b Bounds, edit func(p *Profile, found bool) error) (Profile, error)
 	// FindProfile lists at most this many profiles that an owner gave a name, or
 	// any owner if owner is "", oldest first.
 	FindProfile(owner, name string, most int) ([]Profile, error)
@@ -203,7 +203,7 @@ type noProfiles struct{}
 
 func (noProfiles) Profile(string) (Profile, error) { return Profile{}, ErrNotFound }
 
-func (noProfiles) EditProfile(string, func(*Profile, bool) error) (Profile, error) {
+func (noProfiles) EditProfile(string, Bounds, func(*Profile, bool) error) (Profile, error) {
 	return Profile{}, notFound("this server keeps no profiles")
 }
 

@@ -58,14 +58,9 @@ func (r *ProfileRegistry) CreateProfile(c Caller, req ProfileRequest) (p Profile
 	if err != nil {
 		return Profile{}, false, err
 	}
-	r.admissions.alone.Lock()
+	r.admissions.alone.Lock() // now no query is pending
 	defer r.admissions.alone.Unlock()
-	if _, err := r.store.Profile(fresh.ID); err != nil {
-		if err := r.admissions.admitProfile(c, &fresh); err != nil {
-			return Profile{}, false, err
-		}
-	}
-	p, err = r.store.EditProfile(fresh.ID, func(p *Profile, found bool) error {
+	p, err = r.store.EditProfile(fresh.ID, r.admissions.profileBounds(c), func(p *Profile, found bool) error {
 		if created = !found; created {
 			*p = fresh
 			p.CreatedAt = r.now().UTC()
@@ -128,7 +123,7 @@ func (r *ProfileRegistry) DeleteProfile(c Caller, id string) error {
 }
 
 func (r *ProfileRegistry) editProfile(c Caller, id string, edit func(*Profile) error) (Profile, error) {
-	p, err := r.store.EditProfile(id, func(p *Profile, found bool) error {
+	p, err := r.store.EditProfile(id, Bounds{}, func(p *Profile, found bool) error {
 		switch {
 		case !found:
 			return notFound("no profile has this id")

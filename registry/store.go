@@ -62,9 +62,10 @@ type Names struct {
 type Bounds struct {
 	Queries int // at all endpoints
 
-	Caller       string // whose holdings the others bound
-	TokenQueries int
-	TokenBytes   int64
+	Caller        string // whose holdings the others bound
+	TokenQueries  int
+	TokenBytes    int64
+	TokenProfiles int // of the registration of a profile
 }
 
 // Check returns a problem if an edit adds more than the bounds allow to the queries of all
@@ -75,6 +76,8 @@ func (b *Bounds) Check(queriesBefore, queries int, before, after Holdings) error
 		return overLimit()
 	case b.TokenQueries > 0 && after.Queries > max(b.TokenQueries, before.Queries):
 		return overQueries(b.Caller, before.Queries)
+	case b.TokenProfiles > 0 && after.Profiles > max(b.TokenProfiles, before.Profiles):
+		return overQuota("%s has %d profiles, as many as limits.token_profiles allows", b.Caller, before.Profiles)
 	case b.TokenBytes > 0 && after.Bytes > max(b.TokenBytes, before.Bytes):
 		return overQuota("%s would hold %d bytes, and limits.token_bytes allows %d", b.Caller, after.Bytes, b.TokenBytes)
 	}

@@ -45,6 +45,7 @@ const (
 	kindQueries       byte = 'q'
 	kindEndpoint      byte = 'e'
 	kindProfile       byte = 'p'
+	kindNewProfile    byte = 'P' // like kindProfile, with bounds
 	kindSubscriptions byte = 's'
 	kindToken         byte = 't'
 	kindRevoke        byte = 'T' // like kindToken, with tokenEdit.keeps
@@ -71,6 +72,8 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(endpointEdit)
 	case kindProfile:
 		return new(profileEdit)
+	case kindNewProfile:
+		return &profileEdit{bounded: true}
 	case kindSubscriptions:
 		return new(subscriptionWrites)
 	case kindToken:

@@ -288,7 +288,7 @@ func TestReserve(t *testing.T) {
 	if _, err := putNew(d, "q_new"); !storageFull(err) {
 		t.Errorf("a registration: %v", err)
 	}
-	if _, err := d.Profiles.EditProfile("p_new", func(p *registry.Profile, _ bool) error {
+	if _, err := d.Profiles.EditProfile("p_new", registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Items = "city", []registry.Item{{Query: "q_a"}}
 		return nil
 	}); !storageFull(err) {

@@ -119,6 +119,9 @@ func (e *endpointEdit) resume(tx *bbolt.Tx) error {
 }
 
 func (e *profileEdit) append(b []byte) ([]byte, error) {
+	if e.bounded {
+		b = binary.AppendVarint(binary.AppendVarint(b, int64(e.bounds.TokenProfiles)), e.bounds.TokenBytes)
+	}
 	seen := e.old.revision()
 	b = append(putText(b, e.now.ID), seen[:]...)
 	if e.removes() {
@@ -128,12 +131,15 @@ func (e *profileEdit) append(b []byte) ([]byte, error) {
 }
 
 func (e *profileEdit) decode(in *scan) {
+	if e.bounded {
+		e.bounds.TokenProfiles, e.bounds.TokenBytes = int(in.signed()), in.signed()
+	}
 	id := in.text()
 	e.seen = in.revision()
 	if e.json = in.bytes(); len(e.json) > 0 && json.Unmarshal(e.json, &e.now) != nil {
 		in.fail()
 	}
-	e.now.ID = id
+	e.now.ID, e.bounds.Caller = id, e.now.Owner
 }
 
 func (e *profileEdit) resume(tx *bbolt.Tx) (err error) {
@@ -143,6 +149,9 @@ func (e *profileEdit) resume(tx *bbolt.Tx) (err error) {
 	}
 	if e.found = err == nil; e.old.revision() != e.seen {
 		return errMoved
+	}
+	if e.within(tx) != nil {
+		return errMoved // the caller decides again, and learns why
 	}
 	return nil
 }

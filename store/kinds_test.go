@@ -47,7 +47,7 @@ func (c *cluster) everything(d *DB, n int) {
 		q.ID, q.Endpoint, q.Merged = query, endpoint, false
 		return nil
 	}))
-	must(d.Profiles.EditProfile(profile, func(p *registry.Profile, _ bool) error {
+	must(d.Profiles.EditProfile(profile, registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 		*p = full[registry.Profile](n)
 		p.ID, p.Endpoint, p.Owner = profile, endpoint, "app"
 		for i := range p.Items { // one of each form

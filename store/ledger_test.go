@@ -35,7 +35,7 @@ func testLedger(t *testing.T, options func(dir string) Options) {
 }
 
 func (s seeder) Want(p registry.Profile) error {
-	_, err := s.d.Profiles.EditProfile(p.ID, func(into *registry.Profile, _ bool) error {
+	_, err := s.d.Profiles.EditProfile(p.ID, registry.Bounds{}, func(into *registry.Profile, _ bool) error {
 		*into = p
 		return nil
 	})
@@ -43,7 +43,7 @@ func (s seeder) Want(p registry.Profile) error {
 }
 
 func (s seeder) Unwant(id string) error {
-	_, err := s.d.Profiles.EditProfile(id, func(p *registry.Profile, _ bool) error {
+	_, err := s.d.Profiles.EditProfile(id, registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 		p.Items = nil
 		return nil
 	})

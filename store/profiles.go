@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,17 +36,18 @@ func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registr
 }
 
 // EditProfile implements registry.ProfileStore.
-func (d *ProfileStore) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var e *profileEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		e = new(profileEdit)
 		if err := e.prepare(tx, id, edit); err != nil {
 			return nil, err
 		}
-		if !e.found {
-			return e, d.disk.room()
+		if e.found {
+			return e, nil
 		}
-		return e, nil
+		e.bounded, e.bounds = b != registry.Bounds{}, b
+		return e, cmp.Or(e.within(tx), d.disk.room())
 	})
 	if err != nil {
 		return registry.Profile{}, err
@@ -56,13 +58,16 @@ func (d *ProfileStore) EditProfile(id string, edit func(p *registry.Profile, fou
 	return e.now, nil
 }
 
-// A profileEdit is a profile before and after an edit. It is a command.
+// A profileEdit is a profile before and after an edit. It is a command, of the kind kindNewProfile
+// if bounded is set.
 type profileEdit struct {
-	old   storedProfile
-	now   registry.Profile
-	found bool
-	json  []byte   // now, as stored
-	seen  revision // in a decoded command: what was edited
+	old     storedProfile
+	now     registry.Profile
+	found   bool
+	json    []byte   // now, as stored
+	seen    revision // in a decoded command: what was edited
+	bounded bool     // a new profile for which bounds hold
+	bounds  registry.Bounds
 }
 
 // prepare reads the profile, edits it in memory, and checks that it can be stored. It returns
@@ -99,7 +104,23 @@ func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Pro
 	return nil
 }
 
-func (e *profileEdit) kind() byte { return kindProfile }
+// within returns a problem if a new profile exceeds its bounds.
+func (e *profileEdit) within(tx *bbolt.Tx) error {
+	if !e.bounded {
+		return nil
+	}
+	before := loadHoldings(tx, e.now.Owner)
+	after := before
+	after.Profiles, after.Bytes = before.Profiles+1, before.Bytes+e.now.Size()
+	return e.bounds.Check(0, 0, before, after)
+}
+
+func (e *profileEdit) kind() byte {
+	if e.bounded {
+		return kindNewProfile
+	}
+	return kindProfile
+}
 
 func (e *profileEdit) frees() bool { return e.removes() }
 

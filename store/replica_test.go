@@ -310,7 +310,11 @@ func (c *cluster) profile(d *DB, endpoint string) {
 	id := fmt.Sprint("p", c.random.IntN(2), endpoint)
 	removes := c.random.IntN(4) == 0
 	name := fmt.Sprint("profile ", c.random.IntN(3))
-	_, err := d.Profiles.EditProfile(id, func(p *registry.Profile, found bool) error {
+	var bounds registry.Bounds
+	if c.random.IntN(2) == 0 {
+		bounds = registry.Bounds{Caller: "app", TokenProfiles: 4, TokenBytes: 1 << 40}
+	}
+	_, err := d.Profiles.EditProfile(id, bounds, func(p *registry.Profile, found bool) error {
 		if !found {
 			p.Endpoint, p.Owner, p.CreatedAt = endpoint, "app", start
 		}
@@ -320,6 +324,9 @@ func (c *cluster) profile(d *DB, endpoint string) {
 		}
 		return nil
 	})
+	if p, ok := errors.AsType[*registry.Problem](err); ok && p.Kind == registry.KindQuota && bounds.TokenProfiles > 0 {
+		return
+	}
 	c.must(err)
 }
 
@@ -465,7 +472,7 @@ func TestReplicasTogether(t *testing.T) {
 					s.Deliveries++
 					return nil
 				}}})
-				_, err3 := d.Profiles.EditProfile("p", func(p *registry.Profile, _ bool) error {
+				_, err3 := d.Profiles.EditProfile("p", registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 					p.Endpoint, p.Items = "e", append(p.Items, registry.Item{Query: "q"})
 					return nil
 				})

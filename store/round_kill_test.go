@@ -19,7 +19,7 @@ func captureForever(d *DB) error {
 	if err := registerChild(d); err != nil {
 		return err
 	}
-	_, err := d.Profiles.EditProfile("p_x", func(p *registry.Profile, _ bool) error {
+	_, err := d.Profiles.EditProfile("p_x", registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Window, p.Owner = "city", registry.Span{Slots: 3}, "app"
 		p.Items = []registry.Item{{Query: "q_a", When: registry.When{Changed: "q_a"}}, {Query: "q_b", When: registry.When{Changed: "q_a"}}}
 		return nil

@@ -15,7 +15,7 @@ import (
 
 func addProfile(t *testing.T, d *DB, id, endpoint, name string, queries ...string) {
 	t.Helper()
-	_, err := d.Profiles.EditProfile(id, func(p *registry.Profile, _ bool) error {
+	_, err := d.Profiles.EditProfile(id, registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 		p.Endpoint, p.Name, p.Owner, p.CreatedAt = endpoint, name, "app", start
 		for _, q := range queries {
 			p.Items = append(p.Items, registry.Item{Query: q, When: registry.When{Changed: q}})

@@ -35,7 +35,7 @@ func (m *complexMemory) Profile(id string) (registry.Profile, error) {
 	return registry.Profile{}, registry.ErrNotFound
 }
 
-func (m *complexMemory) EditProfile(id string, edit func(*registry.Profile, bool) error) (registry.Profile, error) {
+func (m *complexMemory) EditProfile(id string, _ registry.Bounds, edit func(*registry.Profile, bool) error) (registry.Profile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, found := m.profiles[id]

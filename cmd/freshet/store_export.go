@@ -256,7 +256,9 @@ func (r exported) store(db *store.DB) error {
 		}
 		return addNew(db.Queries.EditQuery, fresh.ID, fresh)
 	case r.Profile != nil:
-		return addNew(db.Profiles.EditProfile, r.Profile.ID, *r.Profile)
+		return addNew(func(id string, do func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+			return db.Profiles.EditProfile(id, registry.Bounds{}, do)
+		}, r.Profile.ID, *r.Profile)
 	}
 	return fmt.Errorf("%w: neither endpoint, token, query, profile nor rule", errLine)
 }

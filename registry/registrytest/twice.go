@@ -48,13 +48,13 @@ func (s twiceEndpoints) EditEndpoint(name string, edit func(c *registry.Configur
 
 type twiceProfiles struct{ registry.ProfileStore }
 
-func (s twiceProfiles) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
-	_, err := s.ProfileStore.EditProfile(id, func(p *registry.Profile, found bool) error {
+func (s twiceProfiles) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+	_, err := s.ProfileStore.EditProfile(id, b, func(p *registry.Profile, found bool) error {
 		_ = edit(p, found)
 		return errAgain
 	})
 	if err != errAgain {
 		return registry.Profile{}, err
 	}
-	return s.ProfileStore.EditProfile(id, edit)
+	return s.ProfileStore.EditProfile(id, b, edit)
 }
