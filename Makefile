@@ -67,17 +67,21 @@ check: ## check formatting, vet and staticcheck
 # race detector finds nothing and takes ten times as long.
 LONG      := ^Test(Long|Truth)
 LONG_IN    = $(sort $(dir $(shell git grep -lE 'func Test(Long|Truth)' -- '*_test.go')))
-GOTEST    := go test -tags "$(TAGS)" -timeout 90m -json
-UITEST    := go test -C web/browsertest -count 1 -timeout 30m -json .
+# The target "check" vets the tests.
+GOTEST    := go test -tags=$(TAGS) -vet=off -timeout 90m -json
+UITEST    := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
+REPORT    := go run .ci/report.go
 
+# The second run is beside the first, because many tests wait for processes.
 unit: ## run the Go tests, with the race detector except for the long ones
 	@mkdir -p test-output
-	{ $(GOTEST) -race -skip '$(LONG)' ./... || bad=1; $(GOTEST) -run '$(LONG)' $(addprefix ./,$(LONG_IN)) || bad=1; $(UITEST) || bad=1; exit $${bad:-0}; } \
-	  | go run .ci/report.go -out test-output/tests.txt
+	$(REPORT) -out test-output/tests.txt \
+	  '$(GOTEST) -race -skip "$(LONG)" ./...' \
+	  '$(UITEST) || bad=1; $(GOTEST) -p 1 -run "$(LONG)" $(addprefix ./,$(LONG_IN)) || bad=1; exit $${bad:-0}'
 
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
-	$(UITEST) | go run .ci/report.go -out test-output/ui.txt
+	$(REPORT) -out test-output/ui.txt '$(UITEST)'
 
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
 	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
