@@ -85,7 +85,7 @@ func (x *ticking) baseline(l *schedulertest.Memory) {
 
 // The daemon's own loop makes the same choices as the simulation over an endpoint that follows
 // a trace, slot by slot and in the same order.
-func TestLiveLoopAgrees(t *testing.T) {
+func TestLongLiveLoopAgrees(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 3)
 	if err != nil {
 		t.Fatal(err)

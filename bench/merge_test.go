@@ -13,7 +13,7 @@ import (
 
 // Merged requests use no more than the budget of a slot. With them a policy that asks for
 // all queries in turn executes more and finds more changes.
-func TestMergedSimulations(t *testing.T) {
+func TestLongMergedSimulations(t *testing.T) {
 	target := tracetest.Small(1000, 120)
 	target.Total, target.Interval, target.Deviation = [2]float64{100, 150}, 5, 9
 	tr, err := trace.Generate(t.Context(), target, 1)

@@ -17,7 +17,7 @@ import (
 
 // A study writes the paper's figures beside ours and needs no other input. A second run writes
 // the same bytes.
-func TestStudy(t *testing.T) {
+func TestLongStudy(t *testing.T) {
 	var traces []*trace.Trace
 	for seed := range uint64(2) {
 		tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 5+seed)

@@ -36,7 +36,7 @@ func around(t *testing.T, got, want map[string]float64, tolerance float64) {
 
 // The figures of an independent simulation: the baseline of table 1, and exact rank
 // 5 without slack.
-func TestCEIFigures(t *testing.T) {
+func TestLongCEIFigures(t *testing.T) {
 	base := completeness(t, 10, func(*CEIParams) {}, ceiUsual...)
 	t.Logf("seeds 1 to 10: %v", base)
 	around(t, base, map[string]float64{"sedf:np": 0.35, "sedf:p": 0.34, "mrsf:p": 0.49, "medf:p": 0.49, "wic": 0.24}, 0.02)
@@ -56,7 +56,7 @@ func TestCEIFigures(t *testing.T) {
 // no simple CEI to prefer, and S-EDF(np), which goes on with what it has begun, is
 // level with MRSF(p) and M-EDF(p): within 0.01, while S-EDF(p) is well below. And
 // where the budget is enough for nearly all, S-EDF captures all and they do not.
-func TestCEIFindings(t *testing.T) {
+func TestLongCEIFindings(t *testing.T) {
 	const seeds = 5
 	falls, rises := -1.0, 1.0
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestLawOfflineBound(t *testing.T) {
 
 // Where profiles share resources, each CEI has as many EIs and each EI lasts one
 // chronon, no policy captures a larger share of the CEIs than single of the EIs.
-func TestLawSingleBounds(t *testing.T) {
+func TestLongLawSingleBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rank := rapid.IntRange(1, 3).Draw(t, "rank")
 		p := CEIParams{

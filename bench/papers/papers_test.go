@@ -15,7 +15,7 @@ import (
 // The findings of section 4: SUP is exact if its model is. Its utility falls with more
 // noise and with more updates to count, and rises with wider windows. fbSUP gains more
 // than SUP for X > 1, with moderately more probes, and equals it for X = 1.
-func TestSUPFindings(t *testing.T) {
+func TestLongSUPFindings(t *testing.T) {
 	const seeds = 2
 	type gained struct {
 		Probes, Utility int
@@ -69,7 +69,7 @@ func TestSUPFindings(t *testing.T) {
 // With an exact model, WIC needs at least as many probes as SUP for the same utility,
 // and more than twice as many if every third update is to be reported, because it does
 // not know the rule. With a Poisson model, too, it needs more for X = 3.
-func TestSUPAgainstWIC(t *testing.T) {
+func TestLongSUPAgainstWIC(t *testing.T) {
 	for _, c := range []struct {
 		model string
 		x     int
@@ -90,7 +90,7 @@ func TestSUPAgainstWIC(t *testing.T) {
 }
 
 // Section 5.3: completeness rises with r, timeliness falls, for several seeds.
-func TestWICTradeoff(t *testing.T) {
+func TestLongWICTradeoff(t *testing.T) {
 	type shares struct{ captured, zero float64 }
 	mean := func(p WICParams) (out shares) {
 		runs := &runs{seeds: 5}
@@ -118,7 +118,7 @@ func TestWICTradeoff(t *testing.T) {
 // The strategies have the order of the paper's table, with about the delays of an
 // independent simulation: even 720, retrieval only 618, allocation only 383, combined
 // 350 minutes.
-func TestAllocationStrategies(t *testing.T) {
+func TestLongAllocationStrategies(t *testing.T) {
 	runs := &runs{seeds: 3}
 	outcomes := runs.strategies(1)
 	if runs.err != nil {
@@ -146,7 +146,7 @@ func TestAllocationStrategies(t *testing.T) {
 }
 
 // A report contains everything that it shows and loads nothing from elsewhere.
-func TestWriteExperiments(t *testing.T) {
+func TestLongWriteExperiments(t *testing.T) {
 	dir := t.TempDir()
 	e := figure.Experiment{Name: "one", Title: "One & only", X: "x", Y: "y", Source: "a paper", Note: "Noted."}
 	for x := range 4 {

@@ -8,7 +8,7 @@ import (
 
 // The generated trace has the published statistics: counts exactly, measures to the
 // published precision.
-func TestGenerateLikeKnuth2016(t *testing.T) {
+func TestLongGenerateLikeKnuth2016(t *testing.T) {
 	l := Knuth2016()
 	for _, seed := range []uint64{1} {
 		tr, err := Generate(t.Context(), l, seed)

@@ -316,7 +316,7 @@ func same(t *testing.T, a, b fs.FS) {
 func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot, "bench") }
 
 // Commands that write a file name it in one JSON object with --json.
-func TestJSONOutput(t *testing.T) {
+func TestLongJSONOutput(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.trace")
 	for line, file := range map[string]string{"bench generate --out " + trace: trace, "bench convert " + filepath.Join("..", "..", "bench", "testdata", "small.json") + " " + trace: trace} {
 		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(line), "--json")...)

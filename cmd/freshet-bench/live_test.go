@@ -66,7 +66,7 @@ func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memo
 // The loop of the server over an embedded endpoint and the simulation on the trace
 // recorded from it choose the same queries in each slot, given the same execution
 // times.
-func TestBenchLiveAgrees(t *testing.T) {
+func TestLongBenchLiveAgrees(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 16)
 	path := filepath.Join(t.TempDir(), "t.trace")
@@ -171,7 +171,7 @@ func playLive(t *testing.T, args []string, tr *trace.Trace, spelling string, bud
 // with the loop under that policy over the same data and times: executions, changes
 // found and missed, and delay. One history may differ from the estimates by chance, so
 // the sums over several are compared.
-func TestShadowsForetellScarcity(t *testing.T) {
+func TestLongShadowsForetellScarcity(t *testing.T) {
 	clitest.NeedEngine(t)
 	sums := map[string]*sum{}
 	add := func(what string, is float64, e shadow.Estimate) {
