@@ -46,7 +46,8 @@
 // entries are no longer needed: those that all members have applied and that are older than an
 // hour, and in any case those older than a day or followed by 16 GiB. An id is forgotten with
 // its entry, so an outcome must be resolved within an hour. The last entry is never dropped,
-// since the chain continues from it. A damaged entry is found when it is read, not before.
+// since the chain continues from it. A damaged entry is found when it is read, and at the start of an
+// embedded server.
 //
 // The chain detects faults of engines and operators. It does not protect against an attacker who
 // can write to the engine.

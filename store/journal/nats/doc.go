@@ -35,6 +35,15 @@
 // old end for some seconds; Config.Patience is how long a journal must look shortened before
 // it is taken to be.
 //
+// # Damaged files
+//
+// A member checks all stored messages before its server starts. If one is damaged or missing, it
+// removes the messages from there on, says so in the log, and takes them from the other members. A
+// member that runs looks every second whether its copy lacks messages, and starts its server again if
+// it does. Until then it may be asked for them as the leader of the stream. Therefore a message that
+// the leader lacks counts as an altered journal only after Config.Patience. A single member cannot
+// take messages from another one, so it refuses to start.
+//
 // # Access
 //
 // Members and clients share a token. With TLS, members verify each other's certificates, so the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/internal/engine"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -86,4 +87,41 @@ func (j *Journal) Forget(ctx context.Context) error {
 	}
 	_, err = j.state(ctx)
 	return err
+}
+
+// Copy returns the state of this member's own copy of a journal.
+func (s *Server) Copy(name string) (state server.StreamState) {
+	info, err := s.current().JszAccount(&server.JSzOptions{Account: "$G", Streams: true})
+	for i := 0; err == nil && i < len(info.Streams); i++ {
+		if info.Streams[i].Name == streamName(name) {
+			state = info.Streams[i].State
+		}
+	}
+	return state
+}
+
+// Messages returns how many messages the leader has.
+func (j *Journal) Messages(ctx context.Context) uint64 {
+	s, err := j.state(ctx)
+	if err != nil {
+		return 0
+	}
+	return s.Msgs
+}
+
+// Repair repairs the messages in a directory.
+var Repair = repair
+
+// Lead makes a member the leader of the stream. Its error says who is.
+func (j *Journal) Lead(ctx context.Context, node string) error {
+	var info struct {
+		Cluster struct{ Leader string }
+	}
+	err := j.request(ctx, "STREAM.INFO", nil, &info)
+	if err == nil && info.Cluster.Leader == node {
+		return nil
+	}
+	var answer apiAnswer
+	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer), j.apiError(answer.Error))
+	return fmt.Errorf("%s leads (%w)", info.Cluster.Leader, err)
 }

@@ -20,13 +20,14 @@ type Config struct {
 	Name     string        // of the cluster
 	Replicas int           // of a new stream: 3 by default
 	InFlight int64         // bytes of commands whose Append has not returned
-	Patience time.Duration // before a journal that looks shortened is taken to be; see defaultPatience
+	Patience time.Duration // before a journal that looks shortened, or lacks a message, is taken to be so; see defaultPatience
 	Damaged  func() error  // why the journal must not be followed with the server of this node; nil for a server elsewhere
 }
 
 const (
 	// defaultPatience is longer than a server that lost its majority takes to notice: until then
-	// it may answer with an older end of the journal.
+	// it may answer with an older end of the journal. It is also longer than a server whose files are
+	// damaged takes to notice: until then it may lack messages that the others have.
 	defaultPatience = 20 * time.Second
 	// requestTimeout bounds a request, such as a publish. It is tried again.
 	requestTimeout = 3 * time.Second
@@ -51,6 +52,8 @@ type Journal struct {
 	mu      sync.Mutex
 	tip     *tip      // the end as last seen; nil if unknown
 	missing time.Time // since when the servers do not know the stream; zero if they do
+	hole    uint64    // the message that its leader lacks, as far as is known; 0 for none
+	since   time.Time // when it was first missing
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -131,7 +134,9 @@ func (j *Journal) create(ctx context.Context) error {
 	}
 	for last := errors.New("no answer"); ; {
 		info, err := j.createOnce(ctx, js)
-		switch {
+		switch damage := j.config.Damaged(); {
+		case damage != nil:
+			return damage
 		case err == nil:
 			return j.check(info)
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
@@ -216,6 +221,9 @@ func (j *Journal) Close() error {
 // commit appends items in one atomic batch. The batch is accepted only if it continues the last
 // message, and if the stream has no entry with one of the ids.
 func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, error) {
+	if err := j.config.Damaged(); err != nil {
+		return nil, err
+	}
 	seqs := make([]uint64, len(items))
 	for tries := 1; ; tries++ {
 		at, err := j.known(ctx)
@@ -453,11 +461,34 @@ func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (boo
 			if s, err := j.state(ctx); err != nil || seq < s.FirstSeq { // dropped since
 				return false, err
 			}
-			return false, journal.Altered("message %d of stream %s is missing", seq, j.stream)
+			return false, j.lacks(seq)
 		}
 		if err != nil {
 			return false, err
 		}
 		return f(m)
 	})
+}
+
+// lacks returns an error because the leader of the stream lacks a message. The journal counts as altered
+// only after the patience, since the leader may be a member whose files are damaged.
+func (j *Journal) lacks(seq uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.hole != seq {
+		j.hole, j.since = seq, time.Now()
+	}
+	if time.Since(j.since) > j.config.Patience {
+		return journal.Altered("message %d of stream %s is missing", seq, j.stream)
+	}
+	return fmt.Errorf("message %d of stream %s is missing at its leader", seq, j.stream)
+}
+
+// found notes that a member has a message.
+func (j *Journal) found(seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.hole == seq {
+		j.hole = 0
+	}
 }

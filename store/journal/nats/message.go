@@ -207,6 +207,7 @@ func (j *Journal) get(ctx context.Context, r getRequest) (*message, error) {
 	if err := j.apiError(answer.Error); err != nil {
 		return nil, err
 	}
+	j.found(answer.Message.Seq)
 	m := &message{seq: answer.Message.Seq, subject: answer.Message.Subject, data: answer.Message.Data, at: answer.Message.Time}
 	if len(answer.Message.Header) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {

@@ -237,6 +237,7 @@ func (s *source) fetch(ctx context.Context) error {
 		}
 	}
 	s.page = page
+	s.found(s.next)
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (s *source) absent(ctx context.Context) error {
 		s.next, s.part, s.n, s.held = state.FirstSeq, nil, 0, nil
 	case s.next <= state.LastSeq:
 		if m, err := s.get(ctx, getRequest{Seq: s.next}); errors.Is(err, errNoMessage) {
-			return journal.Altered("message %d of stream %s is missing", s.next, s.stream)
+			return s.lacks(s.next)
 		} else if err == nil {
 			s.page = []*message{m}
 		}

@@ -41,21 +41,23 @@ const (
 	startTimeout   = time.Minute      // longer than a start on a busy machine takes
 	loginTimeout   = 10 * time.Second // of a member or client that connects
 	readyPause     = 100 * time.Millisecond
-	mendPause      = time.Second // between two looks whether a write has failed
+	mendPause      = time.Second // between two looks whether a write has failed, or messages are missing
+	repairPause    = time.Minute // between two starts because messages are missing
 	probeSize      = 4 << 20     // of the file that tells whether there is room
 	user           = "freshet"   // of routes
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
-// is acknowledged. After a write that failed, such as on a full disk, nats-server takes no part in
+// is acknowledged. Before it starts, and when messages are missing, damaged messages and those after
+// them are removed, so that it takes them from the other members. After a write that failed, such as on a full disk, nats-server takes no part in
 // the cluster until it is started again, so that is done once files can be written. If it cannot read
 // a snapshot of its own, it keeps no entries any more, but still answers with those of other members.
 type Server struct {
 	config  ServerConfig
 	stop    context.CancelFunc
 	done    sync.WaitGroup
-	broken  atomic.Bool            // a write has failed since the server was started
-	damaged atomic.Pointer[string] // what cannot be read, if anything
+	broken  atomic.Bool           // a write has failed since the server was started
+	damaged atomic.Pointer[error] // a journal.ErrUnreadable, if files cannot be read or repaired
 
 	mu     sync.Mutex
 	server *server.Server
@@ -81,14 +83,24 @@ func Start(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// run starts a nats-server.
+// run starts a nats-server on intact files.
 func (s *Server) run(o *server.Options) (*server.Server, error) {
+	damages, err := repair(s.config.Dir, len(s.config.Peers) == 1)
+	for _, what := range damages {
+		s.warn("a file of the journal is damaged: this member takes the entries from there on from the others", "damage", what)
+	}
+	if errors.Is(err, journal.ErrUnreadable) {
+		s.damaged.Store(&err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
 	x, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	s.broken.Store(false)
-	l := &logger{to: s.config.Log, broken: &s.broken, damaged: &s.damaged}
+	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -110,21 +122,31 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 	return x, nil
 }
 
-// mend starts the server again after a write that failed, once files can be written.
+// mend starts the server again after a write that failed, once files can be written, and if messages
+// are missing, which run then repairs.
 func (s *Server) mend(ctx context.Context) {
 	t := time.NewTicker(mendPause)
 	defer t.Stop()
+	var repaired time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
-		old := s.current()
-		if !s.broken.Load() && old.JetStreamEnabled() || !s.writable() {
+		old, why := s.current(), ""
+		switch {
+		case s.broken.Load() || !old.JetStreamEnabled():
+			why = "a write has failed"
+		case time.Since(repaired) > repairPause:
+			if why = hole(old); why != "" {
+				repaired = time.Now()
+			}
+		}
+		if why == "" || !s.writable() {
 			continue
 		}
-		s.warn("the journal's server starts again, because a write has failed")
+		s.warn("the journal's server starts again", "reason", why)
 		old.Shutdown()
 		old.WaitForShutdown()
 		o, err := s.config.options()
@@ -134,12 +156,30 @@ func (s *Server) mend(ctx context.Context) {
 		if err != nil {
 			s.broken.Store(true)
 			s.warn("the journal's server did not start again", "error", err)
+			if s.Damaged() != nil {
+				return
+			}
 			continue
 		}
 		s.mu.Lock()
 		s.server = old
 		s.mu.Unlock()
 	}
+}
+
+// hole returns which stream lacks messages between its first and its last one, "" if none does.
+// No command removes such messages.
+func hole(x *server.Server) string {
+	info, err := x.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
+	if err != nil { // it is being shut down
+		return ""
+	}
+	for _, s := range info.Streams {
+		if s.State.NumDeleted > 0 {
+			return fmt.Sprintf("%d messages of stream %s are missing on this member", s.State.NumDeleted, s.Name)
+		}
+	}
+	return ""
 }
 
 func (s *Server) warn(text string, more ...any) {
@@ -279,8 +319,8 @@ func (s *Server) Connect() (*nats.Conn, error) {
 // Damaged returns a journal.ErrUnreadable if files of this member are damaged so that it keeps no
 // entries, for Config.
 func (s *Server) Damaged() error {
-	if what := s.damaged.Load(); what != nil {
-		return journal.Unreadable(*what + ", in " + s.config.Dir)
+	if err := s.damaged.Load(); err != nil {
+		return *err
 	}
 	return nil
 }
@@ -304,8 +344,9 @@ func (s *Server) Close() error {
 // takes no part in the cluster.
 type logger struct {
 	to      *slog.Logger // nil for none
+	dir     string
 	broken  *atomic.Bool
-	damaged *atomic.Pointer[string]
+	damaged *atomic.Pointer[error]
 	fatal   atomic.Pointer[string]
 }
 
@@ -316,7 +357,8 @@ func (l *logger) Tracef(string, ...any)  {}
 func (l *logger) Warnf(format string, v ...any) {
 	l.log(slog.LevelWarn, format, v...)
 	if text := fmt.Sprintf(format, v...); strings.Contains(text, "Snapshot corrupt") || strings.Contains(text, "Error reading snapshot") {
-		l.damaged.Store(&text)
+		err := journal.Unreadable(text + ", in " + l.dir)
+		l.damaged.Store(&err)
 	}
 }
 
