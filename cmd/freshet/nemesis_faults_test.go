@@ -231,6 +231,11 @@ func (n *nemesis) damage(v *victim, _ time.Duration) {
 		return err
 	})
 	n.must(err)
+	if n.harm.IntN(2) == 0 { // the messages are one file of many
+		files = slices.DeleteFunc(files, func(path string) bool {
+			return !strings.Contains(path, "/streams/") || !strings.HasSuffix(path, ".blk")
+		})
+	}
 	file := files[n.harm.IntN(len(files))]
 	b, err := os.ReadFile(file)
 	n.must(err)

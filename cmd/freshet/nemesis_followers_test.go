@@ -122,9 +122,12 @@ func (f *sepaFollower) connect(ctx context.Context, last bool) bool {
 		}
 		return !arrived
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errSEPAFull) {
 		f.object("%v", err)
 		return true
+	}
+	if err != nil {
+		f.failed.Add(1)
 	}
 	if len(notes) > 0 {
 		f.notes = append(f.notes, notes)
@@ -229,7 +232,7 @@ func (h *hubCallback) subscribe(ctx context.Context, hub string) {
 				switch {
 				case resp.StatusCode == http.StatusAccepted:
 					h.renewed++
-				case resp.StatusCode != http.StatusServiceUnavailable:
+				case resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusInsufficientStorage: // a disk may be full
 					h.object("the hub answers %s: %s", resp.Status, body)
 				}
 				h.mu.Unlock()

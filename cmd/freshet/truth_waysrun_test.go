@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -117,6 +118,9 @@ type sepaNotification struct {
 	AddedResults, RemovedResults wireRows
 }
 
+// errSEPAFull says that a server refuses a subscription because its disk is full.
+var errSEPAFull = errors.New("the disk is full")
+
 // readSEPA subscribes and calls fn for each notification, until the connection ends or fn returns
 // false. It returns an error if the server answers one other than 503.
 func readSEPA(c *websocket.Conn, text string, fn func(n *sepaNotification) bool) error {
@@ -133,7 +137,11 @@ func readSEPA(c *websocket.Conn, text string, fn func(n *sepaNotification) bool)
 			return nil
 		}
 		if m.Error != "" || m.Notification.Sequence == nil {
-			if m.Status != http.StatusServiceUnavailable {
+			switch m.Status {
+			case http.StatusServiceUnavailable:
+			case http.StatusInsufficientStorage:
+				return errSEPAFull
+			default:
 				return fmt.Errorf("answered %s %d", m.Error, m.Status)
 			}
 			return nil
