@@ -117,18 +117,19 @@ type Engine struct {
 
 	turn sync.Mutex // held by each evaluation and by edits of rules
 
-	mu        sync.Mutex // guards what follows
-	rules     map[string]*entry
-	ids       map[string]string // by name
-	queries   map[string]map[string]*entry
-	callers   map[string]int       // number of rules
-	due       map[string]time.Time // queries that are to be looked at again
-	receivers map[string]*receiver
-	count     counter
-	sending   sync.WaitGroup
-	work      chan struct{}
-	failed    chan error
-	trials    chan struct{}
+	mu         sync.Mutex // guards what follows
+	rules      map[string]*entry
+	ids        map[string]string // by name
+	queries    map[string]map[string]*entry
+	callers    map[string]int       // number of rules
+	due        map[string]time.Time // queries that are to be looked at again
+	receivers  map[string]*receiver
+	unrecorded []uint64 // messages that were sent, and are in the store still
+	count      counter
+	sending    sync.WaitGroup
+	work       chan struct{}
+	failed     chan error
+	trials     chan struct{}
 }
 
 // New returns an engine with all stored rules. Run starts it.
@@ -199,7 +200,7 @@ func Reload(e *Engine) error {
 		e.enter(x)
 		e.due[x.Query] = time.Time{}
 	}
-	e.enqueue(messages)
+	e.enqueue(slices.DeleteFunc(messages, func(m registry.AlertMessage) bool { return slices.Contains(e.unrecorded, m.Seq) }))
 	return nil
 }
 
@@ -263,6 +264,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
+		if err = e.recordLate(); err != nil {
+			break
+		}
 		if _, held := e.opts.Lease(); held {
 			if err = e.evaluate(ctx, e.ripe()); err != nil {
 				break

@@ -4,6 +4,7 @@ package alert_test
 
 import (
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,4 +54,85 @@ func TestLease(t *testing.T) {
 	held.Store(true)
 	r.create(settings)
 	until(t, "the message", func() bool { return len(h.messages()) == 1 })
+}
+
+// An engine that loses the lease while it sends a message ends that request and begins no other. The
+// next owner sends the rest, and no message twice.
+func TestLeaseEndsWhileSending(t *testing.T) {
+	r := newRig(t)
+	var requests atomic.Int32
+	begun, gate := make(chan struct{}), make(chan struct{})
+	url := newServer(t, func(*http.Request) int {
+		if requests.Add(1) == 1 {
+			close(begun)
+			<-gate
+		}
+		return http.StatusNoContent
+	})
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11", "b=12")
+	r.stop()
+	var held atomic.Bool
+	held.Store(true)
+	r.options.Lease = func() (uint64, bool) { return 0, held.Load() }
+	r.start()
+	if err := alert.Reload(r.Engine); err != nil {
+		t.Fatal(err)
+	}
+	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url}}})
+	<-begun
+	held.Store(false)
+	if !r.Sending() {
+		t.Error("the engine says that it sends nothing while a request runs")
+	}
+	close(gate)
+	until(t, "the end of the request", func() bool { return !r.Sending() })
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests, the lease has ended in the first", n)
+	}
+	if err := alert.Reload(r.Engine); err != nil {
+		t.Fatal(err)
+	}
+	held.Store(true)
+	until(t, "the record of both messages", func() bool { return r.stored() == 0 })
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests for 2 messages", n)
+	}
+}
+
+// A message that was sent while the store took no writes is not sent again later.
+func TestSentWithoutRoom(t *testing.T) {
+	r := newRig(t)
+	var requests atomic.Int32
+	url := newServer(t, func(*http.Request) int {
+		requests.Add(1)
+		r.readOnly.Store(true)
+		return http.StatusNoContent
+	})
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url}}})
+	until(t, "the end of the request", func() bool { return requests.Load() > 0 && !r.Sending() })
+	if r.stored() != 1 {
+		t.Fatal("the store took a write")
+	}
+	if err := alert.Reload(r.Engine); err != nil { // as when a lease comes back
+		t.Fatal(err)
+	}
+	r.readOnly.Store(false)
+	until(t, "the record of the message", func() bool { return r.stored() == 0 })
+	r.stop()
+	r.start()
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests for one message", n)
+	}
+}
+
+// stored returns how many messages the store has.
+func (r *rig) stored() int {
+	_, list, err := r.db.Rules.Rules()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(list)
 }

@@ -53,16 +53,21 @@ type rig struct {
 	withdrawn atomic.Bool
 	tick      int
 	most      int // states in one transaction; 0: any number
+	readOnly  atomic.Bool
 	stop      func()
 }
 
-// A tight store has room for a number of states in one transaction.
+// A tight store has room for a number of states in one transaction, and takes no writes at times.
 type tight struct {
 	*store.RuleStore
-	most int
+	most     int
+	readOnly *atomic.Bool
 }
 
 func (s tight) EditRules(e *registry.RuleEdit) error {
+	if s.readOnly.Load() {
+		return registry.ErrReadOnly
+	}
 	if s.most > 0 && len(e.States) > s.most {
 		return fmt.Errorf("%w: %d states", registry.ErrTooLarge, len(e.States))
 	}
@@ -95,7 +100,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	o := r.options
-	o.Store = tight{r.db.Rules, r.most}
+	o.Store = tight{r.db.Rules, r.most, &r.readOnly}
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}

@@ -73,12 +73,10 @@ func (e *Engine) enqueue(list []registry.AlertMessage) {
 func (e *Engine) send(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, running := e.opts.Now(), 0
-	for _, r := range e.receivers {
-		if r.busy {
-			running++
-		}
+	if _, held := e.opts.Lease(); !held { // see Sending
+		return
 	}
+	now, running := e.opts.Now(), e.busy()
 	for key, r := range e.receivers {
 		due := len(r.queue) > 0 || r.to.Alertmanager != "" && !r.resend.After(now) && r.firing()
 		switch {
@@ -96,6 +94,25 @@ func (e *Engine) send(ctx context.Context) {
 			e.finish(ctx, r, t, n, err)
 		})
 	}
+}
+
+// busy returns how many receivers are being sent something. The caller holds mu.
+func (e *Engine) busy() (n int) {
+	for _, r := range e.receivers {
+		if r.busy {
+			n++
+		}
+	}
+	return n
+}
+
+// Sending reports whether requests to receivers run, or their outcome is not recorded yet. Without
+// the lease it does not become true again. Until then the next owner of the lease must not begin,
+// because it would send the same messages.
+func (e *Engine) Sending() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.busy() > 0
 }
 
 // firing reports whether a rule of the receiver has a firing alert.
@@ -152,6 +169,9 @@ var errGone = errors.New("it answered 410 Gone")
 func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) (settled int, err error) {
 	if r.to.Alertmanager != "" {
 		for list := range slices.Chunk(slices.Concat(t.again, t.messages), batch) { // a resolved alert comes after its repetition
+			if _, held := e.opts.Lease(); !held {
+				return 0, ErrAway
+			}
 			if err := e.toAlertmanager(ctx, r.to.Alertmanager, list); err != nil {
 				return 0, err
 			}
@@ -165,6 +185,9 @@ func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) (settled 
 		return len(t.messages), nil
 	}
 	for i := range t.messages {
+		if _, held := e.opts.Lease(); !held { // another node sends the rest
+			return i, ErrAway
+		}
 		err := e.toWebhook(ctx, &t.messages[i])
 		if errors.Is(err, errGone) {
 			return i + 1, err
@@ -182,14 +205,7 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	for i := range t.messages[:settled] {
 		sent = append(sent, t.messages[i].Seq)
 	}
-	if len(sent) > 0 {
-		if fail := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent}); fail != nil && !errors.Is(fail, registry.ErrReadOnly) {
-			select {
-			case e.failed <- fmt.Errorf("delete delivered alerts: %w", fail):
-			default:
-			}
-		}
-	}
+	e.recordSent(sent)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
@@ -216,8 +232,8 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 		r.problem = err.Error()
 		return
 	}
-	if err != nil && ctx.Err() != nil {
-		return // the process ends; the message may have arrived and is sent again
+	if err != nil && (ctx.Err() != nil || errors.Is(err, ErrAway)) {
+		return // the process or the lease ends; the message may have arrived and is sent again
 	}
 	if err != nil {
 		r.fails++
@@ -231,6 +247,45 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	if r.to.Alertmanager != "" && len(t.messages) < batch && !r.resend.After(now) {
 		r.resend = now.Add(e.opts.Resend)
 	}
+}
+
+// recordSent deletes messages that were sent. It remembers them if the store takes no writes now, so
+// that they are not sent again.
+func (e *Engine) recordSent(sent []uint64) {
+	if len(sent) == 0 {
+		return
+	}
+	err := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent})
+	switch {
+	case errors.Is(err, registry.ErrReadOnly):
+		e.mu.Lock()
+		e.unrecorded = append(e.unrecorded, sent...)
+		e.mu.Unlock()
+	case err != nil:
+		select {
+		case e.failed <- fmt.Errorf("delete delivered alerts: %w", err):
+		default:
+		}
+	}
+}
+
+// recordLate deletes what recordSent has remembered, under any lease. Only Run calls it.
+func (e *Engine) recordLate() error {
+	e.mu.Lock()
+	sent := slices.Clone(e.unrecorded)
+	e.mu.Unlock()
+	if len(sent) == 0 {
+		return nil
+	}
+	if err := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrReadOnly) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("delete delivered alerts: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unrecorded = slices.Delete(e.unrecorded, 0, len(sent))
+	return nil
 }
 
 // host names a receiver in logs, without the path of its URL, which may be a secret.

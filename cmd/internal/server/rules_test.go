@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestRulesOfAnotherNode(t *testing.T) {
 		Data struct{ Name string }
 	}
 	got := make(chan message, 100)
+	var mu sync.RWMutex
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var m message
 		b, _ := io.ReadAll(r.Body)
@@ -50,6 +52,8 @@ func TestRulesOfAnotherNode(t *testing.T) {
 			t.Error(err)
 		}
 		got <- m
+		mu.RLock() // held while receivers must wait
+		defer mu.RUnlock()
 	}))
 	t.Cleanup(hook.Close)
 	next := func(kind, name string) {
@@ -113,6 +117,10 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	// A node that knows the owner, which does not answer any more, shows what it knows.
 	third.call("POST", "/v1/rules", settings, &rule)
 	next("alert.firing", "more")
+	await(t, "the node knows the rule itself", func() error {
+		_, err := other.alerts.Rule(rule.ID)
+		return err
+	})
 	other.peers.mu.Lock()
 	other.peers.silent[owner.member.Session()] = time.Now().Add(time.Hour)
 	other.peers.mu.Unlock()
@@ -122,6 +130,35 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	if a := other.ask("DELETE", "/v1/rules/"+rule.ID, ""); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("an edit while the owner is silent: %d %s", a.status, a.body)
 	}
+	// A node that gives the lease back waits for the message that it is sending.
+	mu.Lock()
+	if a := third.ask("POST", "/v1/rules/"+rule.ID+"/pause", ""); a.status != 200 {
+		t.Errorf("pause: %d %s", a.status, a.body)
+	}
+	next("alert.resolved", "more")
+	if a := third.ask("POST", "/v1/cluster/nodes/"+last+"/drain", ""); a.status != http.StatusAccepted {
+		t.Errorf("drain: %d %s", a.status, a.body)
+	}
+	await(t, "the owner begins nothing more", func() error {
+		if _, holds := owner.member.alerts(); holds {
+			return errors.New("it has the lease")
+		}
+		return nil
+	})
+	for range 20 {
+		time.Sleep(20 * time.Millisecond)
+		if has, _ := owner.member.Has(store.AlertsLease); has.Name != last {
+			t.Fatalf("%q has the lease while %s sends a message", has.Name, last)
+		}
+	}
+	mu.Unlock()
+	await(t, "another node takes the lease", func() error {
+		_, a := other.member.alerts()
+		if _, b := third.member.alerts(); !a && !b {
+			return errors.New("none has it")
+		}
+		return nil
+	})
 	select {
 	case m := <-got:
 		t.Errorf("a further message: %+v", m)
