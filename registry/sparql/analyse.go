@@ -36,7 +36,9 @@ type Analysis struct {
 // whole grammar, and accepts dialects. It takes time linear in the text, never
 // panics, and is safe for concurrent use.
 func Analyse(text string) (*Analysis, error) {
-	tokens, lexical := lex(text)
+	l, lexical := lex(text)
+	defer l.release()
+	tokens := l.tokens
 	p, err := readPrologue(text, tokens)
 	if p != nil && p.end < len(tokens) && startsUpdate(tokens[p.end:]) {
 		return nil, ErrUpdate

@@ -8,7 +8,7 @@ import "strings"
 // give another IRI than the endpoint gets: if the namespace is relative, or if
 // there are dot segments, which are resolved in an IRI but not in a name.
 func expand(text string, body []token, p *prologue) (undeclared []token, err error) {
-	seen := map[string]bool{}
+	var seen map[string]bool
 	size := 0
 	for i := range body {
 		t := &body[i]
@@ -18,6 +18,9 @@ func expand(text string, body []token, p *prologue) (undeclared []token, err err
 			case d != nil:
 				expandName(t, d, len(name))
 			case !seen[name]:
+				if seen == nil {
+					seen = map[string]bool{}
+				}
 				seen[name] = true
 				undeclared = append(undeclared, token{kind: word, text: name, pos: t.pos})
 			}
@@ -34,12 +37,13 @@ func tooLong(text string) error {
 }
 
 func expandName(t *token, d *declaration, colon int) {
-	iri := d.namespace + unescapeLocal(t.text[colon:])
-	if schemeLen(d.namespace) == 0 || hasDotSegment(d.namespace) || hasDotSegment(iri) {
+	namespace := d.namespace()
+	expanded := "<" + namespace + unescapeLocal(t.text[colon:]) + ">"
+	if schemeLen(namespace) == 0 || hasDotSegment(namespace) || hasDotSegment(expanded[1:len(expanded)-1]) {
 		d.kept = true
 		return
 	}
-	t.kind, t.text = iriRef, "<"+iri+">"
+	t.kind, t.text = iriRef, expanded
 }
 
 func hasDotSegment(iri string) bool {

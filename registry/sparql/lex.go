@@ -1,7 +1,9 @@
 package sparql
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -23,21 +25,39 @@ type lexer struct {
 	noColon int // a name has no colon before this index, so it is a word
 }
 
-// lex returns the tokens found even if it fails: they distinguish an update
-// from a broken query.
-func lex(text string) ([]token, error) {
+// lexers keeps the lists of lexers, which are most of what an analysis would allocate.
+var lexers = sync.Pool{New: func() any { return new(lexer) }}
+
+// manyTokens is the length of the longest list of tokens that is kept.
+const manyTokens = 1 << 12
+
+// lex splits a text into tokens. The lexer has those found even if it fails: they
+// distinguish an update from a broken query. The caller releases the lexer when it no
+// longer uses the tokens.
+func lex(text string) (*lexer, error) {
+	l := lexers.Get().(*lexer)
 	if len(text) > MaxText {
-		return nil, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
+		return l, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
 	}
 	if i := invalidUTF8(text); i >= 0 {
-		return nil, syntaxError(text, i, "the text is not valid UTF-8")
+		return l, syntaxError(text, i, "the text is not valid UTF-8")
 	}
-	l := &lexer{text: text, tokens: make([]token, 0, len(text)/6+8)}
+	l.text, l.tokens = text, slices.Grow(l.tokens, len(text)/6+8)
 	if strings.HasPrefix(text, "\ufeff") {
 		l.pos = len("\ufeff")
 	}
-	err := l.run()
-	return l.tokens, err
+	return l, l.run()
+}
+
+// release makes the lists of the lexer available to another analysis.
+func (l *lexer) release() {
+	if cap(l.tokens) > manyTokens {
+		return
+	}
+	clear(l.tokens) // they refer to the text
+	clear(l.open[:cap(l.open)])
+	*l = lexer{tokens: l.tokens[:0], open: l.open[:0]}
+	lexers.Put(l)
 }
 
 func invalidUTF8(s string) int {

@@ -6,9 +6,14 @@ import "strings"
 // tokens.
 func normalForm(p *prologue, body []token) string {
 	var b strings.Builder
+	size := 0
+	for _, t := range body {
+		size += len(t.text) + 1
+	}
+	b.Grow(size)
 	for _, d := range p.items {
 		if d.kept {
-			b.WriteString(d.text)
+			b.WriteString(d.text())
 			b.WriteByte(' ')
 		}
 	}
@@ -34,7 +39,9 @@ func attached(before, t token) bool {
 func (t token) canonical() string {
 	switch t.kind {
 	case variable:
-		return "?" + t.text[1:]
+		if t.text[0] == '$' {
+			return "?" + t.text[1:]
+		}
 	case stringLit:
 		return canonicalString(t.text)
 	case word:

@@ -19,10 +19,12 @@ type Pattern struct {
 // collections, words and notations of dialects, and queries that depend on which graphs
 // exist. Any triple may then change the result.
 func Patterns(text string) (list []Pattern, ok bool) {
-	tokens, err := lex(text)
+	l, err := lex(text)
+	defer l.release()
 	if err != nil {
 		return nil, false
 	}
+	tokens := l.tokens
 	p, err := readPrologue(text, tokens)
 	if err != nil || p.pragma != nil {
 		return nil, false

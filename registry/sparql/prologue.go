@@ -18,10 +18,20 @@ type prologue struct {
 // declaration is a BASE, PREFIX, VERSION or DEFINE. kept reports whether the normal
 // form needs it. Only a PREFIX whose uses were all expanded is not needed.
 type declaration struct {
-	text      string // as in the normal form
-	namespace string // of a PREFIX: the IRI without its angle brackets
+	words     string // as in the normal form, except for a PREFIX
+	name, iri string // of a PREFIX
 	kept      bool
 }
+
+func (d *declaration) text() string {
+	if d.iri == "" {
+		return d.words
+	}
+	return "PREFIX " + d.name + " " + d.iri
+}
+
+// namespace is the IRI of a PREFIX without its angle brackets.
+func (d *declaration) namespace() string { return d.iri[1 : len(d.iri)-1] }
 
 type prologueReader struct {
 	text   string
@@ -87,7 +97,7 @@ func (r *prologueReader) errorHere(message string) error {
 }
 
 func (r *prologueReader) keep(text string) {
-	r.out.items = append(r.out.items, &declaration{text: text, kept: true})
+	r.out.items = append(r.out.items, &declaration{words: text, kept: true})
 }
 
 func (r *prologueReader) base() error {
@@ -121,7 +131,7 @@ func (r *prologueReader) prefix(name string) error {
 		return r.errorHere("PREFIX " + shorten(name) + " needs an IRI in angle brackets")
 	}
 	r.i++
-	d := &declaration{text: "PREFIX " + name + " " + iri.text, namespace: iri.text[1 : len(iri.text)-1]}
+	d := &declaration{name: name, iri: iri.text}
 	r.out.prefixes[name] = d
 	r.out.items = append(r.out.items, d)
 	return nil

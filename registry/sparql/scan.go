@@ -35,33 +35,53 @@ type scanner struct {
 	services   orderedSet
 	reaches    orderedSet
 	random     orderedSet
-	constants  map[string]bool
+	constants  []string
 	serviceArg int // index of the target of the last SERVICE
 }
 
 // orderedSet keeps distinct strings in the order of first occurrence.
 type orderedSet struct {
-	seen  map[string]bool
 	names []string
-	first int // position of the first
+	seen  map[string]bool // nil for a few names
+	first int             // position of the first
 }
 
+// fewNames is the number of names that are compared one by one.
+const fewNames = 8
+
 func (f *orderedSet) add(name string, pos int) {
-	if f.seen[name] {
+	if f.has(name) {
 		return
 	}
-	if f.seen == nil {
-		f.seen, f.first = map[string]bool{}, pos
+	if len(f.names) == 0 {
+		f.first = pos
 	}
-	f.seen[name] = true
 	f.names = append(f.names, name)
+	switch {
+	case f.seen != nil:
+		f.seen[name] = true
+	case len(f.names) > fewNames:
+		f.seen = map[string]bool{}
+		for _, n := range f.names {
+			f.seen[n] = true
+		}
+	}
 }
+
+func (f *orderedSet) has(name string) bool {
+	if f.seen != nil {
+		return f.seen[name]
+	}
+	return slices.Contains(f.names, name)
+}
+
+// usualDepth is the depth of brackets for which a scanner has room.
+const usualDepth = 6
 
 func newScanner(text string, body []token) *scanner {
 	top := newScope(body[0].keyword(), true)
 	return &scanner{
-		text: text, body: body, top: top, frames: []frame{{scope: top}},
-		constants: map[string]bool{}, serviceArg: -1,
+		text: text, body: body, top: top, frames: append(make([]frame, 0, usualDepth), frame{scope: top}), serviceArg: -1,
 	}
 }
 
@@ -157,7 +177,7 @@ func (s *scanner) iri(i int) {
 	}
 	iri := s.body[i].text
 	if iri = iri[1 : len(iri)-1]; schemeLen(iri) > 0 {
-		s.constants[iri] = true
+		s.constants = append(s.constants, iri)
 	}
 }
 
@@ -280,10 +300,8 @@ func (s *scanner) analysis() *Analysis {
 	if !c.star {
 		a.Vars = unique(c.vars)
 	}
-	for iri := range s.constants {
-		a.Constants = append(a.Constants, iri)
-	}
-	slices.Sort(a.Constants)
+	slices.Sort(s.constants)
+	a.Constants = slices.Clip(slices.Compact(s.constants))
 	return a
 }
 
