@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -72,13 +71,12 @@ type Holder struct {
 
 // Identity derives a query's id from what makes it the same question.
 func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs []string) string {
-	h := sha256.New()
+	b := make([]byte, 0, len(endpoint)+len(normal)+64)
 	part := func(s string) {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
+		b = append(append(b, s...), 0)
 	}
 	list := func(l []string) {
-		for _, s := range slices.Compact(slices.Sorted(slices.Values(l))) {
+		for _, s := range sortedUnique(l) {
 			part(s)
 		}
 		part("")
@@ -92,9 +90,13 @@ func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs 
 	}
 	list(defaultGraphs)
 	list(namedGraphs)
-	sum := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil))
-	return "q_" + strings.ToLower(sum[:26])
+	sum := sha256.Sum256(b)
+	digits := idDigits.AppendEncode(append(make([]byte, 0, 64), "q_"...), sum[:])
+	return string(digits[:len("q_")+26])
 }
+
+// idDigits are those of base32.HexEncoding in lower case.
+var idDigits = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // Weight is the largest weight of the holders who have not paused the query.
 func (q *Query) Weight() float64 {

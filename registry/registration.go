@@ -49,6 +49,9 @@ func (reg Registration) holder(caller string, now time.Time) Holder {
 }
 
 func sortedUnique(tags []string) []string {
+	if len(tags) == 0 {
+		return nil
+	}
 	return slices.Compact(slices.Sorted(slices.Values(tags)))
 }
 

@@ -103,9 +103,12 @@ func perform(ctx context.Context, m *scheduler.Manager, c nodeCall) (r nodeReply
 // own makes a call at the loop of this node. Between the begin of its lease and that of the loop, and
 // between their ends, there is no loop.
 func (l *loops) own(ctx context.Context, c nodeCall) (r nodeReply, err error) {
+	if l.peers == nil {
+		return perform(ctx, l.Manager, c)
+	}
 	_, none := l.Manager.State(c.Endpoint)
 	r, err = perform(ctx, l.Manager, c)
-	if errors.Is(err, registry.ErrNotFound) && l.peers != nil {
+	if errors.Is(err, registry.ErrNotFound) {
 		if _, unknown := l.store.Endpoints.Endpoint(c.Endpoint); unknown == nil && (none != nil || l.hold(c.Endpoint) == nil) {
 			err = moving(c.Endpoint)
 		}
