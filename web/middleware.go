@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -53,14 +54,18 @@ func clean(p string) bool {
 
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func guard(h http.Header) {
-	h.Set("Content-Security-Policy", contentPolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin") // does not affect reads with CORS by the configured origins
+// guards are headers of all responses. The lists of values are shared: Header.Add appends to
+// a copy, because they have no room.
+var guards = map[string][]string{
+	"Content-Security-Policy":      {contentPolicy},
+	"X-Content-Type-Options":       {"nosniff"},
+	"X-Frame-Options":              {"DENY"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Cross-Origin-Opener-Policy":   {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"same-origin"}, // does not affect reads with CORS by the configured origins
 }
+
+func guard(h http.Header) { maps.Copy(h, guards) }
 
 // rescue answers 500 after a panic, or reports that the connection must be closed
 // because part of the response has been sent.

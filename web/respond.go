@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -47,14 +48,25 @@ func (c *call) send(status int, typ string, doc Document) error {
 
 // json answers with v as JSON.
 func (c *call) json(status int, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	b := answers.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= usualAnswer {
+			b.Reset()
+			answers.Put(b)
+		}
+	}()
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false) // people read query texts here; the type keeps browsers from taking it for a page
 	if err := e.Encode(v); err != nil {
 		return err
 	}
 	return c.bytes(status, "application/json", b.Bytes())
 }
+
+// answers keeps the buffers of answers up to a size.
+var answers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const usualAnswer = 16 << 10
 
 func (c *call) text(status int, s string) error {
 	return c.bytes(status, "text/plain; charset=utf-8", []byte(s))
