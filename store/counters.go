@@ -42,13 +42,14 @@ func loadCounters(tx *bbolt.Tx) (c counters) {
 	return c
 }
 
-func (c *counters) fields() []*uint64 {
-	return []*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
+func (c *counters) fields() [6]*uint64 {
+	return [...]*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
 }
 
 func (c *counters) save(tx *bbolt.Tx) error {
-	var b []byte
-	for _, p := range c.fields() {
+	fields := c.fields()
+	b := make([]byte, 0, 8*len(fields))
+	for _, p := range fields {
 		b = binary.BigEndian.AppendUint64(b, *p)
 	}
 	return tx.Bucket(bMeta).Put(kCounters, b)

@@ -209,7 +209,7 @@ func (e *endpointEdit) keepHealth(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	h, err := loadHealth(tx, s.number)
+	h, err := loadHealth(tx.Bucket(bHealth), s.number)
 	if rest := h.AfterEdit(was, now); err == nil && rest != h {
 		err = saveHealth(tx, s.number, rest)
 	}
@@ -218,8 +218,8 @@ func (e *endpointEdit) keepHealth(tx *bbolt.Tx) error {
 
 func editedKey(space uint64) []byte { return append(key8(space), "edited"...) }
 
-func loadEdited(tx *bbolt.Tx, space uint64) time.Time {
-	v := tx.Bucket(bHealth).Get(editedKey(space))
+func loadEdited(health *bbolt.Bucket, space uint64) time.Time {
+	v := health.Get(editedKey(space))
 	if v == nil {
 		return time.Time{}
 	}
@@ -227,8 +227,8 @@ func loadEdited(tx *bbolt.Tx, space uint64) time.Time {
 	return in.time()
 }
 
-func loadHealth(tx *bbolt.Tx, space uint64) (h registry.Health, err error) {
-	v := tx.Bucket(bHealth).Get(key8(space))
+func loadHealth(health *bbolt.Bucket, space uint64) (h registry.Health, err error) {
+	v := health.Get(key8(space))
 	if v == nil {
 		return h, nil
 	}

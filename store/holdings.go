@@ -31,28 +31,24 @@ func addToHoldings(tx *bbolt.Tx, caller string, more registry.Holdings) error {
 }
 
 func appendHoldings(h registry.Holdings) []byte {
-	v := binary.BigEndian.AppendUint64(key8(uint64(h.Queries)), uint64(h.Bytes))
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, 24), uint64(h.Queries))
+	v = binary.BigEndian.AppendUint64(v, uint64(h.Bytes))
 	return binary.BigEndian.AppendUint64(v, uint64(h.Profiles))
 }
 
 // account updates the counts from a query's old holders to its new ones.
-func account(tx *bbolt.Tx, q *registry.Query, had, has []registry.Holder) error {
+func account(t *totals, q *registry.Query, had, has []registry.Holder) {
 	size := q.Size()
 	for _, h := range had {
 		if !heldBy(has, h.Caller) {
-			if err := addToHoldings(tx, h.Caller, registry.Holdings{Queries: -1, Bytes: -size}); err != nil {
-				return err
-			}
+			t.hold(h.Caller, -1, -size)
 		}
 	}
 	for _, h := range has {
 		if !heldBy(had, h.Caller) {
-			if err := addToHoldings(tx, h.Caller, registry.Holdings{Queries: 1, Bytes: size}); err != nil {
-				return err
-			}
+			t.hold(h.Caller, 1, size)
 		}
 	}
-	return nil
 }
 
 func heldBy(list []registry.Holder, caller string) bool {

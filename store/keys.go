@@ -53,7 +53,10 @@ func buckets() [][]byte {
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }
 
-func key16(a, b uint64) []byte { return binary.BigEndian.AppendUint64(key8(a), b) }
+func key16(a, b uint64) []byte {
+	k := binary.BigEndian.AppendUint64(make([]byte, 0, 16), a)
+	return binary.BigEndian.AppendUint64(k, b)
+}
 
 func number(b []byte) uint64 {
 	if len(b) < 8 {
@@ -69,17 +72,16 @@ func skipNumber(b []byte) []byte { return b[min(8, len(b)):] }
 // caller. The reader of an entry compares it with the query, because a name may
 // contain any byte.
 func nameKey(name string, serial uint64, caller string) []byte {
-	k := append([]byte{'n'}, name...)
-	k = append(k, 0)
+	k := append(make([]byte, 0, 10+len(name)+len(caller)), 'n')
+	k = append(append(k, name...), 0)
 	k = binary.BigEndian.AppendUint64(k, serial)
 	return append(k, caller...)
 }
 
 func callerKey(caller, name string, serial uint64) []byte {
-	k := append([]byte{'c'}, caller...)
-	k = append(k, 0)
-	k = append(k, name...)
-	k = append(k, 0)
+	k := append(make([]byte, 0, 11+len(name)+len(caller)), 'c')
+	k = append(append(k, caller...), 0)
+	k = append(append(k, name...), 0)
 	return binary.BigEndian.AppendUint64(k, serial)
 }
 

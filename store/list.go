@@ -156,7 +156,7 @@ func (l *lister) match(id, v []byte) (item registry.ListedQuery, fits bool, err 
 func (l *lister) alive(space uint64) bool {
 	alive, known := l.live[space]
 	if !known {
-		alive = owner(l.tx, space) != ""
+		alive = owned(l.tx, space)
 		l.live[space] = alive
 	}
 	return alive

@@ -33,14 +33,15 @@ func many(t testing.TB, d *DB, n int) {
 func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
 	t.Helper()
 	if err := d.update(func(tx *bbolt.Tx) error {
+		sums := newTotals(tx)
 		for i := range n {
 			q := query(i)
 			x := edited{now: q}
-			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(sums, &x)); err != nil {
 				return err
 			}
 		}
-		return nil
+		return sums.save()
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -208,16 +209,17 @@ func TestListLongTexts(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	want := []string{}
 	if err := d.update(func(tx *bbolt.Tx) error {
+		sums := newTotals(tx)
 		for i, size := range []int{10, 1, 5, 1, 1, 1, 1, 1, 7} { // MiB
 			q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "ASK {} #" + strings.Repeat("x", size<<20),
 				Holders: []registry.Holder{{Caller: "app"}}}
 			want = append(want, q.ID)
 			x := edited{now: q}
-			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(tx, &x)); err != nil {
+			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(sums, &x)); err != nil {
 				return err
 			}
 		}
-		return nil
+		return sums.save()
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,8 @@ func (p *purger) member(space, revision uint64, id string) error {
 	if s.space != space || s.revision != revision {
 		return errors.Join(ErrDamaged, fmt.Errorf("query %s has another endpoint or revision than it is listed under", id))
 	}
-	return discard(p.tx, &s)
+	t := &totals{tx: p.tx, holdings: map[string]registry.Holdings{}} // the rest has gone with the endpoint
+	return errors.Join(discard(t, &s), t.saveHoldings())
 }
 
 func (p *purger) prefix(bucket, prefix []byte) error {

@@ -55,7 +55,7 @@ func (d *QueryStore) Holdings(caller string) (registry.Holdings, error) {
 func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
-			if owner(tx, number(v)) == "" {
+			if !owned(tx, number(v)) {
 				return true, nil
 			}
 			id, caller, _ := bytes.Cut(k, []byte{0})
@@ -199,14 +199,20 @@ func (e *queryEdit) frees() bool {
 // removes reports whether the edit removes a query that exists.
 func (x *edited) removes() bool { return !x.same && len(x.now.Holders) == 0 }
 
-// apply stores or removes the edited queries. Releases come first.
+// apply stores or removes the edited queries.
 func (e *queryEdit) apply(tx *bbolt.Tx) error {
+	t := newTotals(tx)
+	return errors.Join(e.applyTo(t), t.save())
+}
+
+// applyTo is apply without the totals. Releases come first.
+func (e *queryEdit) applyTo(t *totals) error {
 	for i := range slices.Backward(e.queries) {
 		x := &e.queries[i]
 		if x.same {
 			continue
 		}
-		if err := applyEdit(tx, x); err != nil {
+		if err := applyEdit(t, x); err != nil {
 			return err
 		}
 	}
@@ -254,12 +260,9 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 }
 
 func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
-	old, err := findQuery(tx, id)
-	if errors.Is(err, registry.ErrNotFound) {
-		return edited{now: registry.Query{ID: id}}, nil
-	}
-	x := edited{old: old, now: registry.Query{ID: id}, found: true}
-	if err == nil { // edits get a deep copy, so that they cannot modify old
+	old, found, err := lookForQuery(tx, id)
+	x := edited{old: old, now: registry.Query{ID: id}, found: found}
+	if found { // edits get a deep copy, so that they cannot modify old
 		err = decodeRegistration(old.body, &x.now)
 	}
 	return x, err
@@ -310,6 +313,7 @@ func (d *QueryStore) editTogether() {
 		}
 		list = d.edits.take(most)
 		kept, removed := 0, 0
+		t := newTotals(tx)
 		room := sync.OnceValue(d.disk.room)
 		for _, e := range list {
 			switch e.err = e.prepare(tx, room); {
@@ -319,7 +323,7 @@ func (d *QueryStore) editTogether() {
 			case e.err != nil:
 				continue
 			}
-			if err := e.apply(tx); err != nil {
+			if err := e.applyTo(t); err != nil {
 				return false, err
 			}
 			for i := range e.queries {
@@ -335,7 +339,7 @@ func (d *QueryStore) editTogether() {
 			return false, errUnchanged
 		}
 		ended = removed > 0
-		return kept == 0, nil
+		return kept == 0, t.save()
 	})
 	if failure == nil && ended {
 		d.wakePurge()
@@ -343,22 +347,22 @@ func (d *QueryStore) editTogether() {
 }
 
 // applyEdit stores or removes an edited query.
-func applyEdit(tx *bbolt.Tx, x *edited) error {
+func applyEdit(t *totals, x *edited) error {
 	if len(x.now.Holders) == 0 {
-		return removeQuery(tx, &x.old)
+		return removeQuery(t, &x.old)
 	}
-	c := loadCounters(tx)
 	next := storedQuery{Query: x.now, body: x.body, serial: x.old.serial, space: x.old.space}
 	var err error
 	if x.found {
-		err = unindex(tx, &x.old)
+		err = unindex(t.tx, &x.old)
 	} else {
-		err = admit(tx, &c, &next)
+		err = admit(t, &next)
 	}
 	if err != nil {
 		return err
 	}
-	c.revision++
-	next.revision = c.revision
-	return errors.Join(index(tx, &next), account(tx, &next.Query, x.old.Holders, x.now.Holders), next.save(tx), c.save(tx))
+	t.counters.revision++
+	next.revision = t.counters.revision
+	account(t, &next.Query, x.old.Holders, x.now.Holders)
+	return errors.Join(index(t.tx, &next), next.save(t.tx))
 }

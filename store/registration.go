@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,9 +44,11 @@ func marksOf(q *registry.Query) (marks byte) {
 }
 
 func appendRegistration(b []byte, q *registry.Query) []byte {
+	b = slices.Grow(b, registrationRoom(q))
 	b = append(b, registrationVersion, marksOf(q))
 	b = putText(b, q.Text)
-	var holders []byte
+	var room [256]byte
+	holders := room[:0]
 	for i := range q.Holders {
 		holders = appendHolder(holders, &q.Holders[i])
 	}
@@ -70,11 +73,18 @@ func appendRegistration(b []byte, q *registry.Query) []byte {
 	return putConstants(b, q.Normal, q.Constants)
 }
 
+// registrationRoom returns about the size of the output of appendRegistration.
+func registrationRoom(q *registry.Query) int {
+	return 128 + len(q.Text) + len(q.Normal) + 8*len(q.Constants) + 128*len(q.Holders) + 192*len(q.Warnings)
+}
+
 // decodeRegistration reads the output of appendRegistration, or JSON, in which the id is
 // included. It copies everything out of b.
 func decodeRegistration(b []byte, q *registry.Query) error {
 	if len(b) > 0 && b[0] == '{' {
-		if err := json.Unmarshal(b, q); err != nil {
+		old := *q // so that q need not be on the heap
+		err := json.Unmarshal(b, &old)
+		if *q = old; err != nil {
 			return fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
 		}
 		return nil

@@ -229,6 +229,7 @@ func setAside(tx *bbolt.Tx, ids []string) error {
 	if err != nil {
 		return err
 	}
+	sums := newTotals(tx)
 	for _, id := range ids {
 		v := bytes.Clone(tx.Bucket(bQueries).Get([]byte(id)))
 		if len(v) < queryHead {
@@ -240,9 +241,12 @@ func setAside(tx *bbolt.Tx, ids []string) error {
 		if s.Endpoint == "" { // the query waits for the purge with its endpoint
 			remove = discard
 		}
-		if err := errors.Join(b.Put([]byte(id), v), remove(tx, &s)); err != nil {
+		if err := errors.Join(b.Put([]byte(id), v), remove(sums, &s)); err != nil {
 			return err
 		}
+	}
+	if err := sums.save(); err != nil {
+		return err
 	}
 	for _, x := range []struct {
 		bucket []byte

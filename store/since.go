@@ -40,11 +40,13 @@ func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (schedul
 	if n.Full {
 		rev = 0
 	}
-	if err := entries(tx, &s, e, rev, &n); err != nil {
-		return n, err
-	}
-	if rev > 0 {
-		n.Removed = removedSince(tx, &s, rev)
+	if n.Revision != rev { // else nothing was registered, edited or removed
+		if err := entries(tx, &s, e, rev, &n); err != nil {
+			return n, err
+		}
+		if rev > 0 {
+			n.Removed = removedSince(tx, &s, rev)
+		}
 	}
 	err := lastOf(tx, &s, &n)
 	return n, err
@@ -97,11 +99,12 @@ func removedSince(tx *bbolt.Tx, s *storedSpace, rev uint64) (ids []string) {
 
 func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 	var err error
-	if n.Health, err = loadHealth(tx, s.number); err != nil {
+	b := tx.Bucket(bHealth)
+	if n.Health, err = loadHealth(b, s.number); err != nil {
 		return err
 	}
-	n.Edited = loadEdited(tx, s.number)
-	if v := tx.Bucket(bHealth).Get(policyKey(s.number)); v != nil {
+	n.Edited = loadEdited(b, s.number)
+	if v := b.Get(policyKey(s.number)); v != nil {
 		if n.Policy, err = parsePolicy(v); err != nil {
 			return err
 		}

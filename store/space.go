@@ -17,8 +17,8 @@ type storedSpace struct {
 	profiled uint64 // revision of the newest profile or its removal
 }
 
-func (s *storedSpace) fields() []*uint64 {
-	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
+func (s *storedSpace) fields() [5]*uint64 {
+	return [...]*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
 // findSpace returns the space of an endpoint, and false if it has none.
@@ -50,8 +50,9 @@ func ensureSpace(tx *bbolt.Tx, c *counters, name string) (storedSpace, error) {
 }
 
 func (s *storedSpace) save(tx *bbolt.Tx) error {
-	var b []byte
-	for _, p := range s.fields() {
+	fields := s.fields()
+	b := make([]byte, 0, 8*len(fields))
+	for _, p := range fields {
 		b = binary.BigEndian.AppendUint64(b, *p)
 	}
 	return tx.Bucket(bSpaces).Put([]byte(s.name), b)
@@ -60,6 +61,11 @@ func (s *storedSpace) save(tx *bbolt.Tx) error {
 // owner returns the endpoint of a space number, "" if it was removed.
 func owner(tx *bbolt.Tx, number uint64) string {
 	return string(tx.Bucket(bOwners).Get(key8(number)))
+}
+
+// owned reports whether the endpoint of a space number exists.
+func owned(tx *bbolt.Tx, number uint64) bool {
+	return len(tx.Bucket(bOwners).Get(key8(number))) > 0
 }
 
 // maxRemovals is the number of removals per endpoint that Since can report.

@@ -39,48 +39,62 @@ func (s *storedQuery) save(tx *bbolt.Tx) error {
 
 // findQuery returns a live query, or registry.ErrNotFound.
 func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
+	s, found, err := lookForQuery(tx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+	}
+	return s, err
+}
+
+// lookForQuery is findQuery for queries that often do not exist.
+func lookForQuery(tx *bbolt.Tx, id string) (s storedQuery, found bool, err error) {
 	v := tx.Bucket(bQueries).Get([]byte(id))
-	if id == "" || v == nil || owner(tx, number(skipNumber(v))) == "" {
-		return storedQuery{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+	if id == "" || v == nil || !owned(tx, number(skipNumber(v))) {
+		return s, false, nil
 	}
-	s, err := parseQuery(id, v)
-	if err != nil {
-		return s, fmt.Errorf("query %s: %w", id, err)
+	if s, err = parseQuery(id, v); err != nil {
+		return s, false, fmt.Errorf("query %s: %w", id, err)
 	}
-	return s, nil
+	return s, true, nil
 }
 
 // admit assigns a new query its number and space.
-func admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
+func admit(t *totals, s *storedQuery) error {
 	// A removed query of the same id may still wait for the purge with its endpoint.
-	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
+	if v := t.tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
 		dead, err := parseQuery(s.ID, v)
 		if err != nil {
 			return err
 		}
-		if err := discard(tx, &dead); err != nil {
+		if err := discard(t, &dead); err != nil {
 			return err
 		}
 	}
-	sp, err := ensureSpace(tx, c, s.Endpoint)
-	if err != nil {
-		return err
+	sp, ok := t.space(s.Endpoint)
+	if !ok {
+		made, err := ensureSpace(t.tx, &t.counters, s.Endpoint)
+		if err != nil {
+			return err
+		}
+		sp = &made
+		t.spaces[s.Endpoint] = sp
 	}
 	sp.queries++
-	c.queries++
-	c.serial++
-	s.serial, s.space = c.serial, sp.number
-	return sp.save(tx)
+	t.counters.queries++
+	t.counters.serial++
+	s.serial, s.space = t.counters.serial, sp.number
+	return nil
 }
 
 // index writes the entries that depend on a query's holders and revision.
 func index(tx *bbolt.Tx, s *storedQuery) error {
-	errs := []error{tx.Bucket(bRevisions).Put(key16(s.space, s.revision), []byte(s.ID))}
-	for _, h := range s.Holders {
+	id := []byte(s.ID)
+	err := tx.Bucket(bRevisions).Put(key16(s.space, s.revision), id)
+	for i := range s.Holders {
+		h := &s.Holders[i]
 		if h.Name != "" {
-			errs = append(errs,
-				tx.Bucket(bNames).Put(nameKey(h.Name, s.serial, h.Caller), []byte(s.ID)),
-				tx.Bucket(bNames).Put(callerKey(h.Caller, h.Name, s.serial), []byte(s.ID)))
+			names := tx.Bucket(bNames)
+			err = errors.Join(err, names.Put(nameKey(h.Name, s.serial, h.Caller), id), names.Put(callerKey(h.Caller, h.Name, s.serial), id))
 		}
 		if h.Live {
 			v := key8(s.space)
@@ -93,10 +107,10 @@ func index(tx *bbolt.Tx, s *storedQuery) error {
 			if h.Node != "" {
 				v = putText(v, h.Node)
 			}
-			errs = append(errs, tx.Bucket(bLive).Put(liveKey(s.ID, h.Caller), v))
+			err = errors.Join(err, tx.Bucket(bLive).Put(liveKey(s.ID, h.Caller), v))
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // unindex deletes the entries that index wrote.
@@ -112,27 +126,27 @@ func unindex(tx *bbolt.Tx, s *storedQuery) error {
 }
 
 // removeQuery removes a query; its history waits for the purge.
-func removeQuery(tx *bbolt.Tx, s *storedQuery) error {
-	c := loadCounters(tx)
-	c.revision++
-	c.queries--
-	sp, ok := findSpace(tx, s.Endpoint)
+func removeQuery(t *totals, s *storedQuery) error {
+	t.counters.revision++
+	t.counters.queries--
+	sp, ok := t.space(s.Endpoint)
 	if !ok {
 		return fmt.Errorf("%w: endpoint %s of query %s is missing", ErrDamaged, s.Endpoint, s.ID)
 	}
 	sp.queries--
-	if err := sp.addRemoval(tx, c.revision, s.ID); err != nil {
+	if err := sp.addRemoval(t.tx, t.counters.revision, s.ID); err != nil {
 		return err
 	}
-	return errors.Join(discard(tx, s), sp.save(tx), c.save(tx))
+	return discard(t, s)
 }
 
 // discard deletes the data keyed by the query's id and leaves the data keyed by its
 // serial number to the purge.
-func discard(tx *bbolt.Tx, s *storedQuery) error {
+func discard(t *totals, s *storedQuery) error {
+	account(t, &s.Query, s.Holders, nil)
+	tx := t.tx
 	return errors.Join(
 		unindex(tx, s),
-		account(tx, &s.Query, s.Holders, nil),
 		tx.Bucket(bQueries).Delete([]byte(s.ID)),
 		tx.Bucket(bStats).Delete([]byte(s.ID)),
 		tx.Bucket(bModels).Delete([]byte(s.ID)),
