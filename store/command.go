@@ -44,6 +44,7 @@ const (
 	kindBatch         byte = 'R'
 	kindQueries       byte = 'q'
 	kindEndpoint      byte = 'e'
+	kindShorter       byte = 'E' // like kindEndpoint, with endpointEdit.linger
 	kindProfile       byte = 'p'
 	kindNewProfile    byte = 'P' // like kindProfile, with bounds
 	kindSubscriptions byte = 's'
@@ -70,6 +71,8 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(queryEdit)
 	case kindEndpoint:
 		return new(endpointEdit)
+	case kindShorter:
+		return &endpointEdit{shorter: true}
 	case kindProfile:
 		return new(profileEdit)
 	case kindNewProfile:

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -94,6 +95,9 @@ func (e *queryEdit) resume(tx *bbolt.Tx) error {
 }
 
 func (e *endpointEdit) append(b []byte) ([]byte, error) {
+	if e.shorter {
+		b = binary.AppendVarint(b, int64(e.linger))
+	}
 	b = putText(b, e.now.Endpoint.Name)
 	seen := revisionOf(e.stored)
 	b = putTime(append(b, seen[:]...), e.at)
@@ -101,6 +105,9 @@ func (e *endpointEdit) append(b []byte) ([]byte, error) {
 }
 
 func (e *endpointEdit) decode(in *scan) {
+	if e.shorter {
+		e.linger = time.Duration(in.signed())
+	}
 	e.now.Endpoint.Name, e.seen, e.at = in.text(), in.revision(), in.time()
 	if e.json = in.bytes(); len(e.json) > 0 && json.Unmarshal(e.json, &e.now) != nil {
 		in.fail()

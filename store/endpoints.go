@@ -57,7 +57,9 @@ func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configur
 	return e.now.Endpoint, nil
 }
 
-// An endpointEdit is an endpoint before and after an edit. It is a command.
+// An endpointEdit is an endpoint before and after an edit. It is a command, of the kind kindShorter
+// if requests that run now may outlast those of the edited endpoint: its timeout is shorter, or it is
+// removed. The lease says for how long.
 type endpointEdit struct {
 	was, now registry.Configured
 	found    bool
@@ -65,6 +67,8 @@ type endpointEdit struct {
 	stored   []byte   // was, as stored; nil if there was none
 	json     []byte   // now, as stored
 	seen     revision // in a decoded command: what was edited
+	shorter  bool
+	linger   time.Duration // if shorter: the timeout of requests that run
 }
 
 // prepare reads the endpoint and edits it in memory. It returns errUnchanged if the edit has
@@ -84,6 +88,9 @@ func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.
 	if e.now.Endpoint.Name != name || name == "" {
 		return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
 	}
+	if e.shorter = e.found && (e.removes() || e.now.Endpoint.Timeout < was.Endpoint.Timeout); e.shorter {
+		e.linger = time.Duration(was.Endpoint.Timeout)
+	}
 	if e.removes() {
 		return nil
 	}
@@ -96,13 +103,23 @@ func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.
 	return nil
 }
 
-func (e *endpointEdit) kind() byte { return kindEndpoint }
+func (e *endpointEdit) kind() byte {
+	if e.shorter {
+		return kindShorter
+	}
+	return kindEndpoint
+}
 
 func (e *endpointEdit) frees() bool { return e.removes() }
 
 func (e *endpointEdit) removes() bool { return e.now.Endpoint.URL == "" }
 
 func (e *endpointEdit) apply(tx *bbolt.Tx) error {
+	if e.shorter || e.removes() {
+		if err := e.release(tx); err != nil {
+			return err
+		}
+	}
 	if e.removes() {
 		return removeEndpoint(tx, e.now.Endpoint.Name)
 	}
@@ -112,6 +129,25 @@ func (e *endpointEdit) apply(tx *bbolt.Tx) error {
 		}
 	}
 	return putEndpoint(tx, e.now.Endpoint.Name, e.json)
+}
+
+// release notes in the lease that requests may run that began before the edit. The lease of a removed
+// endpoint gets the next token, so the session that has it can only give it back.
+func (e *endpointEdit) release(tx *bbolt.Tx) error {
+	l, err := findLease(tx, EndpointLease(e.now.Endpoint.Name))
+	if err != nil {
+		return err
+	}
+	l.Linger = max(l.Linger, e.linger)
+	switch held := l.Session != ""; {
+	case held && e.shorter && e.removes():
+		return putLease(tx, &l)
+	case held && e.shorter:
+		return putJSON(tx.Bucket(bLeases), []byte(l.Key), &l)
+	case e.removes():
+		return forgetLease(tx, l.Key)
+	}
+	return nil
 }
 
 func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
@@ -191,7 +227,6 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 		c.save(tx),
 		tx.Bucket(bSpaces).Delete([]byte(name)),
 		tx.Bucket(bOwners).Delete(key8(s.number)),
-		forgetLease(tx, EndpointLease(name)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeSpace, s.number), nil),
 	)
 }

@@ -3,11 +3,12 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -35,6 +36,10 @@ type Lease struct {
 	Node    string `json:"node,omitempty"` // "" if no node has it
 	Session string `json:"session,omitempty"`
 	Token   uint64 `json:"token"`
+	// Linger is how long requests of the session may run at least, if they began before the endpoint
+	// got a shorter timeout or was removed. The lease of a removed endpoint remains until its owner gives
+	// it back, or is gone. So an endpoint of the same name is not asked by another node meanwhile.
+	Linger time.Duration `json:"linger,omitempty"`
 }
 
 // EndpointLease returns the key of the lease under which an endpoint is asked.
@@ -254,8 +259,13 @@ func (e *leaseEdit) apply(tx *bbolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		name, isEndpoint := bytes.CutPrefix([]byte(c.Key), []byte(endpointPrefix))
-		if l.Token != c.Token || lives || isEndpoint && tx.Bucket(bEndpoints).Get(name) == nil {
+		switch {
+		case l.Token != c.Token || lives:
+			continue
+		case removed(tx, c.Key): // and the requests of the owner have ended
+			if err := forgetLease(tx, c.Key); err != nil {
+				return err
+			}
 			continue
 		}
 		l.Node, l.Session = e.Node, e.Session
@@ -272,12 +282,22 @@ func (e *leaseEdit) apply(tx *bbolt.Tx) error {
 		if l.Session != e.Session || l.Token != c.Token {
 			continue
 		}
-		l.Node, l.Session = "", ""
-		if err := putLease(tx, &l); err != nil {
+		l.Node, l.Session, l.Linger = "", "", 0
+		put := putLease
+		if removed(tx, c.Key) {
+			put = func(tx *bbolt.Tx, l *Lease) error { return forgetLease(tx, l.Key) }
+		}
+		if err := put(tx, &l); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removed reports whether a key is that of an endpoint that does not exist.
+func removed(tx *bbolt.Tx, key string) bool {
+	name, isEndpoint := strings.CutPrefix(key, endpointPrefix)
+	return isEndpoint && tx.Bucket(bEndpoints).Get([]byte(name)) == nil
 }
 
 // beatsSince reports whether the session that has a lease lives longer than the beats tell.

@@ -129,6 +129,77 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// The lease of an endpoint that is removed, and made again, stays with its owner, whose last request
+// may run: with a new token, until the owner gives it back or is gone. A shorter timeout leaves the
+// lease as it is. In both cases it says how long requests of the owner may run.
+func TestLeaseOfRemovedEndpoint(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	a, b := c.stores[0], c.stores[1]
+	na, nb := member("a", "s1"), member("b", "s2")
+	c.must(a.Leases.Join(na))
+	c.must(a.Leases.Join(nb))
+	key := EndpointLease("e")
+	edit := func(d *DB, url string, timeout time.Duration) {
+		t.Helper()
+		_, err := d.Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error {
+			x.Endpoint.URL, x.Endpoint.Timeout = url, registry.Duration(timeout)
+			return nil
+		})
+		c.must(err)
+		settle(t, a, b)
+	}
+	take := func(n registry.Node, token, beats uint64) []Lease {
+		t.Helper()
+		granted, err := a.Leases.Take(n, []Claim{{key, token, beats}})
+		c.must(err)
+		return granted
+	}
+	expect := func(what, session string, linger time.Duration) Lease {
+		t.Helper()
+		settle(t, a, b)
+		l := leased(t, b, key)
+		if l.Session != session || l.Linger != linger {
+			t.Fatalf("%s: %+v", what, l)
+		}
+		return l
+	}
+	edit(a, "http://x/", 9*time.Second)
+	first := take(na, 0, 0)[0]
+	edit(b, "http://x/", 4*time.Second)
+	if l := expect("a shorter timeout", "s1", 9*time.Second); l.Token != first.Token {
+		t.Fatalf("a shorter timeout ends the lease: %+v", l)
+	}
+	edit(b, "http://x/", 5*time.Second)
+	edit(b, "http://x/", 3*time.Second)
+	edit(b, "", 0)
+	l := expect("removed", "s1", 9*time.Second)
+	if l.Token <= first.Token {
+		t.Fatalf("the owner of a removed endpoint still has it: %+v", l)
+	}
+	edit(b, "http://x/", 2*time.Second)
+	if again := expect("made again", "s1", 9*time.Second); again != l || len(take(nb, 0, 0)) > 0 || len(take(nb, l.Token, 0)) > 0 {
+		t.Fatalf("made again: %+v, then %+v", l, again)
+	}
+	c.must(a.Leases.Release(na, []Lease{l}))
+	l = take(nb, expect("given back", "", 0).Token, 0)[0]
+	// The new owner is gone, too. The lease of its endpoint may be deleted then, and not before.
+	edit(a, "", 0)
+	l = expect("removed again", "s2", 2*time.Second)
+	take(na, l.Token, 0)
+	expect("while the owner lives", "s2", 2*time.Second)
+	take(na, l.Token, 1)
+	expect("when the owner is gone", "", 0)
+	// An owner that lives gives it back, and nothing remains either.
+	edit(a, "http://x/", time.Second)
+	l = take(na, 0, 0)[0]
+	edit(a, "", 0)
+	c.must(a.Leases.Release(na, []Lease{expect("removed a third time", "s1", time.Second)}))
+	if l := expect("given back", "", 0); l.Token != 0 {
+		t.Fatalf("a removed endpoint has %+v", l)
+	}
+	expectSame(t, a, b)
+}
+
 // A lease of a session that another session of the node has replaced may be taken at any time.
 func TestLeaseOfReplacedSession(t *testing.T) {
 	c := newCluster(t, 1, 1)

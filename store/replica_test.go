@@ -251,7 +251,13 @@ func (c *cluster) leases(d *DB) {
 	r := c.random
 	n := registry.Node{Name: fmt.Sprint("n", r.IntN(2)), Session: fmt.Sprint("s", r.IntN(2)), Applied: r.Uint64()}
 	var err error
-	switch r.IntN(5) {
+	switch r.IntN(7) {
+	case 5, 6:
+		url, timeout := []string{"", "http://x/"}[r.IntN(2)], registry.Duration(1+r.IntN(9))*registry.Duration(time.Second)
+		_, err = d.Endpoints.EditEndpoint("leased", func(x *registry.Configured, _ bool) error {
+			x.Endpoint.URL, x.Endpoint.Timeout = url, timeout
+			return nil
+		})
 	case 0:
 		err = d.Leases.Join(n)
 	case 1:
@@ -264,7 +270,7 @@ func (c *cluster) leases(d *DB) {
 		c.must(caughtUp(d))
 		nodes, leases, readErr := d.Leases.Nodes()
 		c.must(readErr)
-		claims := []Claim{{Key: "shard/1"}, {Key: "shard/2"}}
+		claims := []Claim{{Key: "shard/1"}, {Key: "shard/2"}, {Key: EndpointLease("leased")}}
 		for i := range claims {
 			for _, l := range leases {
 				if l.Key == claims[i].Key {

@@ -17,7 +17,8 @@
 // machine is suspended, the owner also stops when so much time has passed on the wall.
 //
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
-// until they have timed out (Config.Linger).
+// until they have timed out (Config.Linger). If the timeout of the endpoint was made shorter
+// meanwhile, or the endpoint was removed and made again, the lease says how long that takes.
 //
 // What an owner writes has the token of its lease and is refused once the lease has another one
 // (see package store). So even an owner that was stopped for long, and does not know yet that it
@@ -39,7 +40,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,7 +58,8 @@ type Config struct {
 	Keys func() ([]string, error)
 	// Work does what a lease allows until ctx ends. The lease is given back after it has returned.
 	Work func(ctx context.Context, h *Hold)
-	// Linger is how long requests of an owner that is gone may still run.
+	// Linger is how long requests of an owner that is gone may still run. That of a lease counts if it
+	// is longer.
 	Linger func(key string) time.Duration
 	// Report sets what this node reports with each sign of life: Applied, Fenced and Files.
 	Report func(*registry.Node)
@@ -262,13 +263,28 @@ func (k *Keeper) turn(ctx context.Context) error {
 	for _, l := range leases {
 		of[l.Key] = l
 	}
+	wanted := map[string]bool{}
+	for _, key := range keys {
+		wanted[key] = true
+	}
 	workers := k.workers(nodes, now)
 	var claims []store.Claim
 	var free []store.Lease
 	k.forget()
 	for key, w := range k.work { // of keys that are gone, too
-		if l := of[key]; l.Token != w.hold.Token || !slices.Contains(keys, key) {
+		if l := of[key]; l.Token != w.hold.Token || !wanted[key] {
 			w.end()
+		}
+	}
+	for _, l := range leases { // of endpoints that were removed: they are given back when no request runs
+		switch {
+		case !strings.HasPrefix(l.Key, store.EndpointLease("")) || l.Session == "" || wanted[l.Key]:
+		case l.Session == k.node.Session:
+			if k.work[l.Key] == nil && !now.Before(k.earliest[l.Key]) {
+				free = append(free, l)
+			}
+		case Owner(l.Key, workers) == k.node.Name && k.gone(l, nodes, now.Add(-l.Linger)):
+			claims = append(claims, store.Claim{Key: l.Key, Token: l.Token, Beats: k.sight(l.Session).beats})
 		}
 	}
 	for _, key := range keys {
@@ -425,7 +441,7 @@ func (k *Keeper) propose(claims []store.Claim, free []store.Lease, of map[string
 	}
 	for _, c := range claims {
 		if of[c.Key].Session != "" { // longer than necessary if the claim is refused
-			k.earliest[c.Key] = time.Now().Add(k.conf.Linger(c.Key))
+			k.earliest[c.Key] = time.Now().Add(max(of[c.Key].Linger, k.conf.Linger(c.Key)))
 		}
 	}
 	for _, l := range free {

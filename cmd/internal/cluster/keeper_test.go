@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,8 +114,10 @@ type town struct {
 	log   *memory.Log
 	nodes map[string]*resident
 
-	mu    sync.Mutex // guards what follows
-	keys  []string
+	lasts time.Duration // of a request
+
+	mu    sync.Mutex           // guards what follows
+	keys  []string             // besides those of endpoints
 	busy  map[string]string    // key → node that has a request under way
 	asked map[string]int       // requests by key
 	by    map[string]string    // key → node that asked last
@@ -133,7 +136,7 @@ type resident struct {
 }
 
 func newTown(t *testing.T, keys int, nodes ...string) *town {
-	w := &town{t: t, ttl: ttl, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}, ended: map[string]time.Time{}}
+	w := &town{t: t, ttl: ttl, lasts: timeout, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}, ended: map[string]time.Time{}}
 	for i := range keys {
 		w.keys = append(w.keys, fmt.Sprint("shard/", i))
 	}
@@ -143,11 +146,16 @@ func newTown(t *testing.T, keys int, nodes ...string) *town {
 	return w
 }
 
-// all returns all keys.
-func (w *town) all() ([]string, error) {
+// all returns all keys that a node knows.
+func (w *town) all(db *store.DB) ([]string, error) {
+	endpoints, err := db.Endpoints.Endpoints()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.keys, nil
+	keys := slices.Clone(w.keys)
+	for _, e := range endpoints {
+		keys = append(keys, store.EndpointLease(e.Name))
+	}
+	return keys, err
 }
 
 func (w *town) start(name string, gateway bool) {
@@ -161,7 +169,14 @@ func (w *town) start(name string, gateway bool) {
 	r.files.Store(new(" "))
 	r.Keeper = New(Config{
 		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
-		Keys: w.all, Linger: func(string) time.Duration { return timeout },
+		Keys: func() ([]string, error) { return w.all(db) },
+		Linger: func(key string) time.Duration {
+			if name, ok := strings.CutPrefix(key, store.EndpointLease("")); ok {
+				e, _ := db.Endpoints.Endpoint(name) // removed: no request
+				return time.Duration(e.Timeout)
+			}
+			return timeout
+		},
 		Report: func(n *registry.Node) { n.Files = *r.files.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Work: func(ctx context.Context, h *Hold) { w.ask(ctx, name, h) },
 	})
@@ -188,7 +203,7 @@ func (w *town) ask(ctx context.Context, node string, h *Hold) {
 			}
 			w.by[h.Key] = node
 			w.mu.Unlock()
-			time.Sleep(timeout)
+			time.Sleep(w.lasts)
 			w.mu.Lock()
 			w.busy[h.Key] = ""
 			w.ended[h.Key] = time.Now()
@@ -286,6 +301,70 @@ func TestKeepers(t *testing.T) {
 			t.Error("c is a member, and x is none")
 		}
 	})
+}
+
+// An endpoint that is removed and made again, or gets a shorter timeout, is not asked by another node
+// while a request of its owner may run, whether that node is cut off or drains. Nothing remains of
+// an endpoint that stays removed.
+func TestEditedEndpoint(t *testing.T) {
+	const long, short = 8 * time.Second, time.Second
+	key, names := store.EndpointLease("e"), []string{"a", "b", "c"}
+	owner := Owner(key, names)
+	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == owner })
+	for _, way := range []struct{ cut, removed, stays bool }{
+		{true, true, false}, {true, false, false}, {false, true, false}, {true, true, true}, {false, true, true},
+	} {
+		for phase := range long / time.Second { // of the request that runs
+			bubble.Test(t, func(t *testing.T) {
+				w := newTown(t, 0, names...)
+				defer w.close()
+				w.lasts = long
+				db := w.nodes[rest[0]].db
+				put := func(url string, timeout time.Duration) {
+					t.Helper()
+					if _, err := db.Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error {
+						x.Endpoint.URL, x.Endpoint.Timeout = url, registry.Duration(timeout)
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				asker := func() string {
+					synctest.Wait()
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return w.by[key]
+				}
+				put("http://x/", long)
+				for asker() != owner {
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(phase * time.Second)
+				if way.cut {
+					w.nodes[owner].net.set(true)
+				} else if err := db.Leases.Drain(owner, true); err != nil {
+					t.Fatal(err)
+				}
+				if way.removed {
+					put("", 0)
+				}
+				if !way.stays {
+					put("http://x/", short)
+					for end := time.Now().Add(ttl + 3*long); asker() == owner; time.Sleep(100 * time.Millisecond) {
+						if time.Now().After(end) {
+							t.Fatalf("%+v: no other node asks the endpoint", way)
+						}
+					}
+					return
+				}
+				time.Sleep(ttl + 3*long)
+				w.nodes[owner].net.set(false)
+				if _, leases, err := db.Leases.Nodes(); err != nil || len(leases) > 0 {
+					t.Errorf("%+v: left of a removed endpoint: %+v, %v", way, leases, err)
+				}
+			})
+		}
+	}
 }
 
 // A node whose machine was suspended does not trust leases that have run out meanwhile, although
