@@ -34,7 +34,11 @@ func decodeJSON(body []byte, form Form, o Options) (*Result, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	return b.Finish()
+	r, err := b.Finish()
+	if err == nil && d.printer != nil && !b.blank {
+		r.print, r.printed = d.printer.sum, true
+	}
+	return r, err
 }
 
 // A decoder decodes one body into rows of its builder.
@@ -46,12 +50,13 @@ type decoder struct {
 	index    map[string]int
 	bindings []binding // the current row, in head order
 	sawHead  bool
-	root     shape   // the known shapes of rows
-	shapes   int     // number of shapes
-	values   []piece // the values of a row read by shapes
-	rowsAt   int     // where the bindings start
-	sorted   []int   // met, in head order
-	met      []int   // bindings of the row being parsed, in the order of the input
+	root     shape    // the known shapes of rows
+	shapes   int      // number of shapes
+	values   []piece  // the values of a row read by shapes
+	rowsAt   int      // where the bindings start
+	sorted   []int    // met, in head order
+	printer  *printer // nil if the fingerprint is not that of the rows as they arrive
+	met      []int    // bindings of the row being parsed, in the order of the input
 }
 
 // A binding is a term of the current row, as raw pieces of the body or, where
@@ -137,6 +142,9 @@ func (d *decoder) head() {
 	if err := d.out.SetVars(vars); err != nil {
 		d.err = err
 		return
+	}
+	if len(d.out.opts.OrderKeys) == 0 { // ties may be sorted otherwise
+		d.printer = newPrinter(d.out.res)
 	}
 	d.bindings, d.index = make([]binding, len(vars)), make(map[string]int, len(vars))
 	for i, v := range d.out.res.vars {
@@ -331,6 +339,9 @@ func (d *decoder) emit() {
 		text = appendTermSuffix(text, t.lang, t.dt)
 	}
 	r.text = append(text, '}')
+	if d.printer != nil {
+		d.printer.add(d.printer.row(r.text[from:]))
+	}
 	d.endRow(from)
 }
 

@@ -5,11 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"math/bits"
 	"slices"
 	"sync"
-
-	"github.com/zeebo/xxh3"
 )
 
 // A span is the location of a row's canonical bytes in Result.text.
@@ -39,10 +36,8 @@ type Result struct {
 	sum     string
 
 	printing sync.Once
+	printed  bool // print was summed when the rows were decoded
 	print    Fingerprint
-
-	lining   sync.Once
-	sequence Fingerprint
 }
 
 // Form returns the query form of the result.
@@ -238,74 +233,4 @@ func (r *Result) digest() string {
 		_ = buf.Flush()
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
-}
-
-// A Fingerprint is a fast 128-bit digest for use within one installation. A
-// false match is unlikely but can be constructed. Compare does not rely on it.
-type Fingerprint struct{ Hi, Lo uint64 }
-
-// Sequence digests the result and the order in which its rows arrived. It usually takes an
-// eighth of the time of Fingerprint. Results with the same Sequence are the same; the same bag
-// of rows in another order has another Sequence.
-func (r *Result) Sequence() Fingerprint {
-	r.lining.Do(func() {
-		at := 0
-		for _, s := range r.rows {
-			if s.from != at {
-				r.sequence = r.Fingerprint() // the text has another order, or more than the rows
-				return
-			}
-			at = s.to
-		}
-		place := uint64(2 * len(r.rows))
-		if r.ordered {
-			place++
-		}
-		h, t := xxh3.Hash128(append(r.head(), r.form...)), xxh3.Hash128(r.text[:at])
-		r.sequence = Fingerprint{h.Hi, h.Lo}.mix(place).plus(Fingerprint{t.Hi, t.Lo}.mix(0))
-	})
-	return r.sequence
-}
-
-// Fingerprint digests the result without sorting it. It is the same for the
-// same bag of rows, or for ordered results the same sequence.
-func (r *Result) Fingerprint() Fingerprint {
-	r.printing.Do(func() {
-		h := xxh3.Hash128(append(r.head(), r.form...))
-		acc := Fingerprint{h.Hi, h.Lo}
-		for i := range r.rows {
-			h := xxh3.Hash128(r.arrived(i))
-			f := Fingerprint{h.Hi, h.Lo}
-			if r.ordered {
-				acc = f.mix(uint64(i)).plus(acc)
-			} else {
-				acc = acc.plus(f.mix(0))
-			}
-		}
-		r.print = acc
-	})
-	return r.print
-}
-
-func (a Fingerprint) plus(b Fingerprint) Fingerprint {
-	lo, c := bits.Add64(a.Lo, b.Lo, 0)
-	hi, _ := bits.Add64(a.Hi, b.Hi, c)
-	return Fingerprint{hi, lo}
-}
-
-// mix makes the sum of rows non-linear and includes a row's position.
-func (a Fingerprint) mix(place uint64) Fingerprint {
-	lo := fmix(a.Lo + (place+1)*0x9e3779b97f4a7c15)
-	hi := fmix(a.Hi ^ lo)
-	return Fingerprint{hi, lo + hi}
-}
-
-// fmix is a bijective finaliser: every bit of x affects every bit of the
-// result.
-func fmix(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
 }

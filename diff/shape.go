@@ -21,6 +21,7 @@ type layout struct {
 	value  []int    // index of the value in the input
 	tail   []byte
 	blank  bool
+	state  state // that the row's fingerprint begins with
 }
 
 const (
@@ -76,18 +77,30 @@ func (s *shape) follow(b []byte) *shape {
 	return nil
 }
 
+// write appends the row whose values have been read, and its fingerprint while its bytes
+// are in the processor's cache.
 func (d *decoder) write(o *layout) {
 	r := d.out.res
 	from := len(r.text)
 	text := r.text
+	s, one, two := o.state, uint64(0), uint64(0)
 	for k, p := range o.before {
 		v := d.values[o.value[k]]
 		text = append(text, p...)
+		at := len(text)
 		if v.escaped {
 			text = d.appendValue(text, d.b[v.from:v.to], true)
 		} else {
 			text = append(text, d.b[v.from:v.to]...)
 		}
+		if d.printer != nil {
+			n := len(text) - at
+			one, two = one*secret.one+uint64(n), two*secret.two+uint64(n)
+			s = s.take(text[len(text)-blocks(n):])
+		}
+	}
+	if d.printer != nil {
+		d.printer.add(s.end(one, two))
 	}
 	r.text = append(text, o.tail...)
 	d.out.blank = d.out.blank || o.blank
@@ -148,5 +161,6 @@ func (d *decoder) layout(met []int) *layout {
 		text = appendTermSuffix(nil, t.lang, t.dt)
 	}
 	o.tail = append(text, '}')
+	o.state = begin(append(bytes.Join(o.before, []byte{0}), append([]byte{0}, o.tail...)...))
 	return o
 }

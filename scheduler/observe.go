@@ -58,8 +58,8 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 			a.Outcome, out.Result, out.Delta, out.Prepared = registry.Changed, a.Result, d, prepared
 			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
 		}
-		if r := a.Result; r != nil && !inSequence(old, r) {
-			s.Fingerprint, s.Sequence = r.Fingerprint(), r.Sequence()
+		if r := a.Result; r != nil {
+			s.Fingerprint = r.Fingerprint()
 		}
 		taken := policy.Sample{Slot: x.slot, Elapsed: a.Elapsed}
 		if d != nil && old.Executions > 0 {
@@ -90,7 +90,7 @@ const ageUnit = time.Second
 
 // step compares in three tiers, cheapest first: the bytes (the executor returns no
 // result if they are equal), the fingerprint (or the hash if the fingerprint is
-// unknown; for rows in the same order their sequence suffices), and the rows. stop ends the comparison early; it may be nil.
+// unknown), and the rows. stop ends the comparison early; it may be nil.
 func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
 	switch {
 	case now == nil:
@@ -112,18 +112,10 @@ func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*d
 
 // unchanged reports whether the answer is the last result.
 func unchanged(old policy.Stats, now *diff.Result) bool {
-	if inSequence(old, now) {
-		return true
-	}
 	if old.Fingerprint != (diff.Fingerprint{}) {
 		return now.Fingerprint() == old.Fingerprint
 	}
 	return now.Hash() == old.Hash
-}
-
-// inSequence reports whether the answer has the rows of the last one in the same order.
-func inSequence(old policy.Stats, now *diff.Result) bool {
-	return old.Sequence != (diff.Fingerprint{}) && now.Sequence() == old.Sequence
 }
 
 // step returns the difference that was computed in advance, or compares now.

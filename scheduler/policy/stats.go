@@ -37,13 +37,10 @@ type Stats struct {
 	// Fingerprint is the fingerprint of the result with this Hash; comparing it is
 	// faster. It is not stored: it is zero after a restart until an answer is decoded.
 	Fingerprint diff.Fingerprint `json:"-"`
-	// Sequence is the Result.Sequence of the last answer that had this Fingerprint and was
-	// compared by it. It is not stored either.
-	Sequence  diff.Fingerprint `json:"-"`
-	Rows      int              `json:"rows"`
-	CheckedAt time.Time        `json:"checked_at,omitzero"`
-	ChangedAt time.Time        `json:"changed_at,omitzero"`
-	LastRun   Run              `json:"last_run"` // the last execution, whatever its outcome
+	Rows        int              `json:"rows"`
+	CheckedAt   time.Time        `json:"checked_at,omitzero"`
+	ChangedAt   time.Time        `json:"changed_at,omitzero"`
+	LastRun     Run              `json:"last_run"` // the last execution, whatever its outcome
 	// IncompleteSince is the time of the first of the executions in a row without a
 	// result, zero if the last one was complete.
 	IncompleteSince time.Time             `json:"incomplete_since,omitzero"`
