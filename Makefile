@@ -72,12 +72,14 @@ GOTEST    := go test -tags=$(TAGS) -vet=off -timeout 90m -json
 UITEST    := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
 REPORT    := go run .ci/report.go
 
-# The second run is beside the first, because many tests wait for processes.
+# The second run is beside the first, because many tests wait for processes. The
+# browser has the machine for itself: pages must not move while they load.
 unit: ## run the Go tests, with the race detector except for the long ones
 	@mkdir -p test-output
 	$(REPORT) -out test-output/tests.txt \
 	  '$(GOTEST) -race -skip "$(LONG)" ./...' \
-	  '$(UITEST) || bad=1; $(GOTEST) -p 1 -run "$(LONG)" $(addprefix ./,$(LONG_IN)) || bad=1; exit $${bad:-0}'
+	  '$(GOTEST) -p 1 -run "$(LONG)" $(addprefix ./,$(LONG_IN))' \
+	  then '$(UITEST)'
 
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
@@ -86,8 +88,8 @@ ui-test: deps parts ## test the pages in Chromium and save pictures of them to t
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
 	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
 
-fuzz: ## run each fuzz target for a few seconds
-	@.ci/fuzz 3s
+fuzz: ## run each fuzz target for a second; FUZZTIME=1m searches longer
+	@.ci/fuzz "$(or $(FUZZTIME),1s)"
 
 report: ## show the results of the last test run
 	@cat test-output/tests.txt

@@ -1,8 +1,8 @@
 //go:build ignore
 
 // Command report runs commands whose output is that of `go test -json`, all at
-// the same time. It prints what failed, and ends with what was slowest, what ran
-// and what was skipped.
+// the same time, and then those after the argument "then". It prints what failed,
+// and ends with what was slowest, what ran and what was skipped.
 package main
 
 import (
@@ -49,6 +49,10 @@ func main() {
 	r := &report{output: map[key][]string{}, count: map[string]int{}, seconds: map[string]float64{}}
 	var runs sync.WaitGroup
 	for i, command := range flag.Args() {
+		if command == "then" {
+			runs.Wait()
+			continue
+		}
 		runs.Go(func() {
 			if err := r.run(i, command); err != nil {
 				r.mu.Lock()
