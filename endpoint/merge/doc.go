@@ -75,7 +75,7 @@
 // The tests ask random queries and queries of logs one by one and merged by each kind, at an
 // embedded engine and at Virtuoso, and compare all rows:
 //
-//	go test ./endpoint/merge -run 'TestExact$' -v -merge.answers 100000 -merge.seed 1
+//	go test ./endpoint/merge -run 'TestLongExact$' -v -merge.answers 100000 -merge.seed 1
 //	go test -tags virtuoso ./endpoint/merge -run Virtuoso -v -merge.seed 1
 //
 // # The probe

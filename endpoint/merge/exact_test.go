@@ -214,7 +214,7 @@ func update(t *testing.T, e *local.Engine) func(data string) {
 
 // Random queries over random data have the same answers merged and alone. With
 // -merge.answers 1000000 it takes some hours.
-func TestExact(t *testing.T) {
+func TestLongExact(t *testing.T) {
 	e := engine(t, "")
 	n := &tally{}
 	n.random(t, ask(e), update(t, e), "")

@@ -194,7 +194,7 @@ func instantiate(tokens []string, r *rand.Rand, triples map[string]bool) {
 
 // Real queries over the data that they were written for have the same answers
 // merged and alone.
-func TestExactNomisma(t *testing.T) {
+func TestLongExactNomisma(t *testing.T) {
 	dir := testData(t, "nomisma")
 	e := engine(t, unzipped(t, filepath.Join(dir, "base.nt.gz")))
 	texts, n := realQueries(t, filepath.Join(dir, "queries.jsonl")), &tally{}
@@ -207,7 +207,7 @@ func TestExactNomisma(t *testing.T) {
 
 // Queries of a log over data that matches them have the same answers merged and
 // alone.
-func TestExactLog(t *testing.T) {
+func TestLongExactLog(t *testing.T) {
 	texts := realQueries(t, filepath.Join(testData(t, "dbpedia-queries"), "dbpedia-queries.jsonl"))
 	e := engine(t, matching(t, texts))
 	n := &tally{}

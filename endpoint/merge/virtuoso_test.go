@@ -56,7 +56,7 @@ func replace(s *virtuosotest.Server) func(data string) {
 
 // Random queries over random data have the same answers merged and alone, also
 // at Virtuoso.
-func TestVirtuosoExact(t *testing.T) {
+func TestLongVirtuosoExact(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	n := &tally{}
 	n.random(t, askVirtuoso(s), replace(s), "")

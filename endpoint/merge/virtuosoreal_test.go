@@ -11,7 +11,7 @@ import (
 )
 
 // Queries of a log have the same answers merged and alone, also at Virtuoso.
-func TestVirtuosoLog(t *testing.T) {
+func TestLongVirtuosoLog(t *testing.T) {
 	texts := realQueries(t, filepath.Join(testData(t, "dbpedia-queries"), "dbpedia-queries.jsonl"))
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	replace(s)(matching(t, texts))
@@ -23,7 +23,7 @@ func TestVirtuosoLog(t *testing.T) {
 // Real queries over the data that they were written for have the same answers
 // merged and alone, also at Virtuoso. It refuses some typed literals of the data,
 // so that they are left out.
-func TestVirtuosoNomisma(t *testing.T) {
+func TestLongVirtuosoNomisma(t *testing.T) {
 	dir := testData(t, "nomisma")
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	var lines []string
