@@ -21,9 +21,9 @@ var avoided = regexp.MustCompile(`(?i)\b(whoever|nobody|anew|heed(s|ed)?|thereof
 // notOurs are files with words of others, and this one.
 var notOurs = []string{"LICENSE", "package-lock.json", "go.sum", "prose_test.go", ".git"}
 
-// TestProse reads the comments and strings of Go files, and all of every other text file:
+// TestLongProse reads the comments and strings of Go files, and all of every other text file:
 // documents, templates, scripts, styles, configuration.
-func TestProse(t *testing.T) {
+func TestLongProse(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
 		switch {

@@ -1,20 +1,10 @@
 package main
 
 import (
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
-
-// A release sets its version at link time.
-func TestVersionOfARelease(t *testing.T) {
-	out, err := exec.Command(binary(t, "-ldflags", "-X main.version=v9.8.7"), "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "freshet v9.8.7 (") {
-		t.Errorf("prints %q, %v", out, err)
-	}
-}
 
 // The flag prints the same as the command.
 func TestVersionFlag(t *testing.T) {

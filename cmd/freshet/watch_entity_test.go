@@ -59,7 +59,7 @@ func TestWatchCommands(t *testing.T) {
 }
 
 // Ten thousand watches need few requests.
-func TestManyWatchesFewRequests(t *testing.T) {
+func TestLongManyWatchesFewRequests(t *testing.T) {
 	clitest.NeedEngine(t)
 	bin := binary(t)
 	engine := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0")
