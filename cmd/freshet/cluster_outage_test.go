@@ -114,6 +114,15 @@ func TestClusterWithoutMajority(t *testing.T) {
 		t.Errorf("a read: %d %s", status, text)
 	}
 	clitest.Eventually(t, "n3 is not ready", func() bool { code, _ := n3.get(t, "/readyz"); return code == 503 })
+	// It counts no lease that has run out, and does not say that others take over.
+	clitest.Eventually(t, "the leases of n3 have run out", func() bool {
+		_, text := n3.get(t, "/metrics")
+		return strings.Contains(text, `freshet_lease_owned{kind="endpoint"} 0`) && strings.Contains(text, `freshet_lease_owned{kind="delivery"} 0`)
+	})
+	clitest.Eventually(t, "n3 says that it is cut off", func() bool { // it may have a state that is a second old
+		_, text := n3.get(t, "/v1/endpoints/numbers")
+		return strings.Contains(text, "this node is cut off from its cluster") && !strings.Contains(text, "takes over")
+	})
 	nodes["n1"].start(t)
 	f.expect(2)
 	n3.awaitReady(t)

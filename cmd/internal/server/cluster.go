@@ -388,7 +388,7 @@ func (m *member) files(endpoints []registry.Endpoint) string {
 var (
 	journalAppliedDesc = prometheus.NewDesc("freshet_journal_applied", "The last entry of the journal that this node has applied.", nil, nil)
 	journalHeadDesc    = prometheus.NewDesc("freshet_journal_head", "The last entry of the journal.", nil, nil)
-	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has.", []string{"kind"}, nil)
+	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has and that have not run out.", []string{"kind"}, nil)
 	takeoversDesc      = prometheus.NewDesc("freshet_takeovers_total", "Leases that this node has taken from nodes that were gone.", nil, nil)
 	fencedDesc         = prometheus.NewDesc("freshet_fenced_total", "Writes of this node that were refused because it had lost the lease.", nil, nil)
 )
@@ -407,9 +407,9 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(journalAppliedDesc, err)
 		return
 	}
-	owned := map[string]int{"endpoint": 0}
+	owned := map[string]int{"endpoint": 0, "delivery": 0, store.AlertsLease: 0, journalLease: 0}
 	for _, l := range s.Leases {
-		if kind, _, _ := strings.Cut(l.Key, "/"); l.Node == s.Node {
+		if kind, _, _ := strings.Cut(l.Key, "/"); l.Node == s.Node && m.Valid() { // others may have taken what has run out
 			owned[kind]++
 		}
 	}

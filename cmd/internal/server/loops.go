@@ -110,7 +110,7 @@ func (l *loops) own(ctx context.Context, c nodeCall) (r nodeReply, err error) {
 	r, err = perform(ctx, l.Manager, c)
 	if errors.Is(err, registry.ErrNotFound) {
 		if _, unknown := l.store.Endpoints.Endpoint(c.Endpoint); unknown == nil && (none != nil || l.hold(c.Endpoint) == nil) {
-			err = moving(c.Endpoint)
+			err = l.peers.moving(c.Endpoint)
 		}
 	}
 	return r, err
@@ -127,8 +127,8 @@ func (l *loops) ask(ctx context.Context, c nodeCall) (r nodeReply, err error) {
 	} else {
 		r, err = l.peers.forward(ctx, c)
 	}
-	if errors.Is(err, scheduler.ErrFenced) {
-		err = moving(c.Endpoint)
+	if errors.Is(err, scheduler.ErrFenced) && l.peers != nil {
+		err = l.peers.moving(c.Endpoint)
 	}
 	return r, err
 }
@@ -232,9 +232,4 @@ func (l *loops) InForce(endpoint string) (registry.Endpoint, policy.Policy, erro
 		return e, nil, err
 	}
 	return scheduler.InForce(e)
-}
-
-// moving is the error of a call of an endpoint that no node asks now.
-func moving(endpoint string) error {
-	return duty{text: "asks the endpoint " + endpoint}.moves()
 }

@@ -195,18 +195,33 @@ func (p *peers) reach(ctx context.Context, owner registry.Node, d duty, c nodeCa
 // A duty is what the node with a lease does.
 type duty struct{ key, text string }
 
-// moves is the error of a call to the node with a lease that no node has now.
-func (d duty) moves() error {
-	return &registry.Problem{Kind: registry.KindUnavailable, Detail: fmt.Sprintf("no node of the cluster %s now: another one takes over. Try again in a few seconds", d.text)}
-}
-
 // duty returns what the node does that a call is for.
 func (p *peers) duty(c *nodeCall) (duty, error) {
 	if c.Rule != nil {
 		return duty{store.AlertsLease, "evaluates the alert rules"}, nil
 	}
 	_, err := p.member.store.Endpoints.Endpoint(c.Endpoint)
-	return duty{store.EndpointLease(c.Endpoint), "asks the endpoint " + c.Endpoint}, err
+	return asks(c.Endpoint), err
+}
+
+// unknown is the error of a call that this node can make at no other. It says what this node has
+// seen, and what becomes of it.
+func (p *peers) unknown(d duty, seen string) error {
+	if !p.member.Valid() { // what this node has seen may be out of date, and the others may be too few to take over
+		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node is cut off from its cluster, so it does not know which node " + d.text + ". It goes on by itself when it reaches the journal again"}
+	}
+	return &registry.Problem{Kind: registry.KindUnavailable, Detail: seen + ": another one takes over. Try again in a few seconds"}
+}
+
+// moves is the error of a call to the node with a lease that no node has now.
+func (p *peers) moves(d duty) error { return p.unknown(d, "no node of the cluster "+d.text+" now") }
+
+// moving is the error of a call of an endpoint that no node asks now.
+func (p *peers) moving(endpoint string) error { return p.moves(asks(endpoint)) }
+
+// asks is the duty of the node that asks an endpoint.
+func asks(endpoint string) duty {
+	return duty{store.EndpointLease(endpoint), "asks the endpoint " + endpoint}
 }
 
 // ownerOf returns the node that has a duty.
@@ -214,10 +229,9 @@ func (p *peers) ownerOf(d duty) (registry.Node, error) {
 	owner, mine := p.member.Has(d.key)
 	switch {
 	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
-		return owner, d.moves()
+		return owner, p.moves(d)
 	case !p.member.Lives(owner.Name):
-		return owner, &registry.Problem{Kind: registry.KindUnavailable,
-			Detail: fmt.Sprintf("the node %s, which %s, shows no signs of life: another one takes over. Try again in a few seconds", owner.Name, d.text)}
+		return owner, p.unknown(d, fmt.Sprintf("the node %s, which %s, shows no signs of life", owner.Name, d.text))
 	}
 	return owner, nil
 }
@@ -367,7 +381,7 @@ func (h *callHandler) answer(ctx context.Context, from string, c nodeCall) (r no
 	case c.Connections != nil:
 		r.Connections, err = c.Connections.perform(h.live)
 	case h.loops.hold(c.Endpoint) == nil:
-		err = moving(c.Endpoint)
+		err = h.moving(c.Endpoint)
 	default:
 		r, err = h.loops.own(ctx, c)
 	}
