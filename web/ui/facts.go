@@ -13,6 +13,7 @@ import (
 // unknown.
 type facts struct {
 	Fresh, Results    int
+	Away              bool // no node asks some endpoint
 	States            tallied
 	Changes, ThisHour int           // in 24 hours
 	Median, Most      time.Duration // since results were checked, the median and the 95th percentile; negative if unknown

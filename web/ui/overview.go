@@ -48,13 +48,15 @@ func (v overviewHandler) page() (content, error) {
 		return content{}, err
 	}
 	troubles := v.troubles(d.Endpoints)
+	away := slices.ContainsFunc(d.Endpoints, func(o overviewEndpoint) bool { return o.Class == "away" })
 	if n := len(d.Endpoints); n > endpointsDrawn {
 		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
 	}
 	if d.Facts, err = v.facts(all); err != nil {
 		return content{}, err
 	}
-	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, d.Facts.Results, troubles, d.Facts.States}
+	d.Facts.Away = away
+	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, d.Facts.Results, away, troubles, d.Facts.States}
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
@@ -94,6 +96,7 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 // An overviewLede answers whether everything is fresh.
 type overviewLede struct {
 	Endpoints, Fresh, Results int
+	Away                      bool // no node asks some endpoint, so what was fresh may not be so any more
 	Troubles                  troubles
 	States                    tallied
 }
