@@ -111,25 +111,25 @@ type entry struct {
 
 // An Engine evaluates rules and sends their alerts. Its methods may be called concurrently.
 type Engine struct {
-	opts   Options
-	client *http.Client
-	follow *notify.Follower
+	opts     Options
+	client   *http.Client
+	follow   *notify.Follower
+	receipts receipts
 
 	turn sync.Mutex // held by each evaluation and by edits of rules
 
-	mu         sync.Mutex // guards what follows
-	rules      map[string]*entry
-	ids        map[string]string // by name
-	queries    map[string]map[string]*entry
-	callers    map[string]int       // number of rules
-	due        map[string]time.Time // queries that are to be looked at again
-	receivers  map[string]*receiver
-	unrecorded []uint64 // messages that were sent, and are in the store still
-	count      counter
-	sending    sync.WaitGroup
-	work       chan struct{}
-	failed     chan error
-	trials     chan struct{}
+	mu        sync.Mutex // guards what follows
+	rules     map[string]*entry
+	ids       map[string]string // by name
+	queries   map[string]map[string]*entry
+	callers   map[string]int       // number of rules
+	due       map[string]time.Time // queries that are to be looked at again
+	receivers map[string]*receiver
+	count     counter
+	sending   sync.WaitGroup
+	work      chan struct{}
+	failed    chan error
+	trials    chan struct{}
 }
 
 // New returns an engine with all stored rules. Run starts it.
@@ -147,7 +147,7 @@ func New(o Options) (*Engine, error) {
 	if alone {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
-	e := &Engine{opts: o, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
+	e := &Engine{opts: o, receipts: receipts{store: o.Store}, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
 		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{}, count: newCounter(),
 		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
 	rules, messages, err := o.Store.Rules()
@@ -200,7 +200,7 @@ func Reload(e *Engine) error {
 		e.enter(x)
 		e.due[x.Query] = time.Time{}
 	}
-	e.enqueue(slices.DeleteFunc(messages, func(m registry.AlertMessage) bool { return slices.Contains(e.unrecorded, m.Seq) }))
+	e.enqueue(e.receipts.unsent(messages))
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
-		if err = e.recordLate(); err != nil {
+		if err = e.receipts.retry(); err != nil {
 			break
 		}
 		if _, held := e.opts.Lease(); held {

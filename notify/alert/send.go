@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
@@ -76,7 +77,7 @@ func (e *Engine) send(ctx context.Context) {
 	if _, held := e.opts.Lease(); !held { // see Sending
 		return
 	}
-	now, running := e.opts.Now(), e.busy()
+	now, running := e.opts.Now(), busy(e.receivers)
 	for key, r := range e.receivers {
 		due := len(r.queue) > 0 || r.to.Alertmanager != "" && !r.resend.After(now) && r.firing()
 		switch {
@@ -96,9 +97,9 @@ func (e *Engine) send(ctx context.Context) {
 	}
 }
 
-// busy returns how many receivers are being sent something. The caller holds mu.
-func (e *Engine) busy() (n int) {
-	for _, r := range e.receivers {
+// busy returns how many receivers are being sent something.
+func busy(receivers map[string]*receiver) (n int) {
+	for _, r := range receivers {
 		if r.busy {
 			n++
 		}
@@ -112,7 +113,7 @@ func (e *Engine) busy() (n int) {
 func (e *Engine) Sending() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.busy() > 0
+	return busy(e.receivers) > 0
 }
 
 // firing reports whether a rule of the receiver has a firing alert.
@@ -205,7 +206,12 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	for i := range t.messages[:settled] {
 		sent = append(sent, t.messages[i].Seq)
 	}
-	e.recordSent(sent)
+	if fail := e.receipts.record(sent); fail != nil {
+		select {
+		case e.failed <- fail:
+		default:
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
@@ -249,43 +255,56 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	}
 }
 
-// recordSent deletes messages that were sent. It remembers them if the store takes no writes now, so
-// that they are not sent again.
-func (e *Engine) recordSent(sent []uint64) {
-	if len(sent) == 0 {
-		return
-	}
-	err := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent})
-	switch {
-	case errors.Is(err, registry.ErrReadOnly):
-		e.mu.Lock()
-		e.unrecorded = append(e.unrecorded, sent...)
-		e.mu.Unlock()
-	case err != nil:
-		select {
-		case e.failed <- fmt.Errorf("delete delivered alerts: %w", err):
-		default:
-		}
-	}
+// receipts deletes messages that were sent from the store. Those that the store refuses to delete are
+// remembered, so that they are not sent again.
+type receipts struct {
+	store Store
+	mu    sync.Mutex
+	late  []uint64 // messages that were sent, and are in the store still
 }
 
-// recordLate deletes what recordSent has remembered, under any lease. Only Run calls it.
-func (e *Engine) recordLate() error {
-	e.mu.Lock()
-	sent := slices.Clone(e.unrecorded)
-	e.mu.Unlock()
+// record deletes messages, now or later.
+func (r *receipts) record(sent []uint64) error {
 	if len(sent) == 0 {
 		return nil
 	}
-	if err := e.opts.Store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrReadOnly) {
+	err := r.store.EditRules(&registry.RuleEdit{Sent: sent})
+	if errors.Is(err, registry.ErrReadOnly) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.late = append(r.late, sent...)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete delivered alerts: %w", err)
+	}
+	return nil
+}
+
+// retry deletes what the store refused to delete, under any lease. Only Run calls it.
+func (r *receipts) retry() error {
+	r.mu.Lock()
+	sent := slices.Clone(r.late)
+	r.mu.Unlock()
+	if len(sent) == 0 {
+		return nil
+	}
+	if err := r.store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrReadOnly) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("delete delivered alerts: %w", err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.unrecorded = slices.Delete(e.unrecorded, 0, len(sent))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = slices.Delete(r.late, 0, len(sent))
 	return nil
+}
+
+// unsent returns those of the stored messages that were not sent.
+func (r *receipts) unsent(list []registry.AlertMessage) []registry.AlertMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(list, func(m registry.AlertMessage) bool { return slices.Contains(r.late, m.Seq) })
 }
 
 // host names a receiver in logs, without the path of its URL, which may be a secret.
