@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -52,7 +53,7 @@ func (d *DB) Close() error {
 		d.replica.close()
 	}
 	d.done.Wait()
-	err := d.bolt.Close()
+	err := errors.Join(d.flush(), d.bolt.Close())
 	d.pack.close()
 	if err != nil {
 		return fmt.Errorf("close %s: %w", d.path, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ const lockWait = time.Second
 // A boltFile runs the transactions of an open store. The stores of the subjects embed it.
 type boltFile struct {
 	bolt      *bbolt.DB
+	file      *os.File // bolt's
 	path      string
 	epoch     storeEpoch
 	seed      uint64
@@ -37,6 +39,7 @@ type boltFile struct {
 	removed   chan struct{} // signals that there is data to purge
 	leased    chan struct{} // signals that nodes or leases have changed
 	replica   *replica      // nil without a journal
+	flusher   *flusher      // nil without a journal
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -118,12 +121,12 @@ var errUnchanged = errors.New("nothing has changed")
 
 func (d *boltFile) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
-	failure := tx.Commit()
+	failure := d.end(tx)
 	if failure == nil {
 		return nil
 	}
 	err := fmt.Errorf("commit to %s: %w", d.path, failure)
-	if isFull(failure) && !d.inEffect(id) {
+	if d.broken.Load() == nil && isFull(failure) && !d.inEffect(id) {
 		return d.disk.markFull(err, tx.Stats().PageAlloc)
 	}
 	return d.breaks(err)

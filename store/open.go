@@ -38,15 +38,20 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, withRemedy(dir, err)
 	}
 	path := filepath.Join(dir, File)
-	if err := plausible(path); err != nil {
+	if err := guarded(func() error { return errors.Join(mend(path), plausible(path)) }); err != nil {
 		return nil, withRemedy(path, err)
 	}
 	var b *bbolt.DB
+	var file *os.File
 	err := guarded(func() (err error) {
 		b, err = bbolt.Open(path, 0o600, &bbolt.Options{
 			Timeout:         lockWait,
 			FreelistType:    bbolt.FreelistMapType,
 			InitialMmapSize: mapSize(path),
+			OpenFile: func(path string, flag int, mode os.FileMode) (f *os.File, err error) {
+				file, err = os.OpenFile(path, flag, mode)
+				return file, err
+			},
 		})
 		if err != nil {
 			return err
@@ -59,7 +64,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, withRemedy(path, err)
 	}
-	d := newDB(&boltFile{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
+	d := newDB(&boltFile{bolt: b, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

@@ -74,20 +74,27 @@ type metaPage struct {
 	root, freelist  int64 // pages; freelist is negative if there is none
 }
 
+// The parts of a meta page: the header of all pages, then the state, which ends with a checksum.
+const metaHeader, metaSize = 16, 64
+
+func metaSum(m []byte) uint64 {
+	sum := fnv.New64a()
+	sum.Write(m[:metaSize-8])
+	return sum.Sum64()
+}
+
 // readMeta returns nil if there is no complete meta page at the offset.
 func readMeta(f io.ReaderAt, at int64) (*metaPage, error) {
-	const header, size, magicBolt = 16, 64, 0xED0CDAED
-	b := make([]byte, header+size)
+	const magicBolt = 0xED0CDAED
+	b := make([]byte, metaHeader+metaSize)
 	if n, err := f.ReadAt(b, at); n < len(b) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
 		return nil, err
 	}
-	b = b[header:]
-	sum := fnv.New64a()
-	sum.Write(b[:size-8])
-	if binary.NativeEndian.Uint32(b) != magicBolt || binary.NativeEndian.Uint64(b[size-8:]) != sum.Sum64() {
+	b = b[metaHeader:]
+	if binary.NativeEndian.Uint32(b) != magicBolt || binary.NativeEndian.Uint64(b[metaSize-8:]) != metaSum(b) {
 		return nil, nil
 	}
 	return &metaPage{

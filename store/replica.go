@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,8 @@ const headPause = 100 * time.Millisecond
 
 // A replica applies the commands of a journal to the file, in their order. Two goroutines
 // work for it: one reads entries, the other applies them, as many in a transaction as are
-// there. The position of the last one is written in the same transaction.
+// there, and flushes the file after that. The position of the last one is written in the same
+// transaction.
 type replica struct {
 	file    *boltFile
 	journal journal.Journal
@@ -78,6 +80,9 @@ func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error
 		}
 		return loadState(tx), nil
 	}); err != nil {
+		return err
+	}
+	if err := d.flushLater(); err != nil {
 		return err
 	}
 	r.applied, r.reported = at.Seq, r.state.at
@@ -136,7 +141,10 @@ func (r *replica) follow(at journal.Position) {
 		for err == nil {
 			select {
 			case e := <-entries:
-				err = r.apply(gather(e, entries))
+				if err = r.apply(gather(e, entries)); err == nil {
+					runtime.Gosched() // those that wait for answers run before the flush, which occupies a processor of the scheduler
+					err = r.file.flush()
+				}
 			case <-r.ctx.Done():
 				err = context.Cause(r.ctx)
 			}

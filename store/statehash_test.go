@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 	"go.etcd.io/bbolt"
 )
@@ -34,6 +36,7 @@ func TestDivergedReplica(t *testing.T) {
 	work := func(n int) {
 		t.Helper()
 		for i := range n {
+			expectReports(t, log, stores[:2])
 			put(t, a, fmt.Sprint("q_", i), "city")
 			step(t, a, "city", fmt.Sprint("q_", i), 1, fmt.Sprint("x", n))
 		}
@@ -119,6 +122,29 @@ func TestDivergedPair(t *testing.T) {
 		}
 		if err != nil {
 			r.compared = comparison{} // of a node that was rebuilt
+		}
+	}
+}
+
+// expectReports waits until the reports that stores owe are in the journal. A store that compares while
+// only the damaged one has reported cannot tell which of both is damaged.
+func expectReports(t *testing.T, log *memory.Log, stores []*DB) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		list := entriesOf(t, log)
+		due := uint64(len(list)) / compareEvery * compareEvery
+		missing := 0
+		for _, d := range stores {
+			id := fmt.Sprintf("state-%d-%s", due, d.replica.name)
+			if due > 0 && !slices.ContainsFunc(list, func(e journal.Entry) bool { return e.ID == id }) {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d stores have not reported entry %d", missing, due)
 		}
 	}
 }
