@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/freshet/freshet/store/journal"
 )
@@ -20,9 +23,15 @@ type Rig struct {
 	Name string
 	// Open returns the journal of another node. Nodes are numbered.
 	Open func(t testing.TB, node int) journal.Journal
+	// Stall returns the journal of a node with room for InFlight bytes of commands, and functions
+	// that end and resume the answers of its engine.
+	Stall func(t testing.TB) (j journal.Journal, stall, resume func())
 	// Rewrite replaces all entries with those that f returns, behind the back of the journals.
 	Rewrite func(t testing.TB, f func([]journal.Entry) []journal.Entry)
 }
+
+// InFlight is the room for commands in a journal whose engine stalls.
+const InFlight = 256 << 10
 
 const (
 	seed = 20261122
@@ -37,7 +46,7 @@ func Run(t *testing.T, rig func(t *testing.T) Rig) {
 		run  func(*testing.T, Rig)
 	}{
 		{"Order", order}, {"Ids", ids}, {"Resume", resume}, {"Sizes", sizes}, {"Cancel", cancelled}, {"Close", closed},
-		{"Shortened", shortened}, {"Damage", damage}, {"ShortenedWhileReading", shortenedWhileReading}, {"Drop", drop}, {"DropPassesReader", dropPassesReader}, {"Old", old},
+		{"Shortened", shortened}, {"Damage", damage}, {"ShortenedWhileReading", shortenedWhileReading}, {"Drop", drop}, {"DropPassesReader", dropPassesReader}, {"Old", old}, {"Backlog", backlog},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, rig(t)) })
 	}
@@ -518,4 +527,90 @@ func old(t *testing.T, r Rig) {
 	}
 	check(0, 2500, 0)
 	check(0, 500, 5)
+}
+
+// backlog lets many callers append while the engine does not answer. They wait, or their contexts end
+// them. The journal keeps no more commands than it has room for, of ended calls, too. When the engine
+// answers again, all commands of those that wait are entries, in the order in which each has
+// appended them.
+func backlog(t *testing.T, r Rig) {
+	const size, ended, writers, each = 32 << 10, 80, 16, 3
+	j, stall, resume := r.Stall(t)
+	defer j.Close()
+	direct := r.open(t, 0)
+	add(t, j, "first", nil)
+	resume = sync.OnceFunc(resume)
+	stall()
+	defer resume()
+	unknown := map[string]bool{} // of those that have ended
+	var kept []weak.Pointer[byte]
+	for i := range ended {
+		id := fmt.Sprint("ended-", i)
+		cmd := command(id, size)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+		_, err := j.Append(ctx, id, cmd)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("append %s to a journal that does not answer: %v", id, err)
+		}
+		unknown[id] = errors.Is(err, journal.ErrUnknown)
+		kept = append(kept, weak.Make(&cmd[0]))
+	}
+	var group sync.WaitGroup
+	var returned atomic.Int64
+	seqs := make([][each]uint64, writers)
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("waits-%d-%d", w, i)
+				seq, err := j.Append(within(t), id, command(id, size))
+				if returned.Add(1); err != nil {
+					t.Errorf("append %s: %v", id, err)
+				}
+				seqs[w][i] = seq
+			}
+		})
+	}
+	runtime.GC()
+	runtime.GC()
+	left := 0
+	for _, p := range kept {
+		if p.Value() != nil {
+			left++
+		}
+	}
+	if most := InFlight / size; left > 3*most { // an engine may still have those of attempts that have ended
+		t.Errorf("%d commands of %d KiB are kept, and there is room for %d", left, size>>10, most)
+	}
+	if n := returned.Load(); n > 0 {
+		t.Errorf("%d calls returned while the engine did not answer", n)
+	}
+	resume()
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	head, err := direct.Head(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Take(t, direct, journal.Position{}, int(head.Seq))
+	CheckChain(t, journal.Genesis(r.Name), all)
+	at := map[string]uint64{}
+	for _, e := range all {
+		if may, has := unknown[e.ID]; at[e.ID] > 0 || has && !may {
+			t.Errorf("entry %d is %s, which is entry %d, or which was refused", e.Seq, e.ID, at[e.ID])
+		}
+		if at[e.ID] = e.Seq; e.ID != "first" && !bytes.Equal(e.Command, command(e.ID, size)) {
+			t.Errorf("%s has another command", e.ID)
+		}
+	}
+	for w := range writers {
+		for i, seq := range seqs[w] {
+			if id := fmt.Sprintf("waits-%d-%d", w, i); at[id] != seq || seq == 0 || i > 0 && seq <= seqs[w][i-1] {
+				t.Errorf("%s is entry %d, append returned %d", id, at[id], seq)
+			}
+		}
+	}
+	t.Logf("%d entries; %d of %d ended commands were kept", len(all), left, ended)
 }

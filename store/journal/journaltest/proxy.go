@@ -101,8 +101,16 @@ func (p *Proxy) Cut() {
 
 // Lose loses all answers for a while and then cuts the connections.
 func (p *Proxy) Lose(d time.Duration) {
-	p.mute.Store(true)
+	p.Stall()
 	time.Sleep(d)
+	p.Resume()
+}
+
+// Stall loses all answers from now on.
+func (p *Proxy) Stall() { p.mute.Store(true) }
+
+// Resume cuts the connections, and forwards answers again.
+func (p *Proxy) Resume() {
 	p.Cut()
 	p.mute.Store(false)
 }

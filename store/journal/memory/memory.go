@@ -36,9 +36,11 @@ func New(name string) *Log {
 }
 
 // Open returns a journal of one node.
-func (l *Log) Open() *Journal {
+func (l *Log) Open() *Journal { return l.open(0) }
+
+func (l *Log) open(inFlight int64) *Journal {
 	j := &Journal{log: l}
-	j.writer = engine.NewWriter(j.commit, 0)
+	j.writer = engine.NewWriter(j.commit, inFlight)
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	return j
 }

@@ -85,6 +85,12 @@ func TestContract(t *testing.T) {
 				}
 				return open(t, servers[node], c)
 			},
+			Stall: func(t testing.TB) (j journal.Journal, stall, resume func()) {
+				p := journaltest.NewProxy(t, configs[1].Clients)
+				c := c
+				c.InFlight = journaltest.InFlight
+				return dial(t, "nats://"+p.Addr, c), p.Stall, p.Resume
+			},
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := open(t, servers[0], c)
 				defer j.Close()

@@ -56,6 +56,15 @@ func TestPostgres(t *testing.T) {
 			Open: func(t testing.TB, _ int) journal.Journal {
 				return openAt(t, Config{URL: server.URL, Name: name, Poll: 5 * time.Millisecond, InFlight: 1 << 20})
 			},
+			Stall: func(t testing.TB) (j journal.Journal, stall, resume func()) {
+				u, err := url.Parse(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := journaltest.NewProxy(t, u.Host)
+				u.Host = p.Addr
+				return openAt(t, Config{URL: u.String(), Name: name, InFlight: journaltest.InFlight}), p.Stall, p.Resume
+			},
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := openAt(t, Config{URL: server.URL, Name: name})
 				defer j.Close()
