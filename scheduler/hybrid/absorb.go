@@ -47,7 +47,7 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 
 // together is how many states share one allocation. The allocation is kept as long
 // as one of them is in use.
-const together = 16
+const together = 48
 
 // witnesses lists the executed queries that change often and also ran in the slot
 // before.

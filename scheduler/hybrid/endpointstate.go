@@ -23,7 +23,7 @@ type endpointState struct {
 	tries  [rates]float64 // boosted queries executed, by their mean rate
 	seen   [cells]float64
 	due    [cells]float64
-	ring   []uint64 // one bit per slot, 48 to a word, set if it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
+	ring   [ringWords]uint64 // one bit per slot, 48 to a word, set if it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 func readState(s []float64) *endpointState {
-	e := &endpointState{ring: make([]uint64, ringWords)}
+	e := new(endpointState)
 	if len(s) != stateSize {
 		return e
 	}

@@ -3,9 +3,9 @@ package hybrid
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -127,7 +127,8 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 		found = foundChange
 	}
 	if len(state) == estimateSize && state[rates+3] == noSample {
-		next := slices.Clone(state)
+		next := newState()
+		copy(next, state)
 		next[rates+3], next[rates+4] = float64(found), float64(last)
 		return next
 	}
@@ -136,7 +137,31 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 		b.learn(last, float64(last-b.from), 1, b.sample == foundChange)
 	}
 	b.sample, b.from = found, last
-	return b.state()
+	next := newState()
+	b.write(next)
+	return next
+}
+
+// foldedTogether is how many states of Fold share one allocation. They are in use until the
+// end of the slot.
+const foldedTogether = 256
+
+// folded has room for states. A policy is a value and has none of its own.
+var folded struct {
+	mu   sync.Mutex
+	room []float64
+}
+
+// newState returns room for a state.
+func newState() []float64 {
+	folded.mu.Lock()
+	defer folded.mu.Unlock()
+	if len(folded.room) == 0 {
+		folded.room = make([]float64, foldedTogether*estimateSize)
+	}
+	state := folded.room[:estimateSize:estimateSize]
+	folded.room = folded.room[estimateSize:]
+	return state
 }
 
 // Classes of hybrid's keys.

@@ -197,6 +197,7 @@ func (t *table) evaluate() {
 	t.choices = slices.Grow(t.choices[:0], len(t.rows))[:len(t.rows)]
 	t.rest = t.choices
 	var looks [64]prospect
+	var taken [64][estimateSize]float64 // states of looks
 	var gains [64]float64
 	var which [64]int32
 	n, queries, cost := 0, 0, time.Duration(0)
@@ -230,7 +231,7 @@ func (t *table) evaluate() {
 		if t.affords(r.cost) {
 			queries, cost = queries+1, cost+max(r.cost, quick)
 		}
-		looks[n], which[n] = t.prospect(r, &t.weights[i]), int32(i)
+		looks[n], which[n] = t.prospect(r, &t.weights[i], &taken[n]), int32(i)
 		if n++; n == len(looks) {
 			finish()
 		}
@@ -307,10 +308,10 @@ func (t *table) isLate(last uint64) bool { return t.slots(last) > t.price.late }
 func chosen(row int32) choice { return choice{value: math.Inf(1), cost: math.MaxInt64, row: row} }
 
 // prospect is view.prospect for a row.
-func (t *table) prospect(r *row, w *[rates]float64) prospect {
+func (t *table) prospect(r *row, w *[rates]float64, room *[estimateSize]float64) prospect {
 	v := t.view
 	if r.pending {
-		return v.prospect(r.c)
+		return v.prospect(r.c, room)
 	}
 	c := int(r.cells) + ageCells - 1
 	if r.changed > 0 {

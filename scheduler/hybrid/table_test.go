@@ -46,7 +46,7 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	mean := n.mean()
 	for i, c := range all {
 		n.worth[i], _ = v.worth(c)
-		p := v.prospect(c)
+		p := v.prospect(c, new([estimateSize]float64))
 		same, stay := p.sums()
 		gain := v.gain(&p, same, stay)
 		if len(c.Stats.State) == 0 && c.Estimate <= m.Budget/2 {

@@ -70,7 +70,7 @@ const quick = 100 * time.Microsecond
 // c the median time, x the excitation, and r the hazard of similar queries. chance
 // is the probability that the query has changed.
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
-	p := v.prospect(c)
+	p := v.prospect(c, new([estimateSize]float64))
 	same, stay := p.sums()
 	return v.gain(&p, same, stay) / seconds(c), 1 - float64((1-p.x)*same)
 }
@@ -94,10 +94,10 @@ func (p *prospect) sums() (same, stay float64) {
 	return same, stay
 }
 
-func (v *view) prospect(c *policy.Candidate) prospect {
+func (v *view) prospect(c *policy.Candidate, room *[estimateSize]float64) prospect {
 	state, last := c.Stats.State, c.Stats.Last
 	if isPending(state) {
-		state = v.taken(state, last)
+		state = v.taken(state, last, room)
 	}
 	p := prospect{w: &v.first.w}
 	mean, changed := v.first.mean, uint64(0)
@@ -151,11 +151,12 @@ func (v *view) cellOf(mean float64, changed uint64) int {
 }
 
 // taken returns a state with its pending sample applied. That is necessary if the
-// process ended before the slot did.
-func (v *view) taken(state []float64, last uint64) []float64 {
+// process ended before the slot did. It is written to room.
+func (v *view) taken(state []float64, last uint64, room *[estimateSize]float64) []float64 {
 	b := readEstimate(state)
 	tau := max(emptySlot, v.calendar.clock(last)-v.calendar.clock(b.from))
 	b.learn(last, tau, v.ratio[v.cellOf(b.mean, b.changed)], b.sample == foundChange)
 	b.sample, b.from = noSample, 0
-	return b.state()
+	b.write(room[:])
+	return room[:]
 }

@@ -58,6 +58,7 @@ type item struct {
 	checked int64 // the second that oldest counts, 0 = none
 	time    int64 // time for which it waits, in nanoseconds since the epoch
 	known   bool  // the membership was looked for
+	ring    *ring // the room of its samples once they are many, or nil
 }
 
 // A reason is why a query is not eligible.

@@ -42,6 +42,8 @@ type Planner struct {
 	owed  []*item // heads that earlier slots passed over
 	led   bool    // the last slot began with an owed query
 
+	rooms sampleRooms
+
 	servedNew bool // a new query has started in this slot
 	servedOld bool // a refresh request has
 }
@@ -66,6 +68,7 @@ func (p *Planner) pick(c *item) {
 		p.ran = append(p.ran, c)
 	}
 	c.ran, c.short = true, false
+	p.rooms.makeRoom(c)
 	p.lift(c)
 	p.hints.drop(c)
 	if c.member != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -298,16 +300,23 @@ func TestRanker(t *testing.T) {
 
 // crowd returns a planner with executed queries of one to five milliseconds.
 func crowd(n int, p policy.Policy, budget time.Duration) *Planner {
-	r := rand.New(rand.NewPCG(1, 2))
 	pl := New(p, budget)
-	for i := range n {
-		q := query(fmt.Sprintf("q%07d", i))
-		s := policy.Stats{Executions: 1, Last: uint64(1 + r.IntN(1000)), Policy: p.String(),
-			Samples: []policy.Sample{{Slot: 1, Elapsed: time.Duration(1+r.IntN(5)) * time.Millisecond}}}
-		pl.put(q, s)
-	}
+	fill(pl, n, func(int) int { return 1 })
 	pl.slot = 1001
 	return pl
+}
+
+// fill registers queries that have run before, each a number of times.
+func fill(p *Planner, n int, times func(i int) int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		s := policy.Stats{Executions: uint64(times(i)), Policy: p.policy.String()}
+		last, x := uint64(1+r.IntN(1000)), policy.Sample{Slot: 1, Elapsed: time.Duration(1+r.IntN(5)) * time.Millisecond}
+		for range s.Executions {
+			s.Last, s.Samples = last, append(s.Samples, x)
+		}
+		p.put(query(fmt.Sprintf("q%07d", i)), s)
+	}
 }
 
 // playCheap plays one slot in which each execution takes 3 ms.
@@ -370,18 +379,41 @@ func sortAll(p *Planner) []*item {
 	return list
 }
 
-// TestSlotAllocatesLittle checks that a slot allocates far less often than it executes, once
-// its queries have room for samples.
+// TestSlotAllocatesLittle checks that a slot allocates far less often than it executes,
+// however many samples its queries have. All queries run in each slot, so those with as many
+// samples as the others need room in the same one.
 func TestSlotAllocatesLittle(t *testing.T) {
-	p := crowd(5000, named("rr"), 3*time.Second)
-	for _, c := range p.all {
-		c.Stats.Samples = slices.Grow(c.Stats.Samples, 10)
-	}
-	playCheap(p, noon) // buffers have grown
-	executed := 0
-	allocs := testing.AllocsPerRun(1, func() { executed = playCheap(p, noon) })
-	if executed != 1000 || allocs > 100 {
-		t.Errorf("%v allocations for %d executions, want at most 100 for 1,000", allocs, executed)
+	const queries = 1000
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection allocates too
+	same := func(n int) func(int) int { return func(int) int { return n } }
+	for _, c := range []struct {
+		policy  string
+		samples func(i int) int
+	}{
+		{"rr", same(1)}, {"hybrid", same(0)}, {"hybrid", same(40)}, {"hybrid", same(policy.Ring)}, {"hybrid", func(i int) int { return i % (policy.Ring + 1) }},
+	} {
+		runtime.GC()
+		pl, err := parse(c.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := crowd(queries, pl, time.Hour)
+		for range 10 { // buffers grow
+			playCheap(p, noon)
+		}
+		for i := range queries { // others replace them
+			p.drop(fmt.Sprintf("q%07d", i))
+		}
+		fill(p, queries, c.samples)
+		for range policy.Ring + 10 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			executed := playCheap(p, noon)
+			runtime.ReadMemStats(&after)
+			if n := after.Mallocs - before.Mallocs; executed != queries || n > 100 {
+				t.Errorf("%s, first with %d samples, slot %d: %d allocations for %d executions, want at most 100 for %d", c.policy, c.samples(1), p.slot, n, executed, queries)
+			}
+		}
 	}
 }
 

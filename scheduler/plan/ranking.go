@@ -149,7 +149,7 @@ func (p *ranker) absorb() {
 	if !ok {
 		return
 	}
-	var ran []*policy.Candidate
+	ran := make([]*policy.Candidate, 0, len(p.ran))
 	for _, c := range p.ran {
 		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && c.planned {
 			ran = append(ran, &c.Candidate)

@@ -218,13 +218,13 @@ func (s *account) room(now time.Time) (ranked, front time.Duration) {
 func (s *account) SetWidth(n int) { s.width = n }
 
 // executionsAtOnce is the largest number of executions that are allocated together.
-const executionsAtOnce = 64
+const executionsAtOnce = 256
 
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
 	r := s.spare
 	if s.spare = nil; r == nil {
 		if len(s.fresh) == 0 {
-			s.allocated = min(max(1, 2*s.allocated), executionsAtOnce)
+			s.allocated = min(max(32, 2*s.allocated), executionsAtOnce)
 			s.fresh = make([]Execution, s.allocated)
 		}
 		r, s.fresh = &s.fresh[0], s.fresh[1:]
