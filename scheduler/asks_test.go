@@ -187,7 +187,13 @@ func merging(e registry.Endpoint, mode string) registry.Endpoint {
 
 // Merged requests and probes lose, invent and repeat no change, while values change,
 // merged requests fail in every way and the process restarts. The budget holds.
-func TestMergedTruth(t *testing.T) {
+// These are the endpoints with several requests at a time.
+func TestMergedTruth(t *testing.T) { mergedTruth(t, true) }
+
+// The same for the endpoints with one request at a time.
+func TestLongMergedTruth(t *testing.T) { mergedTruth(t, false) }
+
+func mergedTruth(t *testing.T, concurrent bool) {
 	for i, c := range []struct {
 		mode, policy, rule string
 		width              int
@@ -197,6 +203,9 @@ func TestMergedTruth(t *testing.T) {
 		{registry.MergeProbe, "sqrt", "strict", 2}, {registry.MergeAuto, "ttl:max=8:half", "debt", 1},
 		{registry.MergeProbe, "dj", "debt", 3},
 	} {
+		if concurrent != (c.width > 1) {
+			continue
+		}
 		t.Run(fmt.Sprintf("merge=%s/policy=%s/rule=%s/concurrency=%d", c.mode, c.policy, c.rule, c.width), func(t *testing.T) {
 			seed := uint64(20261122 + i)
 			t.Logf("seed %d", seed)
@@ -540,7 +549,7 @@ func TestMergedRequestsRespectHolders(t *testing.T) {
 
 // With merging, a twenty-fifth of the time that asking all queries alone would take finds
 // nearly all changes, more than a quarter of that time finds without.
-func TestMergingMultipliesTheBudget(t *testing.T) {
+func TestLongMergingMultipliesTheBudget(t *testing.T) {
 	found := func(mode string, budget time.Duration) (changed int) {
 		bubble.Test(t, func(t *testing.T) {
 			r, d := rand.New(rand.NewPCG(1, 0)), newDataset(t)
@@ -737,7 +746,7 @@ func TestStaleProbesHideLittle(t *testing.T) {
 }
 
 // Values that change between all requests do not switch merging off.
-func TestRealChangesPassAudits(t *testing.T) {
+func TestLongRealChangesPassAudits(t *testing.T) {
 	for _, mode := range []string{registry.MergeValues, registry.MergeProbe} {
 		t.Run(mode, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
