@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 )
@@ -230,7 +230,7 @@ func TestLeaseOfReplacedSession(t *testing.T) {
 // A member that left in an orderly way finds what it lacks in the journal when it comes back within
 // a day.
 func TestJournalOfMemberThatLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, dir := memory.New("test"), t.TempDir()
 		open := func(name string) (*DB, journal.Journal) {
 			j := l.Open()
