@@ -86,14 +86,12 @@ func open(t testing.TB, base string) *tab {
 	return x
 }
 
-// watchShifts notes the layout shifts of a page as the browser defines them,
-// except those that a click or a key caused. A picture of the whole page enlarges
-// the window for a moment, so what shifts then does not count.
-const watchShifts = `window.__posed = []; window.__shifts = [];
-new PerformanceObserver(list => { for (const e of list.getEntries()) if (!e.hadRecentInput) __shifts.push({ at: e.startTime, by: e.value,
-  of: e.sources.map(s => s.node ? (s.node.outerHTML || s.node.textContent).slice(0, 120) : "gone") }); })
-  .observe({ type: "layout-shift", buffered: true });
-window.__shifted = () => __shifts.filter(s => !__posed.some(([from, to]) => from <= s.at && s.at <= to));`
+// watchShifts adds up the layout shifts of a page as the browser defines them,
+// except those that a click or a key caused.
+const watchShifts = `window.__shift = 0; window.__shifted = [];
+new PerformanceObserver(list => { for (const e of list.getEntries()) if (!e.hadRecentInput) { window.__shift += e.value;
+  for (const s of e.sources) window.__shifted.push(s.node ? (s.node.outerHTML || s.node.textContent).slice(0, 120) : "gone"); } })
+  .observe({ type: "layout-shift", buffered: true });`
 
 func (x *tab) hear(event any) {
 	x.mu.Lock()
@@ -255,11 +253,7 @@ func (x *tab) light(theme string) {
 // picture saves a picture of the whole page as test output.
 func (x *tab) picture(name string) {
 	x.t.Helper()
-	watched := must[bool](x, "!!window.__posed && !!__posed.push([performance.now(), Infinity])")
 	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})
-	if watched { // two frames later the window has its former size
-		must[any](x, `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(__posed.at(-1)[1] = performance.now()))))`)
-	}
 	dir := filepath.Join(root, "test-output", "ui")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		x.t.Fatal(err)
