@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +128,30 @@ func TestDamagedFreeList(t *testing.T) {
 	}
 }
 
+// The page of a small bucket is in a value. If it is not a leaf, bbolt looks for its children in
+// itself, without end.
+func TestDamagedSmallBucket(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := strings.Repeat("\x00", bucketHead+8) // the bucket's header and the number of its page
+	for name, bad := range map[string]string{"a branch": "\x01\x00\x00\x00", "too many entries": "\x02\x00\x09\x00"} {
+		b := bytes.ReplaceAll(good, []byte(string(bEnds)+zeros+"\x02\x00\x00\x00"), []byte(string(bEnds)+zeros+bad))
+		if bytes.Equal(b, good) {
+			t.Fatal("there is no small bucket")
+		}
+		if err := examine(t, b); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: opening gives %v", name, err)
+		}
+	}
+}
+
 func examine(t *testing.T, file []byte) error {
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
@@ -148,7 +174,8 @@ func examine(t *testing.T, file []byte) error {
 	case err := <-done:
 		return err
 	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("it does not end:\n%s", stacks[:runtime.Stack(stacks, true)])
 		return nil
 	}
 }

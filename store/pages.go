@@ -12,6 +12,7 @@ import (
 const (
 	pageHead    = 16
 	pageElement = 16
+	bucketHead  = 16
 	branchPage  = 0x01
 	leafPage    = 0x02
 	listPage    = 0x10
@@ -195,21 +196,37 @@ func (w *walker) leaf(id int64, b []byte, extent int64, depth int, top bool) err
 		pos, key, value := int64(binary.NativeEndian.Uint32(e[4:])), int64(binary.NativeEndian.Uint32(e[8:])), int64(binary.NativeEndian.Uint32(e[12:]))
 		at := pageHead + int64(i) + pos
 		bucket := binary.NativeEndian.Uint32(e)&1 != 0
-		if at+key+value > extent || bucket && (value < 16 || !top) {
+		if at+key+value > extent || bucket && (value < bucketHead || !top) {
 			return w.damaged(id, "has an entry that is not in it")
 		}
 		if !bucket {
 			continue
 		}
-		v, err := w.read(id, at+key, 8)
+		v, err := w.read(id, at+key, int(value))
 		if err != nil {
 			return err
 		}
-		if root := int64(binary.NativeEndian.Uint64(v)); root != 0 { // otherwise the bucket is stored inline in the leaf
-			if err := w.tree(root, depth+1, false); err != nil {
-				return err
-			}
+		if root := int64(binary.NativeEndian.Uint64(v)); root != 0 {
+			err = w.tree(root, depth+1, false)
+		} else {
+			err = w.inline(id, v[bucketHead:])
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// inline checks the page of a small bucket, which is a value in a leaf. bbolt uses it without
+// validation: a page that is not a leaf would be its own child.
+func (w *walker) inline(id int64, page []byte) error {
+	if len(page) < pageHead || binary.NativeEndian.Uint64(page) != 0 || binary.NativeEndian.Uint16(page[8:]) != leafPage {
+		return w.damaged(id, "has a small bucket that is not a leaf")
+	}
+	n := int(binary.NativeEndian.Uint16(page[10:]))
+	if pageHead+n*pageElement > len(page) {
+		return w.damaged(id, "has a small bucket without room for what it lists")
+	}
+	return w.leaf(id, page[pageHead:pageHead+n*pageElement], int64(len(page)), 0, false)
 }
