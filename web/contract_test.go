@@ -1,6 +1,7 @@
 package web
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -188,9 +189,8 @@ func TestMain(m *testing.M) {
 // partialRun reports whether -run selects tests. -skip leaves out long tests only, and none
 // is in this package.
 func partialRun() bool {
-	return slices.ContainsFunc(os.Args, func(a string) bool {
-		return strings.HasPrefix(a, "-test.run=") || strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.bench=") ||
-			strings.HasPrefix(a, "-test.list=")
+	return slices.ContainsFunc([]string{"run", "fuzz", "bench", "list"}, func(name string) bool {
+		return flag.Lookup("test."+name).Value.String() != ""
 	})
 }
 
