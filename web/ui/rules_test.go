@@ -77,7 +77,7 @@ func TestRulePages(t *testing.T) {
 	}
 	r.post("/rules", append(rule, "do", "try")...).status(200).has("It would have fired 2 times", "in 3 changes", "line=S2", "S2 is 20 late", "Nothing is saved yet", "No rule yet", `value="late"`)
 	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`)
-	if a := r.post("/rules", rule...).status(201).has("The rule is saved", "late"); !secret.MatchString(a.body) {
+	if a := r.post("/rules", rule...).status(201).has("The rule is saved", "late"); !secret.MatchString(html.UnescapeString(a.body)) {
 		t.Error("the secret is not shown")
 	}
 	r.post("/rules", rule...).status(409).has("exists already")
