@@ -4,6 +4,7 @@ package docs
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"html/template"
@@ -80,6 +81,12 @@ func (p *Page) link(doc ast.Node) error {
 			to = &n.Destination
 		case *ast.Image:
 			to = &n.Destination
+			width, height, err := size(string(*to))
+			if err != nil {
+				return ast.WalkStop, err
+			}
+			n.SetAttributeString("width", width)
+			n.SetAttributeString("height", height)
 		default:
 			return ast.WalkContinue, nil
 		}
@@ -88,6 +95,25 @@ func (p *Page) link(doc ast.Node) error {
 		*to = []byte(address)
 		return ast.WalkContinue, err
 	})
+}
+
+// size returns the width and the height of a picture. With them a page keeps room for a
+// picture that has not arrived, and does not move later.
+func size(picture string) (width, height string, err error) {
+	b, err := files.ReadFile(picture)
+	if err != nil {
+		return "", "", err
+	}
+	var svg struct {
+		ViewBox string `xml:"viewBox,attr"`
+	}
+	if err := xml.Unmarshal(b, &svg); err != nil {
+		return "", "", fmt.Errorf("%s: %w", picture, err)
+	}
+	if n, err := fmt.Sscan(svg.ViewBox, new(string), new(string), &width, &height); n != 4 {
+		return "", "", fmt.Errorf("%s needs a viewBox of four numbers: %w", picture, err)
+	}
+	return width, height, nil
 }
 
 // served returns the address on a server of a link in a file.
