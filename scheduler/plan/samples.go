@@ -23,9 +23,9 @@ const (
 // allocation is kept as long as one of them is in use, so large ones are fewer.
 var roomsAtOnce = [roomSizes]int{128, 128, 128, 128, 32, 32, 32, 32}
 
-// A ring is the last room of a query. It is used again from its front when it is full, so
-// copies of Stats keep their samples until the query has run three more times. They are
-// recorded before.
+// A ring is the last room of a query. It is used again from its front when it is full.
+// Then the samples at its end stay, and with them copies of Stats that are at most two
+// executions old. A query runs at most twice in a slot, and a slot ends with its record.
 type ring [ringSize]policy.Sample
 
 // makeRoom is called before a query runs.

@@ -92,9 +92,10 @@ func (s *Stats) Median() time.Duration {
 }
 
 // Remember appends x to the ring. A second execution in one slot replaces the sample of
-// the first, and counts as changed if either was, so the slots of samples ascend. Copies of a Stats share the backing array. Only
-// elements beyond the end of existing copies are written, so older copies keep
-// their values.
+// the first, and counts as changed if either was, so the slots of samples ascend. Copies
+// of a Stats share the backing array. Remember writes beyond the ends of existing copies
+// only, so they keep their values. The planner may use the array again from its front:
+// then a copy keeps its values until two more executions have followed it.
 func (s *Stats) Remember(x Sample) {
 	if n := len(s.Samples); n > 0 && x.Slot > 0 && s.Samples[n-1].Slot == x.Slot {
 		last := s.Samples[n-1]
@@ -110,7 +111,8 @@ func (s *Stats) Remember(x Sample) {
 	s.Samples = append(s.Samples, x)
 }
 
-// Frozen returns a copy that later changes of the original do not affect.
+// Frozen returns a copy for a record that is made before the query has run twice more;
+// see Remember. Changes of the original until then do not affect it.
 func (s Stats) Frozen() Stats {
 	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
 	s.State = slices.Clone(s.State)
