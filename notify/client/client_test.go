@@ -32,6 +32,7 @@ type script struct {
 	subs   []subscribe // what clients asked for
 	tokens []string
 	acks   int
+	conns  []*websocket.Conn
 }
 
 type subscribe struct {
@@ -52,6 +53,9 @@ func serve(t *testing.T, acts ...[]string) *script {
 			return
 		}
 		defer conn.Close()
+		s.mu.Lock()
+		s.conns = append(s.conns, conn)
+		s.mu.Unlock()
 		for {
 			var m subscribe
 			if conn.ReadJSON(&m) != nil {
@@ -69,6 +73,15 @@ func serve(t *testing.T, acts ...[]string) *script {
 	}))
 	t.Cleanup(s.http.Close)
 	return s
+}
+
+// drop ends all connections.
+func (s *script) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.Close()
+	}
 }
 
 func (s *script) act(m subscribe) []string {
@@ -235,5 +248,34 @@ func TestState(t *testing.T) {
 	s.asked("new", "e:3")
 	if q := string(s.subs[1].Query); q != `{"endpoint":"city","sparql":"SELECT"}` || s.tokens[0] != "secret" {
 		t.Errorf("asked for %s with %q", q, s.tokens)
+	}
+}
+
+// The pause grows while no connection succeeds, also after one that worked. A slow machine only
+// makes the pauses longer.
+func TestPauseGrows(t *testing.T) {
+	s := serve(t, []string{fresh, snapshot("e", 3, "a")})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const attempts = 10
+	var failed []time.Time
+	o := client.Options{Server: s.http.URL, Query: "q", MinBackoff: time.Millisecond, MaxBackoff: time.Hour, Trouble: func(error) {
+		if failed = append(failed, time.Now()); len(failed) == attempts {
+			cancel()
+		}
+	}}
+	err := client.Follow(ctx, o, func(e client.Event) error {
+		if e.Kind == client.Snapshot { // the server is gone from now on
+			s.http.Listener.Close()
+			s.drop()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	// From the second failure, the pauses are at least 1/2, 1, 2, ..., 128 ms.
+	if took, want := failed[attempts-1].Sub(failed[1]), 200*time.Millisecond; took < want {
+		t.Errorf("%d attempts within %v, want at least %v", attempts-1, took, want)
 	}
 }

@@ -83,6 +83,7 @@ func (f *follower) load(s State) error {
 
 // connect serves one connection until it ends.
 func (f *follower) connect(ctx context.Context) error {
+	f.progressed = false
 	conn, resp, err := f.dialer().DialContext(ctx, f.address, nil)
 	if err != nil {
 		if resp != nil {
@@ -93,7 +94,7 @@ func (f *follower) connect(ctx context.Context) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	f.conn, f.progressed, f.parts = conn, false, nil
+	f.conn, f.parts = conn, nil
 	if err := f.send(map[string]any{"type": "init", "token": f.opts.Token, "client": "freshet/notify/client"}); err != nil {
 		return f.lost(err)
 	}
