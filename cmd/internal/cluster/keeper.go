@@ -20,6 +20,12 @@
 // until they have timed out (Config.Linger). If the timeout of the endpoint was made shorter
 // meanwhile, or the endpoint was removed and made again, the lease says how long that takes.
 //
+// While the journal takes nothing, all nodes are silent. So a node whose own signs of life were not
+// applied for long waits for those of the others, a tenth of the TTL, before it takes a lease of
+// theirs. A node that comes back after it was killed does not know how long its earlier session has
+// been silent. The node that comes next in the order takes the lease when that session has been
+// silent for the TTL, and gives it to the node that came back.
+//
 // What an owner writes has the token of its lease and is refused once the lease has another one
 // (see package store). So even an owner that was stopped for long, and does not know yet that it
 // lost its lease, changes nothing.
@@ -40,6 +46,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,6 +102,8 @@ type Keeper struct {
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
 	differs  map[string]string    // by node: what was logged about its configuration file
+	lapsed   bool                 // Valid was false at the last turn
+	patient  time.Time            // until then the silence of other nodes does not count
 }
 
 // A sight is the last sign of life of a session, and when this node saw it.
@@ -222,6 +231,7 @@ func (k *Keeper) live(ctx context.Context) error {
 			k.trip.Store(int64(sent.age()))
 			k.overdue.Store(nil)
 			do, silent, files = k.conf.Leases.Beat, false, reported
+			pause -= sent.age() // one that was applied late has run out, or runs out soon
 		}
 		select {
 		case <-ctx.Done():
@@ -246,7 +256,11 @@ func (k *Keeper) turn(ctx context.Context) error {
 			w.end()
 		}
 		k.forget()
+		k.lapsed = true
 		return nil
+	}
+	if k.lapsed {
+		k.lapsed, k.patient = false, time.Now().Add(k.ttl/10)
 	}
 	nodes, leases, err := k.conf.Leases.Nodes()
 	if err != nil {
@@ -302,10 +316,12 @@ func (k *Keeper) turn(ctx context.Context) error {
 			if k.work[key] == nil && !now.Before(k.earliest[key]) {
 				k.begin(ctx, l)
 			}
-		case best != k.node.Name || k.work[key] != nil:
+		case k.work[key] != nil:
 		case l.Session == "":
-			claims = append(claims, store.Claim{Key: key, Token: l.Token})
-		case k.gone(l, nodes, now):
+			if best == k.node.Name {
+				claims = append(claims, store.Claim{Key: key, Token: l.Token})
+			}
+		case k.gone(l, nodes, now) && (best == k.node.Name || best == l.Node && k.next(key, best, workers) == k.node.Name):
 			claims = append(claims, store.Claim{Key: key, Token: l.Token, Beats: k.sight(l.Session).beats})
 		}
 	}
@@ -364,7 +380,7 @@ func (k *Keeper) lives(n registry.Node, now time.Time) bool {
 	return n.Session != "" && now.Sub(k.sight(n.Session).at) < time.Duration(n.TTL)
 }
 
-// gone reports whether the owner of a lease has stopped its work.
+// gone reports whether the owner of a lease has stopped its work, as far as its silence shows that.
 func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool {
 	ttl := k.ttl
 	for _, n := range nodes {
@@ -372,7 +388,12 @@ func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool 
 			ttl = time.Duration(n.TTL)
 		}
 	}
-	return now.Sub(k.sight(l.Session).at) >= ttl
+	return now.Sub(k.sight(l.Session).at) >= ttl && !now.Before(k.patient)
+}
+
+// next returns the node that should have the lease of a key if another one did not exist.
+func (k *Keeper) next(key, best string, workers []string) string {
+	return Owner(key, slices.DeleteFunc(slices.Clone(workers), func(n string) bool { return n == best }))
 }
 
 // workers returns the names of the nodes that may own something.

@@ -303,6 +303,64 @@ func TestKeepers(t *testing.T) {
 	})
 }
 
+// When no node has reached the journal for a while, no lease changes its owner, and each owner goes on
+// as soon as the journal takes its signs of life.
+func TestOutageOfTheJournal(t *testing.T) {
+	for outage := 7 * time.Second; outage < 14*time.Second; outage += 2 * time.Second {
+		bubble.Test(t, func(t *testing.T) {
+			names := []string{"a", "b", "c"}
+			w := newTown(t, 6, names...)
+			defer w.close()
+			w.lasts = ttl / 20
+			w.owners(timeout+5*time.Second, names...)
+			for _, r := range w.nodes {
+				r.net.set(true)
+			}
+			time.Sleep(outage)
+			w.nodes["a"].net.set(false)
+			time.Sleep(ttl / 20)
+			w.nodes["b"].net.set(false)
+			w.nodes["c"].net.set(false)
+			took := w.owners(ttl+2*timeout, names...)
+			sum := uint64(0)
+			for _, r := range w.nodes {
+				sum += r.Takeovers()
+			}
+			if t.Logf("outage of %v: all go on after %v", outage, took); took > ttl/5 || sum > 0 {
+				t.Errorf("outage of %v: all go on after %v, with %d takeovers", outage, took, sum)
+			}
+		})
+	}
+}
+
+// A key of a node that was killed is asked again when its lease has run out and requests have timed
+// out, also if the node comes back before that.
+func TestReturnOfAKilledNode(t *testing.T) {
+	for away := ttl * 2 / 3; away < ttl; away += time.Second { // by then it asks no more
+		bubble.Test(t, func(t *testing.T) {
+			names := []string{"a", "b", "c"}
+			w := newTown(t, 6, names...)
+			w.owners(timeout+5*time.Second, names...)
+			killed := w.nodes["b"]
+			killed.net.set(true)
+			time.Sleep(away)
+			w.start("b", false)
+			took := away + w.owners(2*ttl+2*timeout, names...)
+			if t.Logf("back after %v: all keys are asked after %v", away, took); took > ttl+timeout+ttl/5 {
+				t.Errorf("back after %v: all keys are asked after %v", away, took)
+			}
+			killed.net.set(false)
+			if err := <-killed.over; err == nil {
+				t.Error("the killed process goes on")
+			}
+			killed.over <- nil
+			w.close()
+			w.nodes["b"] = killed
+			w.close()
+		})
+	}
+}
+
 // An endpoint that is removed and made again, or gets a shorter timeout, is not asked by another node
 // while a request of its owner may run, whether that node is cut off or drains. Nothing remains of
 // an endpoint that stays removed.
