@@ -55,10 +55,9 @@ func (e *GapError) Error() string {
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
-	// ErrUnauthorized reports a wrong, missing or expired token.
-	// ErrLastToken is the error of the removal of the last admin token that does not expire.
+	// ErrLastToken refuses to remove the last admin token that does not expire.
 	ErrLastToken = errors.New("no other admin token lasts")
-
+	// ErrUnauthorized reports a wrong, missing or expired token.
 	ErrUnauthorized = errors.New("no valid token")
 	// ErrGuessing refuses an address that sent too many wrong tokens. It does not
 	// reveal whether the present token is valid.
