@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -227,44 +228,85 @@ func TestLeaseOfReplacedSession(t *testing.T) {
 	}
 }
 
-// A member that left in an orderly way finds what it lacks in the journal when it comes back within
-// a day.
+// A member that left in an orderly way, or lost what it had applied but not flushed, finds what it lacks
+// in the journal when it comes back within a day. A new member does not.
 func TestJournalOfMemberThatLeft(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		l, dir := memory.New("test"), t.TempDir()
-		open := func(name string) (*DB, journal.Journal) {
-			j := l.Open()
-			d, err := Open(filepath.Join(dir, name), Options{Journal: j})
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := member(name, "s"+name)
-			n.Applied = d.Applied()
-			if err := d.Leases.Join(n); err != nil {
-				t.Fatal(err)
-			}
-			return d, j
+	for name, left := range map[string]bool{"left": true, "lost power": false} {
+		t.Run(name, func(t *testing.T) { bubble.Test(t, func(t *testing.T) { testComeBack(t, left) }) })
+	}
+}
+
+func testComeBack(t *testing.T, left bool) {
+	l, dir := memory.New("test"), t.TempDir()
+	start := func(name string) (*DB, func() error, error) {
+		j := l.Open()
+		d, err := Open(filepath.Join(dir, name), Options{Journal: j})
+		if err != nil {
+			return nil, nil, errors.Join(err, j.Close())
 		}
-		a, ja := open("a")
-		defer ja.Close()
-		defer a.Close()
-		b, jb := open("b")
-		if err := errors.Join(b.Leases.Leave(member("b", "sb")), b.Close(), jb.Close()); err != nil {
+		d.flusher.mu.Lock()
+		d.flusher.sync = func() error { return nil } // saves time
+		d.flusher.mu.Unlock()
+		n := member(name, "s"+name)
+		n.Applied = d.Applied()
+		return d, func() error { return errors.Join(d.Close(), j.Close()) }, d.Leases.Join(n)
+	}
+	open := func(name string) (*DB, func() error) {
+		d, end, err := start(name)
+		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, a, "q", "e") // b lacks it
-		time.Sleep(journal.KeepAge / 2)
-		n := member("a", "sa")
-		n.Applied = a.Applied()
-		if err := a.Leases.Beat(n); err != nil {
+		return d, end
+	}
+	beat := func(d *DB, name string) {
+		t.Helper()
+		n := member(name, "s"+name)
+		n.Applied = d.Applied()
+		if err := d.Leases.Beat(n); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Leases.Drop(); err != nil {
+	}
+	a, end := open("a")
+	defer end()
+	fill := func() {
+		for i := range groupEntries {
+			put(t, a, fmt.Sprint("q", i), "e")
+		}
+	}
+	if !left {
+		fill()
+	}
+	b, stop := open("b")
+	if left {
+		if err := errors.Join(b.Leases.Leave(member("b", "sb")), stop()); err != nil {
 			t.Fatal(err)
 		}
-		b, jb = open("b")
-		defer jb.Close()
-		defer b.Close()
-		expectSame(t, a, b)
-	})
+		fill() // b lacks it
+	} else {
+		if err := errors.Join(caughtUp(b), b.flush()); err != nil {
+			t.Fatal(err)
+		}
+		flushed := image(t, b.path)
+		put(t, a, "q", "e")
+		if err := caughtUp(b); err != nil {
+			t.Fatal(err)
+		}
+		beat(b, "b")
+		if err := errors.Join(stop(), os.WriteFile(b.path, flushed, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(journal.KeepAge / 2)
+	beat(a, "a")
+	if err := a.Leases.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	b, stop = open("b")
+	defer stop()
+	expectSame(t, a, b)
+	if !left {
+		if _, _, err := start("c"); !errors.Is(err, journal.ErrDropped) {
+			t.Errorf("a new member after entries were dropped: %v", err)
+		}
+	}
 }
