@@ -512,6 +512,7 @@ func TestModel(t *testing.T) {
 		all = append(all, s)
 		for k := range 3 {
 			h := newReceiver(t)
+			h.hasty = true
 			w := registry.WebhookRequest{Query: s.id}
 			if k == 1 {
 				w.Rate = registry.Duration(3 * time.Millisecond)
