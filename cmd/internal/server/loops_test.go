@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -219,12 +220,7 @@ func TestLoopsWithoutOwner(t *testing.T) {
 	var q struct{ ID string }
 	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
 	other.call("POST", "/v1/endpoints/city/tick", nil, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	closed := loopback.Reserve(t)
 	refused := func(why string) {
 		t.Helper()
 		for _, c := range [][3]string{{"POST", "/v1/endpoints/city/tick"}, {"GET", "/v1/queries/" + q.ID + "/explain"}, {"GET", "/v1/endpoints/city/templates"},
