@@ -123,8 +123,10 @@ func (s *Server) create(t testing.TB) {
 		if errUID != nil || errGID != nil {
 			t.Fatal(errUID, errGID)
 		}
-		if err := os.Chown(s.dir, uid, gid); err != nil {
-			t.Fatal(err)
+		for _, path := range []string{s.dir, password} {
+			if err := os.Chown(path, uid, gid); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	out, err := s.command("initdb", "-D", s.data(), "-U", "freshet", "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
