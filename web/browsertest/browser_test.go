@@ -32,7 +32,8 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.WSURLReadTimeout(patience)) // to start
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
