@@ -17,7 +17,7 @@ type Node struct {
 	// Takeovers and Fenced are those of NodeStatus, at the last sign of life.
 	Takeovers uint64 `json:"takeovers,omitempty"`
 	Fenced    uint64 `json:"fenced,omitempty"`
-	// Files has a fingerprint of each endpoint of the node's configuration file: "city=0a1b town=2c3d".
+	// Files has a fingerprint of each setting that nodes compare: "endpoints.city=0a1b limits.queries=2c3d".
 	Files string `json:"files,omitempty"`
 }
 
@@ -46,8 +46,8 @@ type NodeStatus struct {
 	// that were refused because it had lost the lease.
 	Takeovers uint64 `json:"takeovers"`
 	Fenced    uint64 `json:"fenced"`
-	// Differs names the endpoints that have other settings in its configuration file than in that
-	// of the node that answers.
+	// Differs names the settings whose values differ from those of the node that answers, such as
+	// limits.queries and endpoints.city.
 	Differs []string `json:"differs,omitempty"`
 }
 

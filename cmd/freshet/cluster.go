@@ -46,7 +46,8 @@ func (a *api) clusterStatus() *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
 		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
 journal entries that a node had not applied at its last sign of life. Takeovers and
-fenced writes are counted since the process of the node started.`,
+fenced writes are counted since the process of the node started. Settings that should
+be the same on all nodes and differ are named.`,
 		Example: "  freshet cluster status --leases\n  freshet cluster status --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.clusterState(c.Context())
@@ -62,7 +63,7 @@ fenced writes are counted since the process of the node started.`,
 			}
 			for _, n := range s.Nodes {
 				if len(n.Differs) > 0 {
-					fmt.Fprintf(a.w.Stdout, "the configuration file of %s has other settings than that of %s of the endpoints: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
+					fmt.Fprintf(a.w.Stdout, "the settings of %s differ from those of %s: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
 				}
 			}
 			for _, l := range s.Leases {

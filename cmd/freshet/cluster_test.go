@@ -385,8 +385,20 @@ func TestClusterOfProcesses(t *testing.T) {
 		if now == owner || now == "" {
 			t.Fatalf("the endpoint of %s, which is gone, belongs to %q", owner, now)
 		}
+		settings, err := os.ReadFile(nodes[owner].config)
+		if err == nil {
+			_, rest, _ := strings.Cut(string(settings), "listen:")
+			err = os.WriteFile(nodes[owner].config, []byte(fmt.Sprintf("limits: {rules: %d}\nlisten:%s", 5000+round, rest)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		nodes[owner].Process = clitest.Start(t, binary(t), "serve", "--config", nodes[owner].config)
 		clitest.Eventually(t, owner+" is ready again", func() bool { code, _ := nodes[owner].get(t, "/readyz"); return code == 200 })
+		clitest.Eventually(t, "the setting of "+owner+" that differs is named", func() bool {
+			_, out, _ := runCLI(t, map[string]string{"FRESHET_SERVER": nodes[others[0]].Url}, "", "cluster", "status")
+			return strings.Contains(out, fmt.Sprintf("the settings of %s differ from those of %s: limits.rules\n", owner, others[0]))
+		})
 		next(1)
 		if round == 0 { // the best node gets the endpoint back; then another one dies
 			clitest.Eventually(t, "the endpoint returns to "+owner, func() bool { return nodes[others[0]].owner(t) == owner })

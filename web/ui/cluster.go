@@ -21,7 +21,7 @@ type clusterPage struct {
 	Behind    uint64   // entries of the journal that this node has not applied
 	Endpoints []ownedRow
 	Unowned   int                   // endpoints that no node asks
-	Differing []registry.NodeStatus // nodes whose configuration files have other endpoints than that of this node
+	Differing []registry.NodeStatus // nodes whose settings differ from those of this node
 	Shares    int                   // of the hosts of callbacks
 }
 

@@ -73,9 +73,9 @@ func TestClusterPage(t *testing.T) {
 	r.post("/cluster/nodes/n9/drain").status(404)
 	c.mu.Lock()
 	c.state.Nodes[1].State, c.state.Nodes[2].State = registry.NodeSilent, registry.NodeLeft
-	c.state.Nodes[2].Differs = []string{"city", "town"}
+	c.state.Nodes[2].Differs = []string{"endpoints.city", "limits.queries"}
 	c.mu.Unlock()
-	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 shows no signs of life.", "stopped", "The configuration file of n3 has other settings than that of n1 of <b>city</b>, <b>town</b>.")
+	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 shows no signs of life.", "stopped", "The settings of n3 differ from those of n1: <b>endpoints.city</b>, <b>limits.queries</b>.")
 	c.mu.Lock()
 	c.state.Nodes[0].State = registry.NodeSilent
 	c.mu.Unlock()

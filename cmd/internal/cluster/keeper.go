@@ -101,7 +101,7 @@ type Keeper struct {
 	earliest map[string]time.Time // when work under a lease that was taken over may begin
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
-	differs  map[string]string    // by node: what was logged about its configuration file
+	differs  map[string]string    // by node: what was logged about its settings
 	lapsed   bool                 // Valid was false at the last turn
 	patient  time.Time            // until then the silence of other nodes does not count
 }
@@ -329,7 +329,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 	return nil
 }
 
-// compare logs which configuration files have other settings of an endpoint than that of this node.
+// compare logs which nodes have other settings than this node.
 func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
 	own := k.report().Files
 	for _, n := range nodes {
@@ -338,8 +338,8 @@ func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
 			text = strings.Join(differing(own, n.Files), ", ")
 		}
 		if text != k.differs[n.Name] && text != "" {
-			k.conf.Logger.Warn("the configuration file of another node has other settings of endpoints", "node", n.Name, "endpoints", text,
-				"remedy", "those of the node that was started or reloaded last are in force: make endpoints equal in all files, and reload them with SIGHUP")
+			k.conf.Logger.Warn("the settings of another node differ from those of this node", "node", n.Name, "settings", text,
+				"remedy", "make them equal on all nodes: SIGHUP reloads endpoints and tokens, and a restart the others")
 		}
 		k.differs[n.Name] = text
 	}

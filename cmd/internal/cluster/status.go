@@ -51,7 +51,8 @@ func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 	return s, err
 }
 
-// differing returns the endpoints that have another fingerprint in one list than in the other.
+// differing returns the settings that have another fingerprint in one list than in the other. An
+// endpoint that only one file has does not count, because a file does not remove endpoints.
 func differing(a, b string) (names []string) {
 	of := map[string]string{}
 	for _, x := range strings.Fields(a) {

@@ -184,6 +184,37 @@ func (c *Cluster) Members() string {
 	return strings.Join(list, " ")
 }
 
+// ofNode are the settings that may differ between the nodes of a cluster.
+var ofNode = []string{
+	// Addresses, files, and the log, which are those of one machine:
+	"listen", "public_url", "data", "tls.cert", "tls.key", "log.level", "log.format",
+	"cluster.node", "cluster.listen", "cluster.clients", "cluster.role", "cluster.tls.cert", "cluster.tls.key", "cluster.tls.ca",
+	// What one machine can bear:
+	"limits.connections", "limits.address_connections", "limits.reserve",
+	// What nodes that are in one cluster agree on, because a node with another value does not join:
+	"cluster.name", "cluster.journal", "cluster.replicas", "cluster.token_file",
+}
+
+// Shared returns the settings that should be the same at all nodes of a cluster, by their keys.
+// Their values are to be compared only. A file with a secret is replaced by what it contains.
+func (c *Config) Shared() map[string]any {
+	shared := map[string]any{}
+	for key, v := range c.settable() {
+		if list, ok := v.(*[]string); ok { // in any order
+			v = slices.Sorted(slices.Values(*list))
+		}
+		if !slices.Contains(ofNode, key) {
+			shared[key] = v
+		}
+	}
+	shared["mail.password_file"] = c.Mail.password
+	shared["tokens"] = slices.SortedFunc(slices.Values(c.Tokens), func(a, b registry.Token) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range c.Endpoints {
+		shared["endpoints."+e.Name] = e.WithDefaults()
+	}
+	return shared
+}
+
 // Config reads the files. It returns nil if none are set.
 func (t ClusterTLS) Config() (*tls.Config, error) {
 	if t == (ClusterTLS{}) {

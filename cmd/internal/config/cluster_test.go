@@ -3,12 +3,17 @@ package config
 // Tests of the settings of a cluster.
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 )
 
 // A wrong setting of a cluster is named, with what to do about it.
@@ -59,5 +64,96 @@ func TestClusterSettings(t *testing.T) {
 	c, err = loadConfig(t, strings.Replace(good, "node: n1", "node: n1\n  journal: \"postgres://u:hush@h/d\"", 1), nil)
 	if err != nil || strings.Contains(c.String(), "hush") || c.Cluster.Journal != "postgres://u:hush@h/d" {
 		t.Errorf("%v\n%s", err, c)
+	}
+}
+
+// Nodes compare every setting, except those that are of one machine. Of a password they compare what
+// the file contains, and of lists what is in them.
+func TestSharedSettings(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"a": "first", "b": "first", "c": "second"}
+	for name, text := range files {
+		files[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(files[name], []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := "mail: {server: \"localhost:25\", from: a@b.example, username: u, password_file: " + files["a"] + ", recipients: [x.example, y.example]}\n"
+	differing := func(a, b *Config) (keys []string) {
+		one, other := a.Shared(), b.Shared()
+		for key := range one {
+			x, err1 := json.Marshal(one[key])
+			y, err2 := json.Marshal(other[key])
+			if err := errors.Join(err1, err2); err != nil {
+				t.Fatal(err)
+			}
+			if string(x) != string(y) {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	load := func(old, new string) *Config {
+		t.Helper()
+		text := strings.Replace(base, old, new, 1)
+		c, err := loadConfig(t, text, nil)
+		if err != nil || old != "" && text == base {
+			t.Fatal(err, text)
+		}
+		return c
+	}
+	plain := load("", "")
+	for key := range plain.settable() {
+		c := load("", "")
+		switch v := c.settable()[key].(type) {
+		case *string:
+			*v += "x"
+		case *[]string:
+			*v = append(*v, "x")
+		case *int:
+			*v++
+		case *registry.Size:
+			*v++
+		case *registry.Duration:
+			*v++
+		default:
+			t.Fatalf("%s: %T", key, v)
+		}
+		want := []string{key}
+		if slices.Contains(ofNode, key) || key == "mail.password_file" {
+			want = nil
+		}
+		if got := differing(plain, c); !slices.Equal(got, want) {
+			t.Errorf("another value of %s: %v differ, want %v", key, got, want)
+		}
+	}
+	for _, key := range ofNode {
+		if plain.settable()[key] == nil {
+			t.Errorf("there is no setting %s", key)
+		}
+	}
+	const tokens = "tokens: [{name: a, role: admin, sha256: %[1]s}, {name: b, role: app, sha256: %[1]s}]\n"
+	hash := HashSecret("x")
+	for _, x := range []struct{ first, second, want string }{
+		{base, strings.Replace(base, files["a"], files["b"], 1), ""},
+		{base, strings.Replace(base, files["a"], files["c"], 1), "mail.password_file"},
+		{base, strings.Replace(base, "[x.example, y.example]", "[y.example, x.example]", 1), ""},
+		{fmt.Sprintf(tokens, hash), "tokens: [{name: b, role: app, sha256: " + hash + "}, {name: a, role: admin, sha256: " + hash + "}]\n", ""},
+		{fmt.Sprintf(tokens, hash), fmt.Sprintf(tokens, HashSecret("y")), "tokens"},
+		{fmt.Sprintf(tokens, hash), "", "tokens"},
+		{"endpoints: [{name: city, url: \"http://localhost\"}]\n", "endpoints: [{name: city, url: \"http://localhost\", slot: never}]\n", "endpoints.city"},
+	} {
+		a, err := loadConfig(t, x.first, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := loadConfig(t, x.second, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(differing(a, b), " "); got != x.want {
+			t.Errorf("%s\n%s\n%q differ, want %q", x.first, x.second, got, x.want)
+		}
 	}
 }

@@ -113,6 +113,8 @@ type Mail struct {
 	PasswordFile string   `yaml:"password_file"`
 	Security     string   `yaml:"security"`
 	Recipients   []string `yaml:"recipients"` // addresses and domains
+
+	password string // that Check has read
 }
 
 // Password reads the file. It returns "" if none is set.
@@ -147,7 +149,7 @@ func (m *Mail) check() error {
 	if (m.Username == "") != (m.PasswordFile == "") {
 		return cli.UsageErrorf("mail: give both username and password_file, or neither")
 	}
-	_, err = m.Password()
+	m.password, err = m.Password()
 	return err
 }
 

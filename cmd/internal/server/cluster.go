@@ -3,7 +3,6 @@ package server
 // This file makes a server a node of a cluster.
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -51,7 +50,8 @@ type member struct {
 	log     *slog.Logger
 	secret  string // that the nodes share
 	fenced  atomic.Uint64
-	held    sync.Map // by key: the holds of deliveries and alert rules
+	files   atomic.Pointer[string] // what nodes compare of their settings
+	held    sync.Map               // by key: the holds of deliveries and alert rules
 	closers []func()
 }
 
@@ -284,7 +284,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 	return cluster.New(cluster.Config{
 		Leases: s.Store.Leases, Keys: m.keys, Logger: s.log,
 		Report: func(n *registry.Node) {
-			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), m.files(s.inForce.Load().Endpoints)
+			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), *m.files.Load()
 		},
 		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
@@ -368,21 +368,24 @@ func (m *member) ready() error {
 	return fmt.Errorf("the node %s of the cluster %s: %w", m.conf.Node, m.conf.Name, err)
 }
 
-// files returns fingerprints of the endpoints of the configuration file.
-func (m *member) files(endpoints []registry.Endpoint) string {
+// compare makes this node report the settings in force to the other nodes, as fingerprints.
+func (m *member) compare(c *config.Config) {
 	var list []string
-	for _, e := range endpoints {
-		b, err := json.Marshal(e.WithDefaults())
+	for key, value := range c.Shared() {
+		if key == "mail.password_file" && m.secret == "" { // a short password could be guessed
+			continue
+		}
+		b, err := json.Marshal(value)
 		if err != nil {
-			m.log.Error("the settings of an endpoint cannot be compared with those of other nodes", "endpoint", e.Name, "error", err)
+			m.log.Error("a setting cannot be compared with that of other nodes", "setting", key, "error", err)
 			continue
 		}
 		h := hmac.New(sha256.New, []byte(m.secret))
 		h.Write(b)
-		list = append(list, fmt.Sprintf("%s=%.4x", e.Name, h.Sum(nil)))
+		list = append(list, fmt.Sprintf("%s=%.4x", key, h.Sum(nil)))
 	}
 	slices.Sort(list)
-	return cmp.Or(strings.Join(list, " "), " ") // "" means unchanged in a sign of life
+	m.files.Store(new(strings.Join(list, " ")))
 }
 
 var (
@@ -390,12 +393,13 @@ var (
 	journalHeadDesc    = prometheus.NewDesc("freshet_journal_head", "The last entry of the journal.", nil, nil)
 	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has and that have not run out.", []string{"kind"}, nil)
 	takeoversDesc      = prometheus.NewDesc("freshet_takeovers_total", "Leases that this node has taken from nodes that were gone.", nil, nil)
+	differingDesc      = prometheus.NewDesc("freshet_nodes_differing", "Live nodes whose settings differ from those of this node.", nil, nil)
 	fencedDesc         = prometheus.NewDesc("freshet_fenced_total", "Writes of this node that were refused because it had lost the lease.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *member) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{journalAppliedDesc, journalHeadDesc, leaseOwnedDesc, takeoversDesc, fencedDesc} {
+	for _, d := range []*prometheus.Desc{journalAppliedDesc, journalHeadDesc, leaseOwnedDesc, takeoversDesc, fencedDesc, differingDesc} {
 		ch <- d
 	}
 }
@@ -406,6 +410,12 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(journalAppliedDesc, err)
 		return
+	}
+	differing := 0
+	for _, n := range s.Nodes {
+		if len(n.Differs) > 0 {
+			differing++
+		}
 	}
 	owned := map[string]int{"endpoint": 0, "delivery": 0, store.AlertsLease: 0, journalLease: 0}
 	for _, l := range s.Leases {
@@ -419,5 +429,6 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(leaseOwnedDesc, prometheus.GaugeValue, float64(n), kind)
 	}
 	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(m.Takeovers()))
+	ch <- prometheus.MustNewConstMetric(differingDesc, prometheus.GaugeValue, float64(differing))
 	ch <- prometheus.MustNewConstMetric(fencedDesc, prometheus.CounterValue, float64(m.fenced.Load()))
 }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type node struct {
 	dir  string
 	// public is public_url, "" for the usual one. A port 0 becomes that of the API.
 	public string
+	conf   func(*config.Config) // edits its settings; nil leaves them
 	open   func() journal.Journal
 	stop   func()
 }
@@ -113,6 +115,9 @@ func (n *node) start() {
 	}
 	if n.name != "" {
 		conf.Cluster = config.Cluster{Name: "test", Node: n.name, Role: cmp.Or(n.role, "worker"), Lease: registry.Duration(30 * time.Second)}
+	}
+	if n.conf != nil {
+		n.conf(&conf)
 	}
 	j := n.open()
 	s, err := newOn(n.t.Context(), &conf, slog.New(slog.DiscardHandler), j)
@@ -392,4 +397,46 @@ func TestSettingsOfAnotherNode(t *testing.T) {
 	if err := b.Call(t.Context(), "GET", "/v1/queries/"+q.ID, nil, nil); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a request without a token: %v", err)
 	}
+}
+
+// TestSettingsThatDiffer starts two nodes with different settings. Each names those of the other, and
+// one whose own are reloaded names those that differ then.
+func TestSettingsThatDiffer(t *testing.T) {
+	river := registry.Endpoint{Name: "river", URL: "http://127.0.0.1:9/sparql", Slot: "never"}
+	_, nodes := newMembers(t, 2, func(n *node) {
+		n.conf = func(c *config.Config) {
+			c.Endpoints = []registry.Endpoint{river}
+			if n.name == "n2" {
+				c.Limits.Queries, c.Retention.Changes, c.Limits.Connections = 7, 5, 9
+			}
+		}
+	})
+	expect := func(nodes []*node, want ...string) {
+		t.Helper()
+		for _, n := range nodes {
+			await(t, n.name+" names the settings", func() error {
+				s, err := n.member.Status()
+				if err != nil || len(s.Nodes) != 2 {
+					return fmt.Errorf("%+v %w", s.Nodes, err)
+				}
+				for _, x := range s.Nodes {
+					if x.Name != n.name && !slices.Equal(x.Differs, want) || x.Name == n.name && x.Differs != nil {
+						return fmt.Errorf("%s differs in %v", x.Name, x.Differs)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	expect(nodes, "limits.queries", "retention.changes")
+	if a := nodes[0].ask("GET", "/metrics", ""); !strings.Contains(a.body, "\nfreshet_nodes_differing 1\n") {
+		t.Errorf("the metrics do not say that the settings of a node differ:\n%s", a.body)
+	}
+	changed, edited := *nodes[0].Server.conf, river
+	edited.Budget = registry.Duration(3 * time.Second)
+	changed.Endpoints = []registry.Endpoint{edited}
+	if err := nodes[0].Reload(&changed); err != nil {
+		t.Fatal(err)
+	}
+	expect(nodes[:1], "endpoints.river", "limits.queries", "retention.changes")
 }

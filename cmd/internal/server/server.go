@@ -119,6 +119,7 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 	}
 	if m := s.member; m != nil {
 		m.store = s.Store
+		m.compare(conf)
 		m.Keeper = newKeeper(s)
 		if err := errors.Join(m.agree(), s.metrics.Register(m)); err != nil {
 			return s, err
@@ -592,6 +593,9 @@ func (s *Server) Reload(c *config.Config) error {
 	s.gate.SetFile(c.Tokens)
 	shown.Tokens, shown.Endpoints, shown.Sources = c.Tokens, c.Endpoints, s.conf.Sources.Reloaded(c.Sources)
 	s.inForce.Store(&shown)
+	if s.member != nil {
+		s.member.compare(&shown)
+	}
 	return nil
 }
 
