@@ -35,8 +35,11 @@ func TestSlowReader(t *testing.T) {
 	quick := r.hello()
 	quick.follow("a", "q", "")
 	quick.expect("snapshot")
-	// Until the buffers are full: of the slow reader, changes may be folded.
+	// 4 MB fill the buffers, unless some changes were folded for the slow reader.
 	for i, end := 1, time.Now().Add(patience); r.srv.Stats().Slow == 0 && time.Now().Before(end); i++ {
+		if i > 20 {
+			time.Sleep(100 * time.Millisecond)
+		}
 		r.record(id, wide(i, 100))
 		for seq := uint64(0); seq < uint64(i+1); {
 			m, err := quick.next()

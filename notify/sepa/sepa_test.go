@@ -446,7 +446,10 @@ func TestSlowReader(t *testing.T) {
 	quick.subscribe("q", "q")
 	quick.spuid()
 	big := strings.Repeat("x", 200<<10)
-	for n, end := 0, time.Now().Add(time.Minute); r.live.Stats().Slow == 0 && time.Now().Before(end); n++ {
+	for n, end := 0, time.Now().Add(patience); r.live.Stats().Slow == 0 && time.Now().Before(end); n++ {
+		if n > 40 { // 8 MB fill the buffers
+			time.Sleep(100 * time.Millisecond)
+		}
 		r.record(id, table(false, fmt.Sprint(n, big)))
 		quick.read()
 	}
