@@ -19,6 +19,12 @@
 // Commands above 512 KiB are chunks in one atomic batch, which ends with a message that has the
 // id. JetStream forgets a batch whose last message does not arrive.
 //
+// # Lost answers
+//
+// A request to a leader that is gone, or on a connection that breaks, gets no answer. It is sent again
+// after a second, or later if answers take long, and at once when JetStream reports that the stream has
+// a new leader. Members elect one four to nine seconds after the leader before it is gone.
+//
 // # Reading
 //
 // JetStream publishes each message again when it is committed (republish). Read takes it from

@@ -125,3 +125,33 @@ func (j *Journal) Lead(ctx context.Context, node string) error {
 	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer), j.apiError(answer.Error))
 	return fmt.Errorf("%s leads (%w)", info.Cluster.Leader, err)
 }
+
+// Unanswered sends a request that gets no answer, and waits for the answer for as long as a journal does
+// that would wait for an hour.
+func (j *Journal) Unanswered(sent func()) error {
+	s, err := j.nc.SubscribeSync("unanswered")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Unsubscribe() }()
+	j.calls.mu.Lock()
+	j.calls.wait = time.Hour
+	j.calls.mu.Unlock()
+	ctx, done := j.calls.begin(context.Background(), 0)
+	sent()
+	_, err = j.nc.RequestWithContext(ctx, "unanswered", nil)
+	done(err)
+	return err
+}
+
+// Calls are the requests of a journal.
+type Calls struct{ *calls }
+
+// NewCalls returns calls without a journal.
+func NewCalls() Calls { return Calls{newCalls()} }
+
+// Begin is begin without time in addition.
+func (c Calls) Begin(ctx context.Context) (context.Context, func(error)) { return c.begin(ctx, 0) }
+
+// Elected is elected.
+func (c Calls) Elected() { c.elected() }

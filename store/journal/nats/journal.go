@@ -29,8 +29,6 @@ const (
 	// it may answer with an older end of the journal. It is also longer than a server whose files are
 	// damaged takes to notice: until then it may lack messages that the others have.
 	defaultPatience = 20 * time.Second
-	// requestTimeout bounds a request, such as a publish. It is tried again.
-	requestTimeout = 3 * time.Second
 	// largestChunk is the size of a message's data. A message of 1 MiB is the limit of a server
 	// that is not configured otherwise.
 	largestChunk = 512 << 10
@@ -45,6 +43,8 @@ type Journal struct {
 	own    bool // nc is closed by Close
 	stream string
 	writer *engine.Writer
+	calls  *calls
+	terms  *nats.Subscription // says when the stream gets a leader
 	mark   engine.Watermark
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -100,13 +100,31 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 	if c.Damaged == nil {
 		c.Damaged = func() error { return nil }
 	}
-	j := &Journal{config: c, nc: nc, stream: streamName(c.Name)}
-	if err := j.create(ctx); err != nil {
+	j := &Journal{config: c, nc: nc, stream: streamName(c.Name), calls: newCalls()}
+	err := j.watchTerms()
+	if err == nil {
+		err = j.create(ctx)
+	}
+	if err != nil {
+		j.leave()
 		return nil, fmt.Errorf("cluster.journal: stream %s: %w", j.stream, err)
 	}
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	j.writer = engine.NewWriter(j.commit, c.InFlight)
 	return j, nil
+}
+
+// watchTerms sends the requests that wait for an answer again when the stream gets a leader.
+func (j *Journal) watchTerms() (err error) {
+	j.terms, err = j.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+j.stream, func(*nats.Msg) { j.calls.elected() })
+	return err
+}
+
+// leave ends what Open has begun on the connection.
+func (j *Journal) leave() {
+	if j.terms != nil {
+		_ = j.terms.Unsubscribe() // fails only if the connection is closed
+	}
 }
 
 func streamName(name string) string { return "freshet_" + name }
@@ -153,12 +171,12 @@ func (j *Journal) create(ctx context.Context) error {
 }
 
 func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+	ctx, done := j.calls.begin(ctx, 0)
 	s, err := js.CreateStream(ctx, j.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		s, err = js.Stream(ctx, j.stream)
 	}
+	done(err)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +230,7 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 func (j *Journal) Close() error {
 	j.stop()
 	j.writer.Close()
+	j.leave()
 	if j.own {
 		j.nc.Close()
 	}

@@ -170,10 +170,9 @@ func (j *Journal) lacksStream(missing bool) bool {
 
 // request calls JetStream's API for the stream.
 func (j *Journal) request(ctx context.Context, call string, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+	ctx, done := j.calls.begin(ctx, 0)
 	m, err := j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
-	if err != nil {
+	if done(err); err != nil {
 		return fmt.Errorf("NATS: %w", err)
 	}
 	return json.Unmarshal(m.Data, answer)
@@ -234,7 +233,7 @@ func (j *Journal) publish(ctx context.Context, batch []*nats.Msg) error {
 		}
 		var err error
 		if last || i%ackEvery == 0 && len(batch) > ackEvery {
-			err = j.publishAndWait(ctx, m, last)
+			err = j.publishAndWait(ctx, m, last, len(batch) > 1)
 		} else {
 			err = j.nc.PublishMsg(m)
 		}
@@ -247,11 +246,14 @@ func (j *Journal) publish(ctx context.Context, batch []*nats.Msg) error {
 
 // publishAndWait sends a message and returns the error of the answer. The answer to a message
 // before the last of a batch is empty.
-func (j *Journal) publishAndWait(ctx context.Context, m *nats.Msg, last bool) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout+time.Duration(len(m.Data)>>17)*time.Second)
-	defer cancel()
+func (j *Journal) publishAndWait(ctx context.Context, m *nats.Msg, last, isBatch bool) error {
+	more := time.Duration(len(m.Data)>>17) * time.Second
+	if isBatch {
+		more += mostWait
+	}
+	ctx, done := j.calls.begin(ctx, more)
 	r, err := j.nc.RequestMsgWithContext(ctx, m)
-	if err != nil {
+	if done(err); err != nil {
 		return err
 	}
 	if len(r.Data) == 0 && !last {

@@ -130,6 +130,7 @@ func TestContract(t *testing.T) {
 		}
 	})
 	t.Run("Requests", func(t *testing.T) { requests(t, servers) })
+	t.Run("Elections", func(t *testing.T) { elections(t, servers) })
 	t.Run("Strangers", func(t *testing.T) {
 		_, err := client.Connect("nats://"+configs[0].Clients, client.Token("wrong"), client.Timeout(time.Minute))
 		if !errors.Is(err, client.ErrAuthorization) {

@@ -263,7 +263,9 @@ func (s *source) absent(ctx context.Context) error {
 // fetchDirect asks any server of the stream for messages from s.next on. It may return fewer than
 // there are.
 func (s *source) fetchDirect(ctx context.Context) (page []*message, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	first, done := s.calls.begin(ctx, 0)
+	defer func() { done(err) }()
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
 	body, err := json.Marshal(map[string]uint64{"seq": s.next, "batch": pageMessages, "max_bytes": pageBytes})
 	if err != nil {
@@ -278,8 +280,8 @@ func (s *source) fetchDirect(ctx context.Context) (page []*message, err error) {
 	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+s.stream, inbox, body); err != nil {
 		return nil, err
 	}
-	for {
-		m, err := answers.NextMsgWithContext(ctx)
+	for wait := first; ; wait = ctx {
+		m, err := answers.NextMsgWithContext(wait)
 		if err != nil {
 			if len(page) > 0 && ctx.Err() != nil {
 				return page, nil // the server is gone

@@ -1,0 +1,67 @@
+// The requests to the servers of a journal, which may stay without an answer.
+
+package nats
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Bounds on the wait for an answer. The answer to a request is lost if its connection breaks or if the
+// leader of the stream is gone, and the next leader does not know the request. So it is sent again soon.
+// A slow server gets more time, since it would otherwise get all requests twice.
+const (
+	leastWait   = time.Second
+	mostWait    = 3 * time.Second
+	electedWait = 250 * time.Millisecond // at first, after an election: a request may still go to the leader before it
+)
+
+// The calls of a journal are its requests that wait for an answer.
+type calls struct {
+	mu   sync.Mutex
+	wait time.Duration      // of the next request
+	term context.Context    // ends when the stream gets a leader
+	end  context.CancelFunc // of term
+}
+
+func newCalls() *calls {
+	c := &calls{wait: leastWait}
+	c.term, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// begin returns a context for a request. It ends when the answer is not to be expected any more: after
+// the wait and some time in addition, or when the stream gets a leader. The caller reports the error of
+// the request to done.
+func (c *calls) begin(parent context.Context, more time.Duration) (ctx context.Context, done func(error)) {
+	c.mu.Lock()
+	wait, term := c.wait, c.term
+	c.mu.Unlock()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(parent, wait+more)
+	stop := context.AfterFunc(term, cancel)
+	return ctx, func(err error) {
+		stop()
+		cancel()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case c.term != term || parent.Err() != nil:
+		case err == nil:
+			c.wait = min(max(4*time.Since(began), leastWait), mostWait)
+		case errors.Is(err, context.DeadlineExceeded):
+			c.wait = min(2*wait, mostWait)
+		}
+	}
+}
+
+// elected ends the requests that wait: those that the leader before has not answered are lost.
+func (c *calls) elected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end()
+	c.term, c.end = context.WithCancel(context.Background())
+	c.wait = electedWait
+}

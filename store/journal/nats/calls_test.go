@@ -1,0 +1,96 @@
+// Tests of requests that get no answer.
+
+package nats_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+	"github.com/freshet/freshet/store/journal/nats"
+)
+
+// A request that is not answered is given up sooner at first than later, and a slow server gets more
+// time. After an election no request waits long, until one is answered.
+func TestCalls(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := nats.NewCalls()
+		unanswered := func() time.Duration {
+			began := time.Now()
+			ctx, done := c.Begin(t.Context())
+			<-ctx.Done()
+			done(ctx.Err())
+			return time.Since(began)
+		}
+		answered := func(after time.Duration) {
+			_, done := c.Begin(t.Context())
+			time.Sleep(after)
+			done(nil)
+		}
+		expect := func(what string, want ...time.Duration) {
+			t.Helper()
+			var waits []time.Duration
+			for range want {
+				waits = append(waits, unanswered())
+			}
+			if !slices.Equal(waits, want) {
+				t.Errorf("%s: waits of %v, want %v", what, waits, want)
+			}
+		}
+		expect("at first", time.Second, 2*time.Second, 3*time.Second, 3*time.Second)
+		answered(time.Millisecond)
+		expect("a fast server", time.Second)
+		answered(500 * time.Millisecond)
+		expect("a slow server", 2*time.Second, 3*time.Second)
+		began := time.Now()
+		ctx, done := c.Begin(t.Context())
+		time.AfterFunc(100*time.Millisecond, c.Elected)
+		<-ctx.Done()
+		done(ctx.Err())
+		if waited := time.Since(began); waited != 100*time.Millisecond {
+			t.Errorf("a request waits for %v while a leader is elected", waited)
+		}
+		expect("after an election", 250*time.Millisecond, 500*time.Millisecond, time.Second)
+		answered(time.Millisecond)
+		expect("a new leader answers", time.Second)
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		ctx, done = c.Begin(gone)
+		<-ctx.Done()
+		done(ctx.Err())
+		expect("a caller did not wait", 2*time.Second)
+	})
+}
+
+// elections expects that an election ends the wait for an answer, which the leader before it may never
+// give.
+func elections(t *testing.T, servers []*nats.Server) {
+	j := open(t, servers[0], nats.Config{Name: "elects"})
+	defer j.Close()
+	if _, err := j.Append(t.Context(), "first", nil); err != nil {
+		t.Fatal(err)
+	}
+	sent, ended := make(chan bool), make(chan error, 1)
+	go func() { ended <- j.Unanswered(func() { close(sent) }) }()
+	<-sent
+	other := open(t, servers[1], nats.Config{Name: "elects"})
+	defer other.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := 0; ; i++ {
+		_ = other.Lead(ctx, []string{"n0", "n1", "n2"}[i%3]) // it fails until it is done
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a request that is not answered: %v", err)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatal("a request goes on although the stream has another leader")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
