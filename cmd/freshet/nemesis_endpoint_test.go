@@ -99,16 +99,6 @@ func (l *askLog) end(a *asked, denied bool) {
 	}
 }
 
-// pauses returns the times between the requests of two nodes.
-func (l *askLog) pauses() (list []time.Duration) {
-	for i, a := range l.requests[min(1, len(l.requests)):] {
-		if before := l.requests[i]; before.node != a.node {
-			list = append(list, a.began.Sub(before.ended))
-		}
-	}
-	return list
-}
-
 // A loggedEndpoint answers from the engine behind it, in some time of its own, and sometimes asks
 // to be left alone for a while.
 type loggedEndpoint struct {

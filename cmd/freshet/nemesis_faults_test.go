@@ -148,14 +148,18 @@ func (n *nemesis) stuck(long time.Duration) bool {
 func (n *nemesis) kill(v *victim, lasts time.Duration) {
 	v.Lock()
 	defer v.Unlock()
+	up := n.changes.hinder(v.name)
 	v.p.Kill()
 	n.last(v, lasts)
+	up()
 	n.start(v)
 }
 
 func (n *nemesis) pause(v *victim, lasts time.Duration) {
 	v.Lock()
 	defer v.Unlock()
+	up := n.changes.hinder(v.name)
+	defer up()
 	n.must(v.p.Cmd.Process.Signal(syscall.SIGSTOP))
 	n.last(v, lasts)
 	n.must(v.p.Cmd.Process.Signal(syscall.SIGCONT))
@@ -171,7 +175,14 @@ func (n *nemesis) others(name string) []string {
 // cutting returns what a fault does that cuts links: all bytes on them wait until it is over.
 func cutting(f fault, others []string) func(n *nemesis, v *victim, lasts time.Duration) {
 	return func(n *nemesis, v *victim, lasts time.Duration) {
-		heal := n.links.hold(f.cuts(v.name, others[0], others[1])...)
+		links := f.cuts(v.name, others[0], others[1])
+		var names []string
+		for _, l := range links {
+			names = append(names, l.String())
+		}
+		up := n.changes.hinder(names...)
+		defer up()
+		heal := n.links.hold(links...)
 		defer heal()
 		n.last(v, lasts)
 	}
@@ -197,12 +208,14 @@ func (n *nemesis) slow(v *victim, lasts time.Duration) {
 func (n *nemesis) killAll(_ *victim, lasts time.Duration) {
 	var starting sync.WaitGroup
 	defer starting.Wait()
+	up := n.changes.hinder(n.names...)
 	for _, name := range n.names {
 		v := n.nodes[name]
 		v.Lock()
 		v.p.Kill()
 	}
 	n.sleep(n.ctx, max(0, lasts)/4)
+	up()
 	for _, name := range n.names {
 		v := n.nodes[name]
 		starting.Go(func() {
@@ -220,6 +233,8 @@ func (n *nemesis) damage(v *victim, _ time.Duration) {
 	}
 	v.Lock()
 	defer v.Unlock()
+	up := n.changes.hinder(v.name)
+	defer up()
 	v.p.Kill()
 	var files []string
 	err := filepath.WalkDir(filepath.Join(v.data, "journal"), func(path string, d fs.DirEntry, err error) error {

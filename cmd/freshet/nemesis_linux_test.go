@@ -44,9 +44,11 @@ func init() {
 func (n *nemesis) full(v *victim, lasts time.Duration) {
 	v.Lock()
 	pid := v.p.Cmd.Process.Pid
+	up := n.changes.hinder(v.name)
 	fill(n.t, pid, 1)
 	n.last(v, lasts)
 	fill(n.t, pid, math.MaxUint64)
+	up()
 	for end := time.Now().Add(time.Minute); n.get(v, "/readyz", nil) != nil; n.sleep(n.ctx, 500*time.Millisecond) {
 		if time.Now().After(end) {
 			n.object("%s is not ready a minute after its disk has room again: %v\n%s", v.name, n.get(v, "/readyz", nil), v.p.Stderr)

@@ -80,6 +80,7 @@ type nemesis struct {
 	hub      *hubCallback // of the topics of two queries
 	sepa     []*sepaFollower
 	links    *linkSet
+	changes  changeLog
 	names    []string
 	nodes    map[string]*victim
 	audience *audience
@@ -605,7 +606,7 @@ func (n *nemesis) report() {
 	n.links.mu.Lock()
 	n.t.Logf("calls of the API: %v; pieces of data through proxies: %v", n.calls, n.links.passed)
 	n.links.mu.Unlock()
-	n.t.Logf("from the last request of an owner to the first of the next: %s", quantiles(log.pauses()))
+	n.reportPauses()
 	n.t.Logf("from the end of the answer to a follower at the owner: %s; at another node: %s", quantiles(n.delays[true]), quantiles(n.delays[false]))
 	for i, w := range wrong {
 		if i == maxObjections {
