@@ -46,6 +46,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -488,13 +489,21 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 		return nil
 	}
 	granted, err := k.conf.Leases.Take(k.node, claims)
+	leases, endpoints := map[string]int{}, map[string][]string{} // by node that is gone
 	for _, l := range granted {
-		if was := of[l.Key]; was.Session != "" {
-			k.takeovers.Add(1)
-			k.conf.Logger.Warn("took over from a node that is gone", "lease", l.Key, "node", was.Node, "token", l.Token)
-		} else {
-			k.conf.Logger.Debug("took a lease", "lease", l.Key, "token", l.Token)
+		was := of[l.Key]
+		k.conf.Logger.Debug("took a lease", "lease", l.Key, "token", l.Token, "from", was.Node)
+		if was.Session == "" {
+			continue
 		}
+		k.takeovers.Add(1)
+		leases[was.Node]++
+		if name, ok := strings.CutPrefix(l.Key, store.EndpointLease("")); ok {
+			endpoints[was.Node] = append(endpoints[was.Node], name)
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(leases)) {
+		k.conf.Logger.Warn("took over from a node that is gone", "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
 	}
 	return err
 }

@@ -131,8 +131,27 @@ type resident struct {
 	db      *store.DB
 	journal journal.Journal
 	files   atomic.Pointer[string]
+	log     logText
 	stop    context.CancelFunc
 	over    chan error
+}
+
+// A logText keeps what a node logs.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newTown(t *testing.T, keys int, nodes ...string) *town {
@@ -177,7 +196,7 @@ func (w *town) start(name string, gateway bool) {
 			}
 			return timeout
 		},
-		Report: func(n *registry.Node) { n.Files = *r.files.Load() }, Logger: slog.New(slog.DiscardHandler),
+		Report: func(n *registry.Node) { n.Files = *r.files.Load() }, Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Work: func(ctx context.Context, h *Hold) { w.ask(ctx, name, h) },
 	})
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -539,6 +558,42 @@ func TestReports(t *testing.T) {
 		time.Sleep(ttl)
 		if s, err := w.nodes["a"].Status(0); err != nil || s.Nodes[2].Differs != nil {
 			t.Errorf("%+v %v", s.Nodes[2], err)
+		}
+		w.nodes["b"].net.set(false)
+	})
+}
+
+// A node says once what it took over from a node that is gone, with the endpoints.
+func TestTakeoverIsLoggedOnce(t *testing.T) {
+	names, rest := []string{"a", "b", "c"}, []string{"a", "c"}
+	var lost []string // endpoints of b that a takes over
+	for i := 0; len(lost) < 2; i++ {
+		name := fmt.Sprint("e", i)
+		if key := store.EndpointLease(name); Owner(key, names) == "b" && Owner(key, rest) == "a" {
+			lost = append(lost, name)
+		}
+	}
+	bubble.Test(t, func(t *testing.T) {
+		w := newTown(t, 24, names...)
+		defer w.close()
+		for _, name := range lost {
+			if _, err := w.nodes["a"].db.Endpoints.EditEndpoint(name, func(x *registry.Configured, _ bool) error {
+				x.Endpoint.URL, x.Endpoint.Timeout = "http://x/", registry.Duration(timeout)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.owners(timeout+5*time.Second, names...)
+		time.Sleep(ttl)
+		w.nodes["b"].net.set(true)
+		w.owners(ttl+2*timeout+2*time.Second, rest...)
+		for name, want := range map[string]string{"a": `endpoints="` + strings.Join(lost, ", ") + `"`, "c": `endpoints=""`} {
+			text, took := w.nodes[name].log.String(), w.nodes[name].Takeovers()
+			line := fmt.Sprintf(`msg="took over from a node that is gone" node=b leases=%d %s`, took, want)
+			if took < 2 || strings.Count(text, "took over") != 1 || !strings.Contains(text, line) {
+				t.Errorf("%s took %d leases over, and does not say once %s:\n%s", name, took, line, text)
+			}
 		}
 		w.nodes["b"].net.set(false)
 	})
