@@ -42,10 +42,10 @@ func (l blocks) find(e *listEntry) (b, i int) {
 	return b, sort.Search(len(list), func(i int) bool { return !list[i].before(e) })
 }
 
-func (l *blocks) put(e listEntry) {
-	b, i := l.find(&e)
+func (l *blocks) put(e *listEntry) {
+	b, i := l.find(e)
 	if b == len(*l) || b == len(*l)-1 && i == full {
-		*l = append(*l, block{entries: append(make([]listEntry, 0, full), e), sum: e.estimate, least: e.estimate})
+		*l = append(*l, block{entries: append(make([]listEntry, 0, full), *e), sum: e.estimate, least: e.estimate})
 		return
 	}
 	if len((*l)[b].entries) == full {
@@ -59,7 +59,9 @@ func (l *blocks) put(e listEntry) {
 		}
 	}
 	k := &(*l)[b]
-	k.entries = slices.Insert(k.entries, i, e)
+	k.entries = append(k.entries, listEntry{})
+	copy(k.entries[i+1:], k.entries[i:])
+	k.entries[i] = *e
 	k.sum += e.estimate
 	k.least = min(k.least, e.estimate)
 }
@@ -82,22 +84,21 @@ func (l blocks) last() *listEntry {
 	return &list[len(list)-1]
 }
 
+func (l blocks) startsWith(c *item) bool { return len(l) > 0 && l[0].entries[0].c == c }
+
 // cut removes an entry. Its order must be the same as when it was put.
-func (l *blocks) cut(e listEntry) {
-	b, i := 0, 0
-	if len(*l) == 0 || (*l)[0].entries[0].c != e.c { // the first one is usual
-		b, i = l.find(&e)
+func (l *blocks) cut(e *listEntry) {
+	if l.startsWith(e.c) { // this is usual
+		l.shift()
+		return
 	}
+	b, i := l.find(e)
 	if b == len(*l) || i == len((*l)[b].entries) || (*l)[b].entries[i].c != e.c {
 		panic("scheduler: what a query is ordered by has changed while it was in the order")
 	}
 	k := &(*l)[b]
 	k.sum -= k.entries[i].estimate
-	if i == 0 { // nothing moves
-		k.entries[0], k.entries = listEntry{}, k.entries[1:]
-	} else {
-		k.entries = slices.Delete(k.entries, i, i+1)
-	}
+	k.entries = slices.Delete(k.entries, i, i+1)
 	if len(k.entries) == 0 {
 		*l = slices.Delete(*l, b, b+1)
 	}

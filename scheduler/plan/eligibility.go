@@ -7,14 +7,11 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A placement says where a query belongs and when to settle it again.
+// A placement says which list a query belongs to and when to settle it again.
 type placement struct {
-	tier string
 	list *waitList
-	key  policy.Key
 	slot uint64
 	at   time.Time
-	why  reason
 }
 
 func (v *placement) lookAgain(at time.Time) {
@@ -23,8 +20,8 @@ func (v *placement) lookAgain(at time.Time) {
 	}
 }
 
-// placementOf decides where a query belongs: eligibility first, then the policy's
-// order.
+// place decides where a query belongs: eligibility first, then the policy's order. It
+// sets the query's tier, key and why.
 //
 // A query is left out while it is paused, while no holder wants executions (from,
 // until), while it backs off from failures or cuts, and until min_interval has passed
@@ -34,47 +31,49 @@ func (v *placement) lookAgain(at time.Time) {
 // A new query that was cut is ranked from then on, and the time that it used is its
 // estimate. max_staleness does not change the order: it makes a query of a selective
 // policy due in the last slot that can keep it.
-func (p *queues) placementOf(c *item) placement {
-	var v placement
+func (p *queues) place(c *item) (v placement) {
+	c.tier, c.why = "", eligible
+	c.key = policy.Key{}
 	if !c.plain {
 		if c.Query.Paused() != nil {
-			return placement{why: paused}
+			c.why = paused
+			return v
 		}
 		if b := boundary(&c.Query, p.now); !b.IsZero() {
 			v.lookAgain(b)
 		}
 		if !c.Query.Active(p.now) {
-			v.why = inactive
+			c.why = inactive
 			return v
 		}
 	}
 	wanted := c.asked > c.Stats.Served
 	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
-		v.slot, v.why = c.Stats.NotBefore, backingOff
+		v.slot, c.why = c.Stats.NotBefore, backingOff
 		if c.Stats.Cuts > 0 {
-			v.why = cutOut
+			c.why = cutOut
 		}
 		return v
 	}
 	if wanted {
-		v.tier, v.list = TierRefresh, &p.asked
+		c.tier, v.list = TierRefresh, &p.asked
 		if c.Estimate > p.share || c.Stats.Floor >= p.share {
 			v.list = &p.ranked
 		}
-		v.key = policy.Key{Class: classRefresh, Value: float64(c.Stats.Last)}
+		c.key = policy.Key{Class: classRefresh, Value: float64(c.Stats.Last)}
 		return v
 	}
 	if !c.plain {
 		if free := c.free(p.now); free.After(p.now) {
 			v.lookAgain(free)
-			v.why = tooSoon
+			c.why = tooSoon
 			return v
 		}
 	}
 	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
-		v.tier, v.list = TierNew, &p.fresh
+		c.tier, v.list = TierNew, &p.fresh
 		// Queries that failed go behind those that were never tried.
-		v.key = policy.Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
+		c.key = policy.Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
 	}
 	p.placeRanked(c, &v)
@@ -100,12 +99,12 @@ func (p *queues) placeRanked(c *item, v *placement) {
 	if !c.plain {
 		p.checkStaleness(c, v)
 	}
-	v.key = p.policy.Key(&c.Candidate)
-	if v.key.Due > p.slot {
-		v.slot, v.why = v.key.Due, notDue
+	c.key = p.policy.Key(&c.Candidate)
+	if c.key.Due > p.slot {
+		v.slot, c.why = c.key.Due, notDue
 		return
 	}
-	v.tier, v.list = TierRanked, &p.ranked
+	c.tier, v.list = TierRanked, &p.ranked
 }
 
 // boundary returns the next time at which a holder's interest begins or ends.

@@ -15,12 +15,18 @@ import (
 // reports that it was cut with the whole budget. stopped says that the process is
 // ending.
 func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (booked registry.Answer, whole bool) {
+	whole = s.book(r, &a, stopped)
+	return a, whole
+}
+
+// book is Finish without copies of the answer, which has 150 bytes.
+func (s *SlotBudget) book(r *Execution, a *registry.Answer, stopped bool) (whole bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]
 	} else {
 		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
 	}
-	a = s.adjust(r, a, stopped)
+	s.adjust(r, a, stopped)
 	left := s.budget + s.credit - s.used
 	if a.Outcome == registry.Cut {
 		a.Elapsed = min(a.Elapsed, left)
@@ -41,13 +47,12 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (book
 		s.onChecks += taken
 	}
 	s.chargeClaim(r, taken)
-	whole = a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
-	return a, whole
+	return a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 }
 
 // adjust distinguishes the budget's limit from the endpoint's timeout: the smaller of
 // the two ended the execution.
-func (s *account) adjust(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+func (s *account) adjust(r *Execution, a *registry.Answer, stopped bool) {
 	switch {
 	case a.Outcome == registry.Cut:
 		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
@@ -61,7 +66,6 @@ func (s *account) adjust(r *Execution, a registry.Answer, stopped bool) registry
 		a.Elapsed >= r.limit:
 		a.Outcome = registry.Cut
 	}
-	return a
 }
 
 // chargeClaim charges a claimed execution to the share of claims and to its profile.

@@ -32,8 +32,7 @@ type queues struct {
 
 // settle puts a lifted query where it belongs in the current slot.
 func (p *queues) settle(c *item) {
-	v := p.placementOf(c)
-	c.tier, c.key, c.why = v.tier, v.key, v.why
+	v := p.place(c)
 	if !c.plain { // the state of a plain query has not changed
 		p.count(c)
 	}
@@ -45,7 +44,7 @@ func (p *queues) settle(c *item) {
 		// is then settled again.
 		p.times.set(c, p.now.UnixNano()+int64(min(v.at.Sub(p.now), longestWait)))
 	}
-	if v.tier == "" {
+	if v.list == nil {
 		return
 	}
 	c.since = p.slot

@@ -86,7 +86,7 @@ type Replay struct {
 	all   []*item
 	times []timeline
 	slot  uint64        // the latest
-	clock time.Time     // in the latest slot
+	took  time.Duration // by the executions of the latest slot
 	most  time.Duration // longest execution or largest estimate so far
 	from  uint64        // first of the latest slots that were not played because everything fits, 0 = none
 	read  time.Duration // by warm, without meaning
@@ -124,7 +124,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
 		k.Stats.Policy, k.Stats.Served = c.Policy.String(), q.Refreshes
 		x := c.World.Execute(i, c.First, c.First)
-		r.clock = c.Start.Add(x.Elapsed)
+		r.took = x.Elapsed
 		r.complete(k, x)
 		if c.Only == nil {
 			r.p.settle(k)
@@ -162,7 +162,7 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 
 func (r *Replay) play(each func(Played)) {
 	now := r.now()
-	r.clock = now
+	r.took = 0
 	r.narrow()
 	r.p.begin(r.slot, now, r.c.Lead)
 	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
@@ -182,7 +182,7 @@ func (r *Replay) play(each func(Played)) {
 		}
 	}
 	r.p.debt = s.debt()
-	r.p.end(r.clock)
+	r.p.end(r.clock())
 }
 
 // warm reads one field from each cache line that the execution of each of the next
@@ -211,10 +211,10 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	if k.Elapsed > s.timeout {
 		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
 	}
-	a, whole := s.Finish(x, a, false)
+	whole := s.book(x, &a, false)
 	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
-	r.clock = r.clock.Add(k.Elapsed)
+	r.took += k.Elapsed
 	r.learn(c, k, whole)
 	x.onRecorded(k.Outcome, k.Elapsed)
 	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
@@ -239,8 +239,8 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	if a.Elapsed = r.c.Merged.Cost(r.slot, x.kind, queries); a.Elapsed > s.timeout {
 		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
 	}
-	a, _ = s.Finish(x, a, false)
-	r.clock = r.clock.Add(a.Elapsed)
+	s.book(x, &a, false)
+	r.took += a.Elapsed
 	over := s.excess() - before
 	if !a.Outcome.Complete() {
 		s.Void(x, true)
@@ -272,6 +272,9 @@ func (r *Replay) now() time.Time {
 	return r.c.Start.Add(time.Duration(r.slot-r.c.First) * cmp.Or(r.c.Lead, time.Hour))
 }
 
+// clock is when the latest execution ended.
+func (r *Replay) clock() time.Time { return r.now().Add(r.took) }
+
 // learn updates the statistics with the outcome of an execution.
 func (r *Replay) learn(c *item, k Known, whole bool) {
 	if k.Outcome.Complete() {
@@ -301,7 +304,7 @@ func (r *Replay) complete(c *item, k Known) {
 	}
 	c.Estimate = c.Median
 	if c.Overdue = 0; !c.plain { // these times decide when it may run or is due
-		c.start, c.Stats.CheckedAt = r.now(), r.clock
+		c.start, c.Stats.CheckedAt = r.now(), r.clock()
 	}
 	r.most = max(r.most, k.Elapsed)
 }

@@ -14,13 +14,15 @@ func (q *timeQueue) entry(c *item) listEntry {
 func (q *timeQueue) set(c *item, at int64) {
 	q.drop(c)
 	c.time, c.timed = at, true
-	q.order.put(q.entry(c))
+	e := q.entry(c)
+	q.order.put(&e)
 }
 
 // drop removes c if it waits.
 func (q *timeQueue) drop(c *item) {
 	if c.timed {
-		q.order.cut(q.entry(c))
+		e := q.entry(c)
+		q.order.cut(&e)
 		c.timed = false
 	}
 }

@@ -44,7 +44,7 @@ func (t *waitList) insert(c *item) {
 	if e := listEntryOf(c); t.deferred(&e) {
 		t.postpone(e)
 	} else {
-		t.sorted.put(e)
+		t.sorted.put(&e)
 		t.n++
 	}
 }
@@ -55,10 +55,15 @@ func (t *waitList) remove(c *item) {
 	if t.source.remove(c) {
 		return
 	}
+	if t.sorted.startsWith(c) {
+		t.sorted.shift()
+		t.n--
+		return
+	}
 	if e := listEntryOf(c); t.deferred(&e) {
 		t.withdraw(c)
 	} else {
-		t.sorted.cut(e)
+		t.sorted.cut(&e)
 		t.n--
 	}
 }
@@ -226,8 +231,8 @@ func (t *waitList) append(next []listEntry) {
 		t.edge = next[len(next)-1]
 		return
 	}
-	for _, e := range next {
-		t.sorted.put(e)
+	for i := range next {
+		t.sorted.put(&next[i])
 	}
 	t.edge = *t.sorted.last()
 }
