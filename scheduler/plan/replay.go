@@ -87,6 +87,7 @@ type Replay struct {
 	times []timeline
 	slot  uint64        // the latest
 	took  time.Duration // by the executions of the latest slot
+	timed bool          // something reads estimates
 	most  time.Duration // longest execution or largest estimate so far
 	from  uint64        // first of the latest slots that were not played because everything fits, 0 = none
 	read  time.Duration // by warm, without meaning
@@ -110,6 +111,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.SetBudget(Rule(c.Rule), c.Budget)
+	r.timed = policy.ReadsTimes(c.Policy) || r.p.rule.fits() || c.Merged != nil
 	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
 	for i, q := range c.Queries {
@@ -298,7 +300,7 @@ func (r *Replay) complete(c *item, k Known) {
 	if r.c.Ring {
 		c.Stats.Remember(x)
 		c.Median = c.Stats.Median()
-	} else {
+	} else if r.timed {
 		c.past.add(k.Elapsed)
 		c.Median = c.past.median()
 	}
