@@ -42,8 +42,21 @@ type table struct {
 	turn     float64 // evidence from which the slot counts as empty
 	evidence float64
 
+	exps exponentials
 	room []choice
 	out  []policy.Ranked
+}
+
+// exponentials remember results of math.Exp: queries that were executed in the same slot and
+// have never changed have the same exponent.
+type exponentials [1024]struct{ x, e float64 }
+
+func (m *exponentials) of(x float64) float64 {
+	k := &m[math.Float64bits(x)*0x9e3779b97f4a7c15>>54]
+	if k.x != x || k.e == 0 {
+		k.x, k.e = x, math.Exp(x)
+	}
+	return k.e
 }
 
 // A row is one query. Rates, excitation and so on are copies from its state.
@@ -318,7 +331,7 @@ func (t *table) prospect(r *row, w *[rates]float64, room *[estimateSize]float64)
 		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
 	}
 	tau := max(0, v.now-v.calendar.clock(r.last))
-	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * policy.LowestRate)}
+	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: t.exps.of(-v.ratio[c] * tau * policy.LowestRate)}
 }
 
 // prefer puts a query before those ranked by the index.
