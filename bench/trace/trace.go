@@ -186,10 +186,14 @@ func (s *Series) At(rev int) int {
 
 // Between returns the versions that hold in two revisions, of which the first is not later.
 func (s *Series) Between(first, second int) (was, now *Version) {
+	const few = 4 // most results have not changed, or not often
 	i := s.At(first)
 	was = &s.Versions[i]
-	if i+1 == len(s.Versions) || s.Versions[i+1].Rev > second { // most results have not changed
-		return was, was
+	for range few {
+		if i+1 == len(s.Versions) || s.Versions[i+1].Rev > second {
+			return was, &s.Versions[i]
+		}
+		i++
 	}
 	return was, &s.Versions[s.At(second)]
 }

@@ -144,3 +144,26 @@ func TestLoadNamesTheFile(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestBetween compares the versions of two revisions with a search through all.
+func TestBetween(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := trace.Series{Versions: []trace.Version{{}}}
+		for range rapid.IntRange(0, 20).Draw(t, "changes") {
+			s.Versions = append(s.Versions, trace.Version{Rev: s.Versions[len(s.Versions)-1].Rev + rapid.IntRange(1, 4).Draw(t, "after")})
+		}
+		at := func(rev int) (found *trace.Version) {
+			for i := range s.Versions {
+				if s.Versions[i].Rev <= rev {
+					found = &s.Versions[i]
+				}
+			}
+			return found
+		}
+		first := rapid.IntRange(0, 80).Draw(t, "first")
+		second := first + rapid.IntRange(0, 40).Draw(t, "later")
+		if was, now := s.Between(first, second); was != at(first) || now != at(second) {
+			t.Fatalf("between %d and %d: %v and %v, want %v and %v", first, second, was, now, at(first), at(second))
+		}
+	})
+}
