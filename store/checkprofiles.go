@@ -15,7 +15,7 @@ func (c *checker) profiles() error {
 			return nil
 		}
 		known[n.serial] = true
-		if owner(c.tx, n.space) == "" {
+		if !owned(c.tx, n.space) {
 			return nil // waits for the purge
 		}
 		if n.ID != string(id) || owner(c.tx, n.space) != n.Endpoint {

@@ -41,7 +41,7 @@ func (c *checker) registrations() error {
 			return nil
 		}
 		c.indexed(&s, &holds, &names)
-		if owner(c.tx, s.space) == "" {
+		if !owned(c.tx, s.space) {
 			c.gone[s.serial] = true
 			return nil
 		}

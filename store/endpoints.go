@@ -139,10 +139,11 @@ func (e *endpointEdit) release(tx *bbolt.Tx) error {
 		return err
 	}
 	l.Linger = max(l.Linger, e.linger)
-	switch held := l.Session != ""; {
-	case held && e.shorter && e.removes():
+	held := l.Session != "" && e.shorter
+	switch {
+	case held && e.removes():
 		return putLease(tx, &l)
-	case held && e.shorter:
+	case held:
 		return putJSON(tx.Bucket(bLeases), []byte(l.Key), &l)
 	case e.removes():
 		return forgetLease(tx, l.Key)

@@ -282,12 +282,13 @@ func (e *leaseEdit) apply(tx *bbolt.Tx) error {
 		if l.Session != e.Session || l.Token != c.Token {
 			continue
 		}
-		l.Node, l.Session, l.Linger = "", "", 0
-		put := putLease
 		if removed(tx, c.Key) {
-			put = func(tx *bbolt.Tx, l *Lease) error { return forgetLease(tx, l.Key) }
+			err = forgetLease(tx, c.Key)
+		} else {
+			l.Node, l.Session, l.Linger = "", "", 0
+			err = putLease(tx, &l)
 		}
-		if err := put(tx, &l); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -111,7 +111,8 @@ func (e *profileEdit) within(tx *bbolt.Tx) error {
 	}
 	before := loadHoldings(tx, e.now.Owner)
 	after := before
-	after.Profiles, after.Bytes = before.Profiles+1, before.Bytes+e.now.Size()
+	after.Profiles++
+	after.Bytes += e.now.Size()
 	return e.bounds.Check(0, 0, before, after)
 }
 

@@ -247,5 +247,5 @@ func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 		return record{}, nil, false
 	}
 	r := recordHead(v)
-	return r, v, owner(tx, r.space) != ""
+	return r, v, owned(tx, r.space)
 }

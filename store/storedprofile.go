@@ -52,7 +52,7 @@ func findProfile(tx *bbolt.Tx, id string) (storedProfile, error) {
 	if id != "" {
 		v = tx.Bucket(bProfiles).Get([]byte(id))
 	}
-	if v == nil || owner(tx, number(skipNumber(v))) == "" {
+	if v == nil || !owned(tx, number(skipNumber(v))) {
 		return storedProfile{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
 	}
 	n, err := parseNeed(v)
@@ -128,7 +128,7 @@ func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile)
 	c := tx.Bucket(bProfiles).Cursor()
 	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
 		at := number(skipNumber(v))
-		if space > 0 && at != space || owner(tx, at) == "" {
+		if space > 0 && at != space || !owned(tx, at) {
 			continue
 		}
 		n, err := parseNeed(v)

@@ -70,8 +70,8 @@ func admit(t *totals, s *storedQuery) error {
 			return err
 		}
 	}
-	sp, ok := t.space(s.Endpoint)
-	if !ok {
+	sp := t.spaces[s.Endpoint]
+	if sp == nil {
 		made, err := ensureSpace(t.tx, &t.counters, s.Endpoint)
 		if err != nil {
 			return err

@@ -88,9 +88,8 @@ func (e *tokenEdit) check(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	lasts := func(t registry.Token) bool { return t.Lasts() }
-	others := slices.DeleteFunc(slices.Clone(list), func(t registry.Token) bool { return t.Name == e.name })
-	if slices.ContainsFunc(list, lasts) && !slices.ContainsFunc(others, lasts) {
+	lasting := slices.DeleteFunc(list, func(t registry.Token) bool { return !t.Lasts() })
+	if len(lasting) == 1 && lasting[0].Name == e.name {
 		return fmt.Errorf("token %s: %w", e.name, registry.ErrLastToken)
 	}
 	return nil
