@@ -418,8 +418,9 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	owned := map[string]int{"endpoint": 0, "delivery": 0, store.AlertsLease: 0, journalLease: 0}
+	valid := m.Valid() // others may have taken leases that have run out
 	for _, l := range s.Leases {
-		if kind, _, _ := strings.Cut(l.Key, "/"); l.Node == s.Node && m.Valid() { // others may have taken what has run out
+		if kind, _, _ := strings.Cut(l.Key, "/"); valid && l.Node == s.Node {
 			owned[kind]++
 		}
 	}

@@ -49,9 +49,10 @@ const (
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
 // is acknowledged. Before it starts, and when messages are missing, damaged messages and those after
-// them are removed, so that it takes them from the other members. After a write that failed, such as on a full disk, nats-server takes no part in
-// the cluster until it is started again, so that is done once files can be written. If it cannot read
-// a snapshot of its own, it keeps no entries any more, but still answers with those of other members.
+// them are removed, so that it takes them from the other members. After a write that failed, such as on
+// a full disk, nats-server takes no part in the cluster until it is started again, so that is done once
+// files can be written. If it cannot read a snapshot of its own, it keeps no entries any more, but still
+// answers with those of other members.
 type Server struct {
 	config  ServerConfig
 	stop    context.CancelFunc
