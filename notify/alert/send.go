@@ -215,7 +215,7 @@ func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled in
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
-	now, count := e.opts.Now(), e.count.messages[r.to.Kind()]
+	now, count := e.opts.Now().UTC(), e.count.messages[r.to.Kind()]
 	r.busy = false
 	if n := len(t.givenUp); n > 0 {
 		count.Dropped += uint64(n)
