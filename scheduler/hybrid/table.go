@@ -244,7 +244,8 @@ func (t *table) evaluate() {
 		if t.affords(r.cost) {
 			queries, cost = queries+1, cost+max(r.cost, quick)
 		}
-		looks[n], which[n] = t.prospect(r, &t.weights[i], &taken[n]), int32(i)
+		which[n] = int32(i)
+		t.prospect(&looks[n], r, &t.weights[i], &taken[n])
 		if n++; n == len(looks) {
 			finish()
 		}
@@ -262,7 +263,8 @@ func (t *table) value(i int32, gain, worth float64) {
 	r, limit := &t.rows[i], t.limit(&t.rows[i])
 	r.worth = worth
 	t.levels.add(worth, gain, t.cost(r.cost), limit == 0)
-	t.rest[i] = choice{value: worth, low: float64(limit), last: r.last, id: r.id, cost: r.cost, row: i}
+	k := &t.rest[i]
+	k.value, k.low, k.last, k.id, k.cost, k.row = worth, float64(limit), r.last, r.id, r.cost, i
 }
 
 // affords reports whether a query is short enough to run early.
@@ -320,18 +322,20 @@ func (t *table) isLate(last uint64) bool { return t.slots(last) > t.price.late }
 // chosen takes the place of a row that is not among the rest.
 func chosen(row int32) choice { return choice{value: math.Inf(1), cost: math.MaxInt64, row: row} }
 
-// prospect is view.prospect for a row.
-func (t *table) prospect(r *row, w *[rates]float64, room *[estimateSize]float64) prospect {
+// prospect is view.prospect for a row. It writes field by field, as value does: to copy a
+// struct that has just been written stalls the processor.
+func (t *table) prospect(to *prospect, r *row, w *[rates]float64, room *[estimateSize]float64) {
 	v := t.view
 	if r.pending {
-		return v.prospect(r.c, room)
+		*to = v.prospect(r.c, room)
+		return
 	}
 	c := int(r.cells) + ageCells - 1
 	if r.changed > 0 {
 		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
 	}
 	tau := max(0, v.now-v.calendar.clock(r.last))
-	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: t.exps.of(-v.ratio[c] * tau * policy.LowestRate)}
+	to.w, to.leave, to.tau, to.x, to.e = w, &v.leave[c], tau, r.x, t.exps.of(-v.ratio[c]*tau*policy.LowestRate)
 }
 
 // prefer puts a query before those ranked by the index.

@@ -229,11 +229,10 @@ func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 		}
 		r, s.fresh = &s.fresh[0], s.fresh[1:]
 	}
-	*r = Execution{
-		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
-		expected: c.Estimate, open: c.open(),
-		served: c.asked, marked: s.p.hints.has(c),
-	}
+	*r = Execution{}
+	r.c, r.tier, r.front, r.start = c, c.tier, front, now
+	r.share, r.limit, r.expected, r.open = part, s.grant(part, now), c.Estimate, c.open()
+	r.served, r.marked = c.asked, s.p.hints.has(c)
 	s.p.pick(c)
 	s.begun = true
 	s.runs = append(s.runs, r)
