@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -12,6 +14,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// NewLogger returns what adapts the messages of a server to a log.
+func NewLogger(to *slog.Logger) server.Logger {
+	return &logger{to: to, broken: new(atomic.Bool), damaged: new(atomic.Pointer[error]), warned: map[string]bool{}}
+}
+
+// Attempts is the number of attempts to connect to another member until there is a warning.
+const Attempts = routeAttempts
 
 // Rewrite stores what f returns for the current entries in a new stream.
 func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal.Entry) error {

@@ -45,6 +45,7 @@ const (
 	repairPause    = time.Minute // between two starts because messages are missing
 	probeSize      = 4 << 20     // of the file that tells whether there is room
 	user           = "freshet"   // of routes
+	routeAttempts  = 10          // to connect to another member, one a second, until a warning
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
@@ -101,7 +102,7 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	s.broken.Store(false)
-	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged}
+	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged, warned: map[string]bool{}}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -244,6 +245,7 @@ func (c ServerConfig) options() (*server.Options, error) {
 	}
 	o := &server.Options{
 		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token,
+		ConnectErrorReports: routeAttempts, ReconnectErrorReports: routeAttempts,
 		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
 	}
 	if o.JetStreamMaxStore == 0 {
@@ -330,7 +332,7 @@ func (s *Server) Damaged() error {
 func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
 
 // Members returns how many other members the server is connected to.
-func (s *Server) Members() int { return s.current().NumRoutes() }
+func (s *Server) Members() int { return s.current().NumRemotes() }
 
 // Close shuts the server down and waits for that.
 func (s *Server) Close() error {
@@ -349,6 +351,9 @@ type logger struct {
 	broken  *atomic.Bool
 	damaged *atomic.Pointer[error]
 	fatal   atomic.Pointer[string]
+
+	mu     sync.Mutex
+	warned map[string]bool // by error: that a member is not reached
 }
 
 func (l *logger) Noticef(string, ...any) {}
@@ -356,16 +361,51 @@ func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
 func (l *logger) Warnf(format string, v ...any) {
-	l.log(slog.LevelWarn, format, v...)
-	if text := fmt.Sprintf(format, v...); strings.Contains(text, "Snapshot corrupt") || strings.Contains(text, "Error reading snapshot") {
+	level, text := slog.LevelWarn, fmt.Sprintf(format, v...)
+	if slices.ContainsFunc(waiting, func(part string) bool { return strings.Contains(text, part) }) {
+		level = slog.LevelDebug
+	}
+	l.log(level, format, v...)
+	if strings.Contains(text, "Snapshot corrupt") || strings.Contains(text, "Error reading snapshot") {
 		err := journal.Unreadable(text + ", in " + l.dir)
 		l.damaged.Store(&err)
 	}
 }
 
 func (l *logger) Errorf(format string, v ...any) {
+	if strings.HasPrefix(format, noRoute) && len(v) == 2 {
+		l.unreached(format, v[0], fmt.Sprint(v[1]))
+		return
+	}
 	if l.log(slog.LevelError, format, v...); strings.Contains(format, "Critical write error") {
 		l.broken.Store(true)
+	}
+}
+
+// waiting has parts of the server's warnings that there is no majority yet. A node says that itself
+// while it waits.
+var waiting = []string{"Waiting for routing to be established", "has not established contact with a meta leader"}
+
+// noRoute begins the server's message that an attempt to connect to another member has failed.
+const noRoute = "Error trying to connect to route"
+
+// unreached logs that another member cannot be connected to, which is no error: members start one
+// after another, and are restarted. There is one warning if that lasts, although the server has
+// several connections to each member and tries for each of them.
+func (l *logger) unreached(format string, attempt any, why string) {
+	l.log(slog.LevelDebug, format, attempt, why)
+	l.mu.Lock()
+	first := attempt == routeAttempts && !l.warned[why]
+	switch {
+	case attempt == 1: // another outage
+		clear(l.warned)
+	case first:
+		l.warned[why] = true
+	}
+	l.mu.Unlock()
+	if first && l.to != nil {
+		l.to.Warn("a member of the journal is not reached", "attempts", attempt, "error", why,
+			"remedy", "start it if it is down; cluster.peers has the address at which the others reach it")
 	}
 }
 

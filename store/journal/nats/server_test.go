@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net"
@@ -282,5 +283,50 @@ func TestServerConfig(t *testing.T) {
 		if _, err := nats.Open(t.Context(), nil, nats.Config{Name: name}); err == nil || !strings.Contains(err.Error(), "cluster.name") {
 			t.Errorf("name %q: %v", name, err)
 		}
+	}
+}
+
+// A member that is not reached is no error. It is worth one warning if that lasts, for each outage.
+// Other errors remain errors.
+func TestUnreachedMember(t *testing.T) {
+	var started, text lockedBuffer
+	log := slog.New(slog.NewTextHandler(&started, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	config := natstest.Configs(t, "alone", 3)[0]
+	config.Log = log
+	natstest.Start(t, config)
+	seen := ""
+	for end := time.Now().Add(time.Minute); !strings.Contains(seen, "Error trying to connect to route (attempt 1): dial tcp") || !strings.Contains(seen, "Waiting for routing to be established"); time.Sleep(time.Millisecond) {
+		if seen += started.take(); time.Now().After(end) {
+			t.Fatalf("the server does not say that it reaches no other member:\n%s", seen)
+		}
+	}
+	for line := range strings.Lines(seen) {
+		if (strings.Contains(line, "connect to route") || strings.Contains(line, "Waiting for routing")) && !strings.Contains(line, "level=DEBUG") {
+			t.Errorf("other members are not started yet: %s", line)
+		}
+	}
+
+	l := nats.NewLogger(slog.New(slog.NewTextHandler(&text, nil)))
+	outage := func() {
+		for attempt := 1; attempt <= 3*nats.Attempts; attempt++ {
+			for range 4 { // connections to each of two members
+				for _, member := range []string{"10.0.0.2:5001", "10.0.0.3:5001"} {
+					l.Errorf("Error trying to connect to route (attempt %v): %v", attempt, errors.New("dial tcp "+member+": connect: connection refused"))
+				}
+			}
+		}
+	}
+	for range 2 {
+		outage()
+		got := text.take()
+		if strings.Count(got, "level=") != 2 || strings.Count(got, "level=WARN") != 2 || strings.Count(got, "10.0.0.2:5001") != 1 || !strings.Contains(got, "cluster.peers") {
+			t.Errorf("an outage of two members is logged as\n%s", got)
+		}
+	}
+	l.Warnf("%v", errors.New("JetStream has not established contact with a meta leader"))
+	l.Warnf("JetStream cluster stream '%s > %s' has NO quorum, stalled", "a", "b")
+	l.Errorf("%s - Route Error %s", "rid:1", "'Authorization Violation'")
+	if got := text.take(); strings.Count(got, "level=") != 2 || strings.Count(got, "level=WARN") != 1 || strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "cluster.token_file") {
+		t.Errorf("a warning and an error are logged as\n%s", got)
 	}
 }
