@@ -40,6 +40,15 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, s *nats.Server, c nats.Config) *nats.Journal {
 	t.Helper()
+	j, err := tryOpen(t, s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func tryOpen(t testing.TB, s *nats.Server, c nats.Config) (*nats.Journal, error) {
+	t.Helper()
 	nc, err := s.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +57,7 @@ func open(t testing.TB, s *nats.Server, c nats.Config) *nats.Journal {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c.Replicas = s.Replicas()
-	j, err := nats.Open(ctx, nc, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return nats.Open(ctx, nc, c)
 }
 
 func dial(t testing.TB, url string, c nats.Config) *nats.Journal {
@@ -94,7 +99,10 @@ func TestContract(t *testing.T) {
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := open(t, servers[0], c)
 				defer j.Close()
-				if err := j.Rewrite(t.Context(), f); err != nil {
+				// Without a deadline, each request of the client has 5 s.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := j.Rewrite(ctx, f); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -193,11 +193,12 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	defer member.Close()
 	ours.Damaged = member.Damaged
-	j = open(t, member, ours)
-	defer j.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = j.Read(ctx, journal.Position{}, func(journal.Entry) error { return nil })
+	if j, err = tryOpen(t, member, ours); err == nil { // the damage may be known already
+		defer j.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = j.Read(ctx, journal.Position{}, func(journal.Entry) error { return nil })
+	}
 	if !errors.Is(err, journal.ErrUnreadable) || !strings.Contains(err.Error(), "freshet cluster rebuild") {
 		t.Errorf("the damaged member reads on: %v", err)
 	}
