@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -17,6 +18,7 @@ const base = "urn:freshet:document"
 // A Document is an OpenAPI or AsyncAPI document whose schemas can be asked.
 type Document struct {
 	Tree     map[string]any
+	mu       sync.Mutex // held by calls of compiler, which is not safe for concurrent use
 	compiler *jsonschema.Compiler
 }
 
@@ -40,12 +42,14 @@ func Open(text []byte) (*Document, error) {
 	if err := c.AddResource(base, tree); err != nil {
 		return nil, err
 	}
-	return &Document{root, c}, nil
+	return &Document{Tree: root, compiler: c}, nil
 }
 
 // At holds a JSON document against the schema at a place in the document, given
 // as a JSON pointer, e.g. "/components/schemas/delta".
 func (d *Document) At(pointer string, message []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	s, err := d.compiler.Compile(base + "#" + pointer)
 	if err != nil {
 		return fmt.Errorf("schema %s: %w", pointer, err)
