@@ -23,7 +23,9 @@
 //
 // A request to a leader that is gone, or on a connection that breaks, gets no answer. It is sent again
 // after a second, or later if answers take long, and at once when JetStream reports that the stream has
-// a new leader. Members elect one four to nine seconds after the leader before it is gone.
+// a new leader. Members elect one four to nine seconds after the leader before it is gone. A leader that
+// sends and receives nothing is not gone, and commits nothing. Its connections end after four to six
+// seconds without an answer to their pings, about as long as members wait for a leader.
 //
 // # Reading
 //
