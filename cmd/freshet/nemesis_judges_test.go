@@ -264,6 +264,8 @@ func callbackHistories(h *told) []toldHistory {
 		{"a subscriber gets an older version of another node", "late: 1", topic(contents[1], "n2 sends "+contents[0], contents[3])},
 		{"a subscriber gets what never was", "is no version", topic(contents[0], "{}", contents[3])},
 		{"a subscriber lacks the newest version", "the last delivery is not version 4, but version 3 came", topic(contents[0], contents[2])},
+		{"a topic does not change", "", func() []string { _, _, err := judgeTopic(nil, hashes, 1); return failure(err) }()},
+		{"a topic changes and a subscriber gets nothing", "the last delivery is not version 2", func() []string { _, _, err := judgeTopic(nil, hashes, 2); return failure(err) }()},
 		{"a SEPA client gets all", "", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(3), row(2)}, sepaNote{2, row(4), row(3)})},
 		{"a SEPA client gets folded changes", "", sepa(sepaNote{0, row(1), nil}, sepaNote{1, row(4), row(1)})},
 		{"a SEPA client gets a row that never was", "(0: none)", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(9), row(2)})},
