@@ -89,5 +89,5 @@ func TestClusterMistakes(t *testing.T) {
 		})
 	}
 	busy.Kill()
-	says(n1, false, "cluster.token_file", "chmod 600", "waiting for a majority of the members", "connected=0 members=3", "cluster.peers")
+	says(n1, false, "cluster.token_file", "chmod 600", "waiting for other members", "connected=0 members=3", "cluster.peers")
 }

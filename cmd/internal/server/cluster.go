@@ -125,8 +125,8 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 			}
 			waited := time.Since(began).Round(time.Second)
 			if s := embedded.Load(); s != nil {
-				m.log.Warn("waiting for a majority of the members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers", m.conf.Members(),
-					"remedy", "start the other members; cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of cluster.token_file are the same on all")
+				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers", m.conf.Members(),
+					"remedy", "start the other members: a new journal needs three of them, and one that has entries a majority; cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of cluster.token_file are the same on all")
 			} else {
 				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal,
 					"remedy", "start them; cluster.journal has their addresses, and cluster.token_file the token that they expect")

@@ -144,6 +144,9 @@ func (j *Journal) streamConfig() jetstream.StreamConfig {
 	}
 }
 
+// noPeers is JetStream's code for a stream that has more replicas than servers run.
+const noPeers jetstream.ErrorCode = 10005
+
 // create makes the stream, as soon as the servers can, and checks it.
 func (j *Journal) create(ctx context.Context) error {
 	js, err := jetstream.New(j.nc)
@@ -164,6 +167,9 @@ func (j *Journal) create(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			if api, ok := errors.AsType[*jetstream.APIError](last); ok && api.ErrorCode == noPeers {
+				return fmt.Errorf("%w (%w): start %d servers, because a journal begins on all that keep it; later a majority of them is enough", ctx.Err(), last, j.config.Replicas)
+			}
 			return fmt.Errorf("%w (%w): are a majority of its servers running?", ctx.Err(), last)
 		case <-time.After(100 * time.Millisecond):
 		}
