@@ -17,6 +17,20 @@ func TestCloneOfAnEndpointSharesNothing(t *testing.T) {
 	checkNothingShared(t, "Endpoint", reflect.ValueOf(e), reflect.ValueOf(c))
 }
 
+// TestSharedURLs compares URLs as a client does that resolves them.
+func TestSharedURLs(t *testing.T) {
+	var all []Endpoint
+	for name, at := range map[string]string{
+		"a": "http://127.0.0.1:3030/sparql", "b": "http://127.0.0.1:3030/sparql", "other-path": "http://127.0.0.1:3030/sparql/", "other-port": "http://127.0.0.1:3031/sparql",
+		"c": "https://Example.org", "d": "HTTPS://example.org:443/", "e": "https://example.org:443", "other-scheme": "http://example.org/",
+	} {
+		all = append(all, Endpoint{Name: name, URL: at})
+	}
+	if got, want := SharedURLs(all), [][]string{{"a", "b"}, {"c", "d", "e"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("shared by %v, want %v", got, want)
+	}
+}
+
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:

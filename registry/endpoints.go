@@ -3,6 +3,9 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -265,4 +268,38 @@ func (r *EndpointRegistry) RevertEndpoint(name string, names ...string) (Endpoin
 		}
 		return CheckEndpoint(c.Endpoint, r.check)
 	})
+}
+
+// SharedURLs returns the names of the endpoints that have the same URL, as groups of two or more.
+// Each endpoint has a budget of its own, so their service is asked for the sum of them.
+func SharedURLs(all []Endpoint) (groups [][]string) {
+	byURL := map[string][]string{}
+	for _, e := range all {
+		at := canonicalURL(e.URL)
+		byURL[at] = append(byURL[at], e.Name)
+	}
+	for _, at := range slices.Sorted(maps.Keys(byURL)) {
+		if len(byURL[at]) > 1 {
+			slices.Sort(byURL[at])
+			groups = append(groups, byURL[at])
+		}
+	}
+	return groups
+}
+
+// canonicalURL returns the one form of URLs that differ in the case of the host, in a port that is
+// the default one, or in an empty path.
+func canonicalURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	if defaults := map[string]string{"http": ":80", "https": ":443"}; defaults[u.Scheme] != "" {
+		u.Host = strings.TrimSuffix(u.Host, defaults[u.Scheme])
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u.String()
 }

@@ -88,6 +88,15 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	if l := wait("the endpoint has recovered"); l["level"] != "INFO" || l["down_seconds"].(float64) <= 0 {
 		t.Errorf("it recovers: %v", l)
 	}
+	answer, err := http.Post("http://"+e.addr+"/v1/endpoints", "application/json", strings.NewReader(`{"name": "twin", "slot": "never", "url": "`+ep.URL+`"}`))
+	if err != nil || answer.StatusCode != http.StatusCreated {
+		t.Fatal(answer, err)
+	}
+	answer.Body.Close()
+	const same = "endpoints have the same URL: each has a budget of its own, so their service is asked for the sum"
+	if l := wait(same); l["level"] != "WARN" || l["endpoints"] != "city twin" {
+		t.Errorf("a second endpoint with the URL: %v", l)
+	}
 	if err := e.Stop(); err != nil {
 		t.Error(err)
 	}

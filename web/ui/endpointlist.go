@@ -2,7 +2,9 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -24,6 +26,7 @@ type endpointsLede struct {
 type endpointRow struct {
 	overviewEndpoint
 	URL           string
+	Same          string // the other endpoints with this URL
 	Slot          string // its schedule
 	Used          string // share of the budget in the last slots
 	Meter         string
@@ -38,7 +41,7 @@ func (v endpointHandler) list() (content, error) {
 		return content{}, err
 	}
 	p := &endpointsPage{}
-	queries := 0
+	queries, groups := 0, registry.SharedURLs(all)
 	for _, e := range all {
 		slots, err := v.slots(e.Name, hydroSlots)
 		if err != nil {
@@ -49,11 +52,28 @@ func (v endpointHandler) list() (content, error) {
 			return content{}, err
 		}
 		queries += o.Loop.Queries
-		p.Rows = append(p.Rows, rowOf(o, e, slots))
+		r := rowOf(o, e, slots)
+		r.Same = sameURL(groups, e.Name)
+		p.Rows = append(p.Rows, r)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
 	p.Lede = ledeOf(p.Rows, queries)
 	return content{Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
+}
+
+// sameURL says which other endpoints have the URL of an endpoint, "" if none has.
+func sameURL(groups [][]string, name string) string {
+	const shown = 3
+	for _, g := range groups {
+		if at := slices.Index(g, name); at >= 0 {
+			others := slices.Delete(slices.Clone(g), at, at+1)
+			if n := len(others) - shown; n > 0 {
+				return fmt.Sprintf("%s and %d more", strings.Join(others[:shown], ", "), n)
+			}
+			return strings.Join(others, ", ")
+		}
+	}
+	return ""
 }
 
 func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {

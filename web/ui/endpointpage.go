@@ -16,6 +16,7 @@ import (
 type endpointPage struct {
 	overviewEndpoint
 	URL     string
+	Same    string // the other endpoints with this URL
 	Toc     []tocEntry
 	Never   bool    // it runs by hand only
 	Used    measure // of its budget in the last slots, "" if nothing is known
@@ -71,6 +72,11 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 	if p.Merging, err = v.merging(e); err != nil {
 		return content{}, err
 	}
+	all, err := v.Registry.Endpoints()
+	if err != nil {
+		return content{}, err
+	}
+	p.Same = sameURL(registry.SharedURLs(all), e.Name)
 	if p.Toc, err = v.toc(e.Name); err != nil {
 		return content{}, err
 	}

@@ -150,7 +150,10 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints").status(200).has("There are no endpoints yet.", "/add-endpoint")
 	r.get("/endpoints/city").status(404)
 	r.endpoint("city")
-	r.endpoint("lib")
+	r.get("/endpoints").lacks("same URL")
+	r.endpoint("lib") // with the same URL
+	r.get("/endpoints").has(`same URL as <span class="mono">city</span>: each has its own budget`, `same URL as <span class="mono">lib</span>`)
+	r.get("/endpoints/city").has(`same URL as <span class="mono">lib</span>: each has its own budget`)
 	q := r.register("city", "n", selectText)
 	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", `value="never"`, "/endpoints/city/tick")
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))

@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -176,6 +177,9 @@ func (s *Server) assemble() error {
 			if _, err := s.Store.Endpoints.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
 				s.metrics.Forget(name)
 				s.Waker.WakeAll() // its queries ended with it
+			}
+			if s.phase.Load() == phaseReady {
+				s.warnOfSharedURLs(name)
 			}
 		},
 	}
@@ -493,6 +497,21 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
+// warnOfSharedURLs warns of endpoints with the same URL: of those that share one with the named
+// endpoint, or of all if name is "".
+func (s *Server) warnOfSharedURLs(name string) {
+	all, err := s.Store.Endpoints.Endpoints()
+	if err != nil {
+		return // a broken store ends the process by itself
+	}
+	for _, group := range registry.SharedURLs(all) {
+		if name == "" || slices.Contains(group, name) {
+			s.log.Warn("endpoints have the same URL: each has a budget of its own, so their service is asked for the sum", "endpoints", strings.Join(group, " "),
+				"remedy", "use one endpoint, or divide the budget and the concurrency among them")
+		}
+	}
+}
+
 // LogStart logs what has been started.
 func (s *Server) LogStart() error {
 	endpoints, err := s.Store.Endpoints.Endpoints()
@@ -506,6 +525,7 @@ func (s *Server) LogStart() error {
 	if s.conf.Insecure && !s.gate.On() {
 		s.log.Warn("--insecure: everyone who reaches this server may do everything", "listen", s.conf.Listen, "public_url", s.conf.PublicURL)
 	}
+	s.warnOfSharedURLs("")
 	b := cli.ThisBuild()
 	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen", s.listener.Addr().String(),
 		"url", s.URL(), "endpoints", len(endpoints), "queries", queries)
