@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/store"
 )
 
 // A node that cannot join says which setting to look at, in its log as long as it waits, or at its
@@ -89,5 +90,21 @@ func TestClusterMistakes(t *testing.T) {
 		})
 	}
 	busy.Kill()
+	t.Run("two-nodes-use-one-directory", func(t *testing.T) {
+		data := t.TempDir()
+		start := func(node string) *clitest.Process {
+			api, journal := clitest.FreeAddr(t), clitest.FreeAddr(t)
+			text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {format: text}\ncluster:\n  name: one\n  node: %s\n  listen: %s\n  peers: {%[3]s: %[4]q}\n  token_file: %[5]s/token\n", api, data, node, journal, dir)
+			return clitest.Launch(t, binary(t), "serve", "--config", write("one-"+node+".yaml", text, 0o600))
+		}
+		first := start("n1")
+		clitest.Eventually(t, "the first one serves", func() bool { return strings.Contains(first.Stderr.String(), "msg=started") })
+		second := start("n2")
+		says(second, true, store.File, store.ErrLocked.Error(), "its own data directory")
+		if text := second.Stderr.String(); strings.Contains(text, "journal") { // which the first one uses
+			t.Errorf("the second one opened the journal:\n%s", text)
+		}
+		first.Kill()
+	})
 	says(n1, false, "cluster.token_file", "chmod 600", "waiting for other members", "connected=0 members=3", "cluster.peers")
 }

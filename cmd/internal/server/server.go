@@ -22,6 +22,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -99,6 +100,9 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
 	if conf.Cluster.On() {
+		if path := filepath.Join(conf.Data, store.File); store.InUse(path) { // its journal is, too
+			return s, fmt.Errorf("open %s: %w: stop the other freshet, or give this node its own data directory", path, store.ErrLocked)
+		}
 		if s.member, err = openMember(ctx, conf, log, j); err != nil {
 			return s, err
 		}
