@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"net/http"
 )
@@ -78,6 +79,18 @@ func Note(w http.ResponseWriter, route, caller string) {
 // refuse answers every request with the same problem.
 func refuse(p *problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerProblem(w, r, p) })
+}
+
+// NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
+func NotReady(detail string) http.Handler {
+	p := refuse(&problem{Problem: newProblem("not-ready", detail), retryAfter: 1})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			fmt.Fprintln(w, "ok")
+			return
+		}
+		p.ServeHTTP(w, r)
+	})
 }
 
 // answerProblem sends the problem of err and records it for the request's line

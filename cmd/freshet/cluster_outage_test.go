@@ -149,6 +149,12 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 	alone := clitest.Launch(t, binary(t), "serve", "--config", n3.config)
 	clitest.Eventually(t, "n3 waits for the journal", func() bool { return strings.Contains(alone.Stderr.String(), "waiting for the journal") })
+	if status, text := n3.get(t, "/healthz"); status != http.StatusOK {
+		t.Errorf("healthz of a node that waits for the journal: %d %s", status, text)
+	}
+	if status, text := n3.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "waits for the journal") {
+		t.Errorf("readyz of a node that waits for the journal: %d %s", status, text)
+	}
 	if err := alone.Stop(); err != nil {
 		t.Errorf("n3 stops while it starts: %v\n%s", err, alone.Stderr)
 	}

@@ -65,6 +65,7 @@ type Server struct {
 	metrics    *web.Metrics
 	pages      *ui.Server
 	http       *http.Server
+	opening    *opening                        // nil without a cluster
 	phase      atomic.Int32                    // starting, ready or stopping
 	cert       atomic.Pointer[tls.Certificate] // nil without TLS
 	started    time.Time
@@ -103,6 +104,9 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 		if path := filepath.Join(conf.Data, store.File); store.InUse(path) { // its journal is, too
 			return s, fmt.Errorf("open %s: %w: stop the other freshet, or give this node its own data directory", path, store.ErrLocked)
 		}
+		s.opening = newOpening()
+		s.http = s.serving(s.opening)
+		go func() { s.opening.served <- s.accept() }()
 		if s.member, err = openMember(ctx, conf, log, j); err != nil {
 			return s, err
 		}
@@ -280,11 +284,20 @@ func (s *Server) serveHTTP() error {
 			api.ServeHTTP(w, r)
 		})
 	}
-	s.http = web.Serving(handler)
-	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+	if s.opening != nil {
+		s.opening.next = handler
+	} else {
+		s.http = s.serving(handler)
+	}
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
+}
+
+func (s *Server) serving(h http.Handler) *http.Server {
+	x := web.Serving(h)
+	x.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+	return x
 }
 
 // Format returns the format of changes for clients.
@@ -435,7 +448,12 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { failed <- s.deliveries.engine.Run(slots) }()
 	go func() { failed <- s.alerts.Run(slots) }()
 	go func() { failed <- s.Store.Watch(slots) }() // a registration may be the first to find the disk broken
-	go func() { failed <- s.accept() }()
+	if s.opening != nil {
+		close(s.opening.opened)
+		go func() { failed <- <-s.opening.served }()
+	} else {
+		go func() { failed <- s.accept() }()
+	}
 	go func() {
 		s.followOthers(slots)
 		failed <- nil
@@ -629,6 +647,9 @@ func (s *Server) Reload(c *config.Config) error {
 func (s *Server) Close() {
 	if s.listener != nil {
 		s.listener.Close()
+	}
+	if s.opening != nil {
+		s.http.Close()
 	}
 	if s.fleet != nil {
 		s.fleet.close()
