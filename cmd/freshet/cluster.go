@@ -62,6 +62,9 @@ be the same on all nodes and differ are named.`,
 				fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
 			}
 			for _, n := range s.Nodes {
+				if n.Name == s.Node && n.State == registry.NodeSilent {
+					fmt.Fprintf(a.w.Stdout, "%s is cut off from the journal, or lags behind it: what it shows of other nodes may be old. Ask another node, or see /readyz of this one\n", s.Node)
+				}
 				if len(n.Differs) > 0 {
 					fmt.Fprintf(a.w.Stdout, "the settings of %s differ from those of %s: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
 				}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,6 +119,10 @@ func TestClusterWithoutMajority(t *testing.T) {
 	clitest.Eventually(t, "the leases of n3 have run out", func() bool {
 		_, text := n3.get(t, "/metrics")
 		return strings.Contains(text, `freshet_lease_owned{kind="endpoint"} 0`) && strings.Contains(text, `freshet_lease_owned{kind="delivery"} 0`)
+	})
+	clitest.Eventually(t, "the status at n3 says that it is cut off", func() bool {
+		out, err := exec.Command(binary(t), "cluster", "status", "--server", n3.Url).Output()
+		return err == nil && strings.Contains(string(out), "n3 is cut off from the journal")
 	})
 	clitest.Eventually(t, "n3 says that it is cut off", func() bool { // it may have a state that is a second old
 		_, text := n3.get(t, "/v1/endpoints/numbers")
