@@ -114,9 +114,8 @@ type town struct {
 	log   *memory.Log
 	nodes map[string]*resident
 
-	lasts time.Duration // of a request
-
 	mu    sync.Mutex           // guards what follows
+	lasts time.Duration        // of a request
 	keys  []string             // besides those of endpoints
 	busy  map[string]string    // key → node that has a request under way
 	asked map[string]int       // requests by key
@@ -163,6 +162,13 @@ func newTown(t *testing.T, keys int, nodes ...string) *town {
 		w.start(n, false)
 	}
 	return w
+}
+
+// setLasts sets how long the next requests last.
+func (w *town) setLasts(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lasts = d
 }
 
 // all returns all keys that a node knows.
@@ -221,8 +227,9 @@ func (w *town) ask(ctx context.Context, node string, h *Hold) {
 				w.gap = max(w.gap, time.Since(last))
 			}
 			w.by[h.Key] = node
+			lasts := w.lasts
 			w.mu.Unlock()
-			time.Sleep(w.lasts)
+			time.Sleep(lasts)
 			w.mu.Lock()
 			w.busy[h.Key] = ""
 			w.ended[h.Key] = time.Now()
@@ -330,7 +337,7 @@ func TestOutageOfTheJournal(t *testing.T) {
 			names := []string{"a", "b", "c"}
 			w := newTown(t, 6, names...)
 			defer w.close()
-			w.lasts = ttl / 20
+			w.setLasts(ttl / 20)
 			w.owners(timeout+5*time.Second, names...)
 			for _, r := range w.nodes {
 				r.net.set(true)
@@ -395,7 +402,7 @@ func TestEditedEndpoint(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				w := newTown(t, 0, names...)
 				defer w.close()
-				w.lasts = long
+				w.setLasts(long)
 				db := w.nodes[rest[0]].db
 				put := func(url string, timeout time.Duration) {
 					t.Helper()
