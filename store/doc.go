@@ -29,7 +29,7 @@
 //   - Nodes compare a hash of what they have made of the commands now and then. A node that
 //     differs from the others stops and must be rebuilt (statehash.go).
 //   - A command that is applied is durable in the journal, so its caller gets the answer before the
-//     file is flushed, which is done before the next transaction writes. After a power failure or a kill the
+//     file is flushed, which is done before the next transaction writes. After a power failure the
 //     file returns to the last flushed transaction, and the journal repeats the rest (flush.go).
 //   - The epoch and the seed come from the first command (begin.go). A store with data begins a
 //     journal only if it is the one that was last in use. Its copies wait for it and join.

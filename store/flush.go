@@ -4,6 +4,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type flusher struct {
 	file io.WriterAt
 	page int64        // size
 	sync func() error // flushes the file
+	boot bootID
 
 	mu      sync.Mutex
 	pending int   // number of the commit that is not flushed; 0 for none
@@ -34,8 +36,8 @@ type flusher struct {
 
 // flushLater lets commits return before they are flushed. The last commit is flushed already.
 func (d *boltFile) flushLater() error {
-	f := &flusher{file: d.file, page: int64(d.bolt.Info().PageSize), sync: d.bolt.Sync}
-	err := d.bolt.View(func(tx *bbolt.Tx) error { return f.mark(tx.ID()) })
+	f := &flusher{file: d.file, page: int64(d.bolt.Info().PageSize), sync: d.bolt.Sync, boot: currentBoot()}
+	err := d.bolt.View(func(tx *bbolt.Tx) error { return f.mark(uint64(tx.ID()), f.boot) })
 	if err == nil {
 		err = f.sync()
 	}
@@ -61,19 +63,19 @@ func (d *boltFile) flush() error {
 }
 
 func (d *boltFile) flushLocked() error {
-	f := d.flusher
-	if f.pending == 0 || f.failed != nil {
+	f, id := d.flusher, uint64(d.flusher.pending)
+	if id == 0 || f.failed != nil {
 		return f.failed
 	}
 	err := f.sync()
 	if err == nil {
-		if err = f.mark(f.pending); isFull(err) {
+		if err = f.mark(id, f.boot); isFull(err) {
 			return err
 		}
 		err = errors.Join(err, f.sync())
 	}
 	if err != nil { // what the kernel has in memory may differ from the disk now
-		f.failed = d.breaks(fmt.Errorf("flush %s: %w", d.path, err))
+		f.failed = d.breaks(fmt.Errorf("flush %s: %w", d.path, errors.Join(err, f.mark(id-1, bootID{}), f.sync())))
 		return f.failed
 	}
 	f.pending = 0
@@ -100,20 +102,31 @@ func (d *boltFile) end(tx *bbolt.Tx) error {
 }
 
 // mark writes the mark of a commit.
-func (f *flusher) mark(id int) error {
-	_, err := f.file.WriteAt(flushMark(uint64(id)), markAt(uint64(id), f.page))
+func (f *flusher) mark(id uint64, boot bootID) error {
+	_, err := f.file.WriteAt(flushMark(id, boot), markAt(id, f.page))
 	return err
 }
 
-// markSize is the size of a mark: the number of the commit, and a checksum.
-const markSize = 8 + 8
+// A bootID identifies the time since the system was started. Zeros are an unknown one.
+type bootID [16]byte
+
+func currentBoot() (id bootID) {
+	if text, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		sum := sha256.Sum256(text)
+		copy(id[:], sum[:])
+	}
+	return id
+}
+
+// markSize is the size of a mark: the number of the commit, the boot of the system, and a checksum.
+const markSize = 8 + 16 + 8
 
 // markAt returns where the mark of a commit is: in a sector of its own, at the end of the meta page.
 // bbolt writes zeros there with each commit.
 func markAt(id uint64, page int64) int64 { return int64(id%2+1)*page - 512 }
 
-func flushMark(id uint64) []byte {
-	b := binary.BigEndian.AppendUint64(nil, id)
+func flushMark(id uint64, boot bootID) []byte {
+	b := append(binary.BigEndian.AppendUint64(nil, id), boot[:]...)
 	sum := fnv.New64a()
 	sum.Write([]byte("freshet: flushed"))
 	sum.Write(b)
@@ -121,8 +134,7 @@ func flushMark(id uint64) []byte {
 }
 
 // mend prepares a file for Open after it was used with a flusher. If the newest commit is not
-// known to be flushed, the file returns to the commit before. That is necessary after a power failure
-// alone. After the end of the process, it costs the repetition of one transaction.
+// known to be flushed, and the system was started again since, the file returns to the commit before.
 func mend(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -148,7 +160,7 @@ func mend(path string) error {
 // A flushState is what the meta pages say about the last two commits.
 type flushState struct {
 	newest, before *metaPage
-	marked         [2]bool // as flushed: newest, before
+	marks          [2][]byte // of newest and before; nil if there is none
 }
 
 // flushStateOf returns the zero state if the file does not have two complete meta pages. A commit
@@ -170,17 +182,19 @@ func flushStateOf(f *os.File) (s flushState, err error) {
 		if _, err := f.ReadAt(b, markAt(m.transaction, m.pageSize)); err != nil {
 			return s, err
 		}
-		s.marked[i] = bytes.Equal(b, flushMark(m.transaction))
+		if bytes.Equal(b, flushMark(m.transaction, bootID(b[8:]))) {
+			s.marks[i] = b
+		}
 	}
 	return s, nil
 }
 
 // used reports whether one of the commits was made with a flusher.
-func (s *flushState) used() bool { return s.marked[0] || s.marked[1] }
+func (s *flushState) used() bool { return s.marks[0] != nil || s.marks[1] != nil }
 
 // mend makes the newest commit that can be trusted the newest one of the file, and removes the marks.
 func (s *flushState) mend(f *os.File) error {
-	if !s.marked[0] {
+	if boot := currentBoot(); s.marks[0] == nil && (boot == bootID{} || bootID(s.marks[1][8:]) != boot) {
 		if err := s.revert(f); err != nil {
 			return err
 		}

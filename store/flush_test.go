@@ -57,11 +57,18 @@ func stateOf(t testing.TB, dir string) (newest, flushed uint64) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for i, m := range []*metaPage{s.before, s.newest} {
-		if s.marked[1-i] {
+		if s.marks[1-i] != nil {
 			flushed = m.transaction
 		}
 	}
 	return s.newest.transaction, flushed
+}
+
+// otherBoot makes a store write its marks as if the system was started again after it.
+func otherBoot(d *DB) {
+	d.flusher.mu.Lock()
+	defer d.flusher.mu.Unlock()
+	d.flusher.boot = bootID{1}
 }
 
 // beforeSync calls f before each flush, and later after it.
@@ -88,8 +95,9 @@ func TestPowerFailure(t *testing.T) {
 	c := newCluster(t, seed, 1)
 	c.stays = true
 	d := c.stores[0]
+	otherBoot(d)
 	var failures [][]byte
-	var durable []byte // nil before the first flush
+	var durable []byte // nil before the first flush with another boot
 	flushes := 0
 	beforeSync(d, func() error {
 		if flushes++; durable != nil && flushes%11 == 0 && len(failures) < 16 { // each other one is that of a mark
@@ -131,38 +139,51 @@ func tear(random *rand.Rand, old, now []byte, meta bool) []byte {
 	return b
 }
 
-// A commit that is not flushed is gone when the file is opened again, and so are the marks.
+// A commit that is not flushed stays if only the process has ended, since the system still has all of
+// it. After a start of the system it is gone. The marks are, too.
 func TestMend(t *testing.T) {
-	d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test"))})
-	put(t, d, "a", "city")
-	if err := d.flush(); err != nil {
-		t.Fatal(err)
-	}
-	var b []byte
-	beforeSync(d, func() error {
-		if b == nil {
-			b = image(t, d.path)
-		}
-		return nil
-	}, func() {})
-	put(t, d, "b", "city")
-	if err := d.flush(); err != nil {
-		t.Fatal(err)
-	}
-	dir := putImage(t, b)
-	newest, flushed := stateOf(t, dir)
-	if newest != flushed+1 {
-		t.Fatalf("commit %d is flushed before commit %d", flushed, newest)
-	}
-	if err := mend(filepath.Join(dir, File)); err != nil {
-		t.Fatal(err)
-	}
-	if newest, marked := stateOf(t, dir); newest != flushed || marked != 0 {
-		t.Errorf("commit %d, expected %d; %d is marked", newest, flushed, marked)
+	for name, boot := range map[string]bool{"process": false, "system": true} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test"))})
+			if boot {
+				otherBoot(d)
+			}
+			put(t, d, "a", "city")
+			if err := d.flush(); err != nil {
+				t.Fatal(err)
+			}
+			var b []byte
+			beforeSync(d, func() error {
+				if b == nil {
+					b = image(t, d.path)
+				}
+				return nil
+			}, func() {})
+			put(t, d, "b", "city")
+			if err := d.flush(); err != nil {
+				t.Fatal(err)
+			}
+			dir := putImage(t, b)
+			newest, flushed := stateOf(t, dir)
+			if newest != flushed+1 {
+				t.Fatalf("commit %d is flushed before commit %d", flushed, newest)
+			}
+			want := newest
+			if boot {
+				want = flushed
+			}
+			if err := mend(filepath.Join(dir, File)); err != nil {
+				t.Fatal(err)
+			}
+			if newest, flushed := stateOf(t, dir); newest != want || flushed != 0 {
+				t.Errorf("commit %d, expected %d; %d is marked", newest, want, flushed)
+			}
+		})
 	}
 }
 
-// After a flush that failed, the store writes no more, and the commit is not trusted.
+// After a flush that failed, the store writes no more, and its file is not trusted even if the system
+// is not started again.
 func TestFlushFails(t *testing.T) {
 	dir, log := t.TempDir(), memory.New("test")
 	d := open(t, dir, Options{Journal: openJournal(t, log)})
