@@ -1,0 +1,8 @@
+//go:build !linux
+
+package loopback
+
+// This file is for systems without a cheap claim. There the ports of processes differ because
+// their ids do.
+
+func claim(int) (release func(), err error) { return func() {}, nil }
