@@ -18,12 +18,18 @@ const (
 	electedWait = 250 * time.Millisecond // at first, after an election: a request may still go to the leader before it
 )
 
+// settleTime is how long after an election the end of the journal is not trusted. A new leader has all
+// entries that the one before it has acknowledged, but until it has committed one itself, it does not
+// know which of them count, and answers with an older end.
+const settleTime = time.Second
+
 // The calls of a journal are its requests that wait for an answer.
 type calls struct {
 	mu   sync.Mutex
 	wait time.Duration      // of the next request
 	term context.Context    // ends when the stream gets a leader
 	end  context.CancelFunc // of term
+	last time.Time          // of the elections
 }
 
 func newCalls() *calls {
@@ -64,4 +70,22 @@ func (c *calls) elected() {
 	c.end()
 	c.term, c.end = context.WithCancel(context.Background())
 	c.wait = electedWait
+	c.last = time.Now()
+}
+
+// settled waits until the last election is settleTime ago.
+func (c *calls) settled(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		left := settleTime - time.Since(c.last)
+		c.mu.Unlock()
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(left):
+		}
+	}
 }

@@ -65,6 +65,31 @@ func TestCalls(t *testing.T) {
 	})
 }
 
+// The end of the journal is not trusted within a second of an election.
+func TestSettled(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := nats.NewCalls()
+		waits := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := c.Settled(t.Context()); err != nil || time.Since(began) != want {
+				t.Errorf("settled after %v, %v; want %v", time.Since(began), err, want)
+			}
+		}
+		waits(0)
+		c.Elected()
+		time.AfterFunc(400*time.Millisecond, c.Elected)
+		waits(1400 * time.Millisecond)
+		waits(0)
+		c.Elected()
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := c.Settled(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that does not wait: %v", err)
+		}
+	})
+}
+
 // elections expects that an election ends the wait for an answer, which the leader before it may never
 // give.
 func elections(t *testing.T, servers []*nats.Server) {

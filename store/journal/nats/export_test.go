@@ -165,3 +165,6 @@ func (c Calls) Begin(ctx context.Context) (context.Context, func(error)) { retur
 
 // Elected is elected.
 func (c Calls) Elected() { c.elected() }
+
+// Settled is settled.
+func (c Calls) Settled(ctx context.Context) error { return c.settled(ctx) }

@@ -225,6 +225,9 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	if j.ctx.Err() != nil {
 		return journal.Position{}, journal.ErrClosed
 	}
+	if err := j.calls.settled(ctx); err != nil {
+		return journal.Position{}, err
+	}
 	t, err := j.end(ctx)
 	if err != nil {
 		return journal.Position{}, err
