@@ -91,13 +91,20 @@ func TestSettled(t *testing.T) {
 }
 
 // elections expects that an election ends the wait for an answer, which the leader before it may never
-// give.
+// give, and that the end of the journal is asked for only some time after an election.
 func elections(t *testing.T, servers []*nats.Server) {
 	j := open(t, servers[0], nats.Config{Name: "elects"})
 	defer j.Close()
 	if _, err := j.Append(t.Context(), "first", nil); err != nil {
 		t.Fatal(err)
 	}
+	j.SetElected(time.Now().Add(time.Hour))
+	short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	if at, err := j.Head(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the end just after an election: %v, %v", at, err)
+	}
+	j.SetElected(time.Time{})
 	sent, ended := make(chan bool), make(chan error, 1)
 	go func() { ended <- j.Unanswered(func() { close(sent) }) }()
 	<-sent

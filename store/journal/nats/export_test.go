@@ -154,6 +154,13 @@ func (j *Journal) Unanswered(sent func()) error {
 	return err
 }
 
+// SetElected sets when the stream got its leader.
+func (j *Journal) SetElected(at time.Time) {
+	j.calls.mu.Lock()
+	defer j.calls.mu.Unlock()
+	j.calls.last = at
+}
+
 // Calls are the requests of a journal.
 type Calls struct{ *calls }
 
