@@ -73,18 +73,38 @@ func (c *calls) elected() {
 	c.last = time.Now()
 }
 
-// settled waits until the last election is settleTime ago.
-func (c *calls) settled(ctx context.Context) error {
+// repeat makes a request that changes nothing if it is made twice. It makes the request again if an
+// election has ended it or has left it little time.
+func (c *calls) repeat(ctx context.Context, request func(context.Context) error) error {
+	for {
+		began := time.Now()
+		once, done := c.begin(ctx, 0)
+		err := request(once)
+		done(err)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, context.Canceled):
+		case errors.Is(err, context.DeadlineExceeded) && time.Since(began) < leastWait:
+		default:
+			return err
+		}
+	}
+}
+
+// settled waits until the last election is settleTime ago. The context that it returns ends with the next.
+func (c *calls) settled(ctx context.Context) (term context.Context, err error) {
 	for {
 		c.mu.Lock()
 		left := settleTime - time.Since(c.last)
+		term := c.term
 		c.mu.Unlock()
 		if left <= 0 {
-			return nil
+			return term, nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(left):
 		}
 	}

@@ -90,8 +90,53 @@ func TestSettled(t *testing.T) {
 	})
 }
 
+// A request is made again if an election ends it, and if the waits after an election are too short. It
+// ends after the wait of a request without an election, and with its caller.
+func TestRepeat(t *testing.T) {
+	const ms = time.Millisecond
+	never := time.Hour
+	for what, test := range map[string]struct {
+		election       time.Duration // after the start
+		caller, answer time.Duration // how long they take
+		requests       int
+		took           time.Duration
+		err            error
+	}{
+		"no election":                       {never, never, 900 * ms, 1, 900 * ms, nil},
+		"no answer":                         {never, never, never, 1, 1000 * ms, context.DeadlineExceeded},
+		"an election, then a slow answer":   {800 * ms, never, 900 * ms, 4, 2450 * ms, nil},
+		"an election, then a fast answer":   {100 * ms, never, 200 * ms, 2, 300 * ms, nil},
+		"an election, then a slower answer": {100 * ms, never, 400 * ms, 3, 750 * ms, nil},
+		"an election, then no answer":       {100 * ms, never, never, 4, 1850 * ms, context.DeadlineExceeded},
+		"a caller that does not wait":       {100 * ms, 300 * ms, never, 2, 300 * ms, context.DeadlineExceeded},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c := nats.NewCalls()
+				defer time.AfterFunc(test.election, c.Elected).Stop()
+				ctx, cancel := context.WithTimeout(t.Context(), test.caller)
+				defer cancel()
+				began, requests := time.Now(), 0
+				err := c.Repeat(ctx, func(ctx context.Context) error {
+					requests++
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(test.answer):
+						return nil
+					}
+				})
+				if took := time.Since(began); !errors.Is(err, test.err) || requests != test.requests || took != test.took {
+					t.Errorf("%v after %d requests in %v; want %v, %d, %v", err, requests, took, test.err, test.requests, test.took)
+				}
+			})
+		})
+	}
+}
+
 // elections expects that an election ends the wait for an answer, which the leader before it may never
-// give, and that the end of the journal is asked for only some time after an election.
+// give, that other requests go on, and that the end of the journal is asked for only some time after an
+// election.
 func elections(t *testing.T, servers []*nats.Server) {
 	j := open(t, servers[0], nats.Config{Name: "elects"})
 	defer j.Close()
@@ -103,6 +148,12 @@ func elections(t *testing.T, servers []*nats.Server) {
 	defer stop()
 	if at, err := j.Head(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the end just after an election: %v, %v", at, err)
+	}
+	for range 100 {
+		go j.Elected()
+		if old, err := j.Old(t.Context(), 0, 0); err != nil || old != 0 {
+			t.Fatalf("old entries during an election: %d, %v", old, err)
+		}
 	}
 	j.SetElected(time.Time{})
 	sent, ended := make(chan bool), make(chan error, 1)

@@ -154,6 +154,9 @@ func (j *Journal) Unanswered(sent func()) error {
 	return err
 }
 
+// Elected tells a journal that the stream has a leader.
+func (j *Journal) Elected() { j.calls.elected() }
+
 // SetElected sets when the stream got its leader.
 func (j *Journal) SetElected(at time.Time) {
 	j.calls.mu.Lock()
@@ -173,5 +176,13 @@ func (c Calls) Begin(ctx context.Context) (context.Context, func(error)) { retur
 // Elected is elected.
 func (c Calls) Elected() { c.elected() }
 
+// Repeat is repeat.
+func (c Calls) Repeat(ctx context.Context, request func(context.Context) error) error {
+	return c.repeat(ctx, request)
+}
+
 // Settled is settled.
-func (c Calls) Settled(ctx context.Context) error { return c.settled(ctx) }
+func (c Calls) Settled(ctx context.Context) error {
+	_, err := c.settled(ctx)
+	return err
+}

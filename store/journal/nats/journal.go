@@ -225,14 +225,19 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	if j.ctx.Err() != nil {
 		return journal.Position{}, journal.ErrClosed
 	}
-	if err := j.calls.settled(ctx); err != nil {
-		return journal.Position{}, err
+	for {
+		term, err := j.calls.settled(ctx)
+		if err != nil {
+			return journal.Position{}, err
+		}
+		t, err := j.end(ctx)
+		if err != nil {
+			return journal.Position{}, err
+		}
+		if term.Err() == nil { // else the answer may come from a leader that is not settled
+			return t.Position, nil
+		}
 	}
-	t, err := j.end(ctx)
-	if err != nil {
-		return journal.Position{}, err
-	}
-	return t.Position, nil
 }
 
 // Close implements journal.Journal.

@@ -168,11 +168,14 @@ func (j *Journal) lacksStream(missing bool) bool {
 	return missing && time.Since(j.missing) > j.config.Patience
 }
 
-// request calls JetStream's API for the stream.
+// request calls JetStream's API for the stream, perhaps more than once.
 func (j *Journal) request(ctx context.Context, call string, body []byte, answer any) error {
-	ctx, done := j.calls.begin(ctx, 0)
-	m, err := j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
-	if done(err); err != nil {
+	var m *nats.Msg
+	err := j.calls.repeat(ctx, func(ctx context.Context) (err error) {
+		m, err = j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("NATS: %w", err)
 	}
 	return json.Unmarshal(m.Data, answer)
