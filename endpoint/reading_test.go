@@ -66,11 +66,19 @@ func TestElapsedIncludesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	start := time.Now()
-	a := c.Execute(t.Context(), sel("SELECT"), Memory{}, long)
-	if took := time.Since(start); a.Outcome != registry.Changed || a.Elapsed < took*3/4 {
-		t.Errorf("%s: %s of %s were charged (%s)", a.Outcome, a.Elapsed, took, a.Error)
+	for range 5 { // the machine may stop before or after an execution
+		start := time.Now()
+		a := c.Execute(t.Context(), sel("SELECT"), Memory{}, long)
+		took := time.Since(start)
+		if a.Outcome != registry.Changed {
+			t.Fatalf("%s: %s", a.Outcome, a.Error)
+		}
+		if a.Elapsed >= took*3/4 {
+			return
+		}
+		t.Logf("%s of %s were charged", a.Elapsed, took)
 	}
+	t.Error("the time for reading is not charged")
 }
 
 // A wider result than max_columns is an error that names the setting.

@@ -286,8 +286,13 @@ func TestEndpointSources(t *testing.T) {
 	}
 	const at = "/endpoints/city"
 	fields := r.get(at).status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Revert to the file").fields()
-	day := time.Now().UTC().Format("2 Jan 2006")
-	r.follow(r.post(at, with(fields, "budget", "1s")...)).has("are in force", "Budget: the configuration file says 2s",
+	edited := r.follow(r.post(at, with(fields, "budget", "1s")...))
+	sources, err := r.reg.Sources("city")
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := sources["budget"].At.UTC().Format("2 Jan 2006") // midnight may pass during the test
+	edited.has("are in force", "Budget: the configuration file says 2s",
 		"From the configuration file, changed here by anonymous on "+day+" ·", "Changed here by anonymous on "+day+"; the file says 2s.", at+"/revert?setting=budget")
 	r.follow(r.post(at + "/revert?setting=budget")).has("budget is in force for city").lacks("hanged here")
 	if e, err := r.reg.Endpoint("city"); err != nil || e.Budget != file.Budget {

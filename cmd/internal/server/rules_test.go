@@ -131,6 +131,8 @@ func TestRulesOfAnotherNode(t *testing.T) {
 		t.Errorf("an edit while the owner is silent: %d %s", a.status, a.body)
 	}
 	// A node that gives the lease back waits for the message that it is sending.
+	began := time.Now()
+	waits := func() bool { return time.Since(began) < 15*time.Second } // a node waits for so long until a receiver answers
 	mu.Lock()
 	if a := third.ask("POST", "/v1/rules/"+rule.ID+"/pause", ""); a.status != 200 {
 		t.Errorf("pause: %d %s", a.status, a.body)
@@ -147,7 +149,7 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	})
 	for range 20 {
 		time.Sleep(20 * time.Millisecond)
-		if has, _ := owner.member.Has(store.AlertsLease); has.Name != last {
+		if has, _ := owner.member.Has(store.AlertsLease); has.Name != last && waits() {
 			t.Fatalf("%q has the lease while %s sends a message", has.Name, last)
 		}
 	}
@@ -161,7 +163,9 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	})
 	select {
 	case m := <-got:
-		t.Errorf("a further message: %+v", m)
+		if waits() { // else the node may have sent the message again
+			t.Errorf("a further message: %+v", m)
+		}
 	default:
 	}
 	for _, n := range nodes {
