@@ -11,7 +11,8 @@ import (
 const MaxCommand = 64 << 20
 
 // A Journal is an ordered durable log of commands that several nodes share. Its methods may be
-// called concurrently.
+// called concurrently. Head, Old and Drop fail while the engine does not answer, such as during an
+// election. Their callers ask again, except after ErrDamaged and ErrClosed.
 type Journal interface {
 	// Append adds a command and returns its number once the command is durable on a quorum. A
 	// command whose id the journal contains already is not added again; Append then returns the

@@ -61,7 +61,36 @@ func (r Rig) open(t testing.TB, node int) journal.Journal {
 			t.Error(err)
 		}
 	})
-	return j
+	return patient{j}
+}
+
+// A patient journal repeats requests that an outage ends, as its callers do. A server that stalls for
+// some seconds is an outage, and the election that follows it is another one.
+type patient struct{ journal.Journal }
+
+func (p patient) Head(ctx context.Context) (at journal.Position, err error) {
+	err = repeat(ctx, func() error { at, err = p.Journal.Head(ctx); return err })
+	return at, err
+}
+
+func (p patient) Old(ctx context.Context, age time.Duration, limit int64) (seq uint64, err error) {
+	err = repeat(ctx, func() error { seq, err = p.Journal.Old(ctx, age, limit); return err })
+	return seq, err
+}
+
+func (p patient) Drop(ctx context.Context, upTo uint64) error {
+	return repeat(ctx, func() error { return p.Journal.Drop(ctx, upTo) })
+}
+
+// repeat makes a request until it succeeds, until its error is final, or until ctx ends.
+func repeat(ctx context.Context, request func() error) error {
+	for {
+		err := request()
+		if err == nil || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func within(t testing.TB) context.Context {

@@ -162,7 +162,7 @@ func LostAnswers(t *testing.T, name string, proxied, direct journal.Journal, p *
 			t.Errorf("%s is entry %d, append returned %d", e.ID, e.Seq, seqs[e.ID])
 		}
 	}
-	if head, err := direct.Head(within(t)); err != nil || head.Seq != commands {
+	if head, err := (patient{direct}).Head(within(t)); err != nil || head.Seq != commands {
 		t.Errorf("head %d, %v", head.Seq, err)
 	}
 }

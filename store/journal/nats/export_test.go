@@ -23,40 +23,66 @@ func NewLogger(to *slog.Logger) server.Logger {
 // Attempts is the number of attempts to connect to another member until there is a warning.
 const Attempts = routeAttempts
 
-// Rewrite stores what f returns for the current entries in a new stream.
+// Rewrite stores what f returns for the current entries in a new stream. An election may lose the answer
+// to any request, so each is made again until ctx ends.
 func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal.Entry) error {
-	s := source{Journal: j}
-	defer s.close()
-	list, err := s.Page(ctx, 0)
-	if err != nil {
-		return err
-	}
 	js, err := jetstream.New(j.nc)
-	if err == nil {
-		err = js.DeleteStream(ctx, j.stream)
-	}
-	if err == nil {
-		err = j.create(ctx)
-	}
 	if err != nil {
 		return err
 	}
+	var list []journal.Entry
+	if err := again(ctx, func(context.Context, bool) error {
+		s := source{Journal: j}
+		defer s.close()
+		list, err = s.Page(ctx, 0)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := j.remove(ctx, js); err != nil {
+		return err
+	}
+	if err := j.create(ctx); err != nil {
+		return err
+	}
+	last := uint64(0)
 	for _, e := range f(list) {
 		for _, m := range j.messages(&e, 0, largestChunk) {
 			m.Header.Del(nats.ExpectedLastSubjSeqHdr)
-			if err := publishPatiently(ctx, js, m); err != nil {
+			if err := again(ctx, func(ctx context.Context, first bool) error {
+				_, err := js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(last))
+				api, refused := errors.AsType[*jetstream.APIError](err)
+				if !first && refused && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
+					return nil // an earlier attempt has stored it
+				}
+				return err
+			}); err != nil {
 				return err
 			}
+			last++
 		}
 	}
 	return nil
 }
 
-// publishPatiently waits until the stream has a leader.
-func publishPatiently(ctx context.Context, js jetstream.JetStream, m *nats.Msg) error {
-	for {
-		_, err := js.PublishMsg(ctx, m)
-		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || ctx.Err() != nil {
+// remove deletes the stream.
+func (j *Journal) remove(ctx context.Context, js jetstream.JetStream) error {
+	return again(ctx, func(ctx context.Context, _ bool) error {
+		err := js.DeleteStream(ctx, j.stream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// again makes a request, which has two seconds each time, until it succeeds.
+func again(ctx context.Context, request func(ctx context.Context, first bool) error) error {
+	for first := true; ; first = false {
+		once, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := request(once, first)
+		cancel()
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -89,10 +115,10 @@ func (s *Server) Snapshot(name string) error {
 // Forget deletes the stream and returns what the servers then say about its state.
 func (j *Journal) Forget(ctx context.Context) error {
 	js, err := jetstream.New(j.nc)
-	if err == nil {
-		err = js.DeleteStream(ctx, j.stream)
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if err := j.remove(ctx, js); err != nil {
 		return err
 	}
 	_, err = j.state(ctx)

@@ -244,7 +244,7 @@ func (c ServerConfig) options() (*server.Options, error) {
 		return nil, errors.New("cluster.token_file: the members need a shared token")
 	}
 	o := &server.Options{
-		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token,
+		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
 		ConnectErrorReports: routeAttempts, ReconnectErrorReports: routeAttempts,
 		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
 	}
@@ -316,7 +316,7 @@ func split(setting, address string) (string, int, error) {
 // Connect returns a connection to the server within the process, for Open.
 func (s *Server) Connect() (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(s), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
-		nats.Timeout(loginTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
+		nats.Timeout(loginTimeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 }
 
 // Damaged returns a journal.ErrUnreadable if files of this member are damaged so that it keeps no
