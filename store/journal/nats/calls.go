@@ -109,3 +109,24 @@ func (c *calls) settled(ctx context.Context) (term context.Context, err error) {
 		}
 	}
 }
+
+// looks is how often this node looks at least for what seems to be missing, before it takes it to be so.
+const looks = 20
+
+// An absence is how long something has been missing, as far as this node has looked for it. The time
+// between two looks counts only in part if it is long: a process that was stopped, or a machine that was
+// suspended, asks servers that have not noticed yet that they are out of date.
+type absence struct {
+	last   time.Time // of the looks; zero before the first
+	lasted time.Duration
+}
+
+// outlasts notes a look in vain, and reports whether the absence has lasted for the patience.
+func (a *absence) outlasts(patience time.Duration) bool {
+	now := time.Now()
+	if !a.last.IsZero() {
+		a.lasted += min(now.Sub(a.last), max(patience/looks, time.Millisecond))
+	}
+	a.last = now
+	return a.lasted >= patience
+}

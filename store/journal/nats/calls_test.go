@@ -134,6 +134,29 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// What is missing is looked for again and again before it counts. The time in which a process is stopped
+// does not count.
+func TestAbsence(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const patience = 20 * time.Second
+		for what, test := range map[string]struct{ pause, stop, want time.Duration }{
+			"looks in a second":       {time.Second, 0, patience},
+			"looks in ten seconds":    {10 * time.Second, 0, 200 * time.Second},
+			"looks in 100 ms":         {100 * time.Millisecond, 0, patience},
+			"stopped after each look": {time.Second, time.Hour, patience + 20*time.Hour},
+		} {
+			var a nats.Absence
+			began := time.Now()
+			for !a.Outlasts(patience) {
+				time.Sleep(test.pause + test.stop)
+			}
+			if took := time.Since(began); took != test.want {
+				t.Errorf("%s: it counts after %v, want %v", what, took, test.want)
+			}
+		}
+	})
+}
+
 // elections expects that an election ends the wait for an answer, which the leader before it may never
 // give, that other requests go on, and that the end of the journal is asked for only some time after an
 // election.

@@ -212,3 +212,9 @@ func (c Calls) Settled(ctx context.Context) error {
 	_, err := c.settled(ctx)
 	return err
 }
+
+// Absence is an absence.
+type Absence = absence
+
+// Outlasts is outlasts.
+func (a *absence) Outlasts(patience time.Duration) bool { return a.outlasts(patience) }

@@ -50,10 +50,10 @@ type Journal struct {
 	stop   context.CancelFunc
 
 	mu      sync.Mutex
-	tip     *tip      // the end as last seen; nil if unknown
-	missing time.Time // since when the servers do not know the stream; zero if they do
-	hole    uint64    // the message that its leader lacks, as far as is known; 0 for none
-	since   time.Time // when it was first missing
+	tip     *tip    // the end as last seen; nil if unknown
+	unknown absence // of the stream
+	hole    uint64  // the message that its leader lacks, as far as is known; 0 for none
+	missing absence // of that message
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -373,15 +373,15 @@ func (j *Journal) setTip(t *tip) {
 // endAtLeast returns the end of the journal. If that is before a number, it asks again until
 // that has lasted for the patience.
 func (j *Journal) endAtLeast(ctx context.Context, atLeast uint64) (*tip, error) {
-	for begin := time.Now(); ; {
+	for short := (absence{}); ; {
 		t, err := j.end(ctx)
-		if err != nil || t.Seq >= atLeast || time.Since(begin) > j.config.Patience {
+		if err != nil || t.Seq >= atLeast || short.outlasts(j.config.Patience) {
 			return t, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(j.config.Patience / 20):
+		case <-time.After(j.config.Patience / looks):
 		}
 	}
 }
@@ -509,9 +509,9 @@ func (j *Journal) lacks(seq uint64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.hole != seq {
-		j.hole, j.since = seq, time.Now()
+		j.hole, j.missing = seq, absence{}
 	}
-	if time.Since(j.since) > j.config.Patience {
+	if j.missing.outlasts(j.config.Patience) {
 		return journal.Altered("message %d of stream %s is missing", seq, j.stream)
 	}
 	return fmt.Errorf("message %d of stream %s is missing at its leader", seq, j.stream)

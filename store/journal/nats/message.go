@@ -159,13 +159,11 @@ func (j *Journal) apiError(e *apiError) error {
 func (j *Journal) lacksStream(missing bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	switch {
-	case !missing:
-		j.missing = time.Time{}
-	case j.missing.IsZero():
-		j.missing = time.Now()
+	if !missing {
+		j.unknown = absence{}
+		return false
 	}
-	return missing && time.Since(j.missing) > j.config.Patience
+	return j.unknown.outlasts(j.config.Patience)
 }
 
 // request calls JetStream's API for the stream, perhaps more than once.
