@@ -60,20 +60,20 @@ func (c *beginning) apply(tx *bbolt.Tx) error {
 // waits for the store that it was copied from.
 func (r *replica) begin(ctx context.Context) error {
 	d := r.file
-	for {
+	for empty := false; ; empty = true {
 		head, err := r.head(ctx)
-		if err != nil {
-			return err
-		}
-		if head.Seq > 0 {
+		switch {
+		case err == nil && head.Seq > 0:
 			return nil
+		case empty && ctx.Err() != nil:
+			return fmt.Errorf("%w (%s)", errCopy, d.copied)
+		case err != nil:
+			return err
 		}
 		if d.copied == "" {
 			break
 		}
-		if pause(ctx) != nil {
-			return fmt.Errorf("%w (%s)", errCopy, d.copied)
-		}
+		_ = pause(ctx) // the journal may have been begun when ctx ends
 	}
 	c := &beginning{epoch: d.epoch, seed: d.seed}
 	if d.epoch == "" {

@@ -166,7 +166,7 @@ func (r *replica) opening() (context.Context, context.CancelFunc) {
 		every := time.NewTicker(r.patience / 2)
 		defer every.Stop()
 		last, since := r.position(), time.Now()
-		for {
+		for ticks := 1; ; ticks++ { // the time in which the process is stopped does not count
 			select {
 			case <-ctx.Done():
 				return
@@ -175,9 +175,9 @@ func (r *replica) opening() (context.Context, context.CancelFunc) {
 			waited := time.Since(since)
 			switch applied := r.position(); {
 			case applied > last:
-				last, since = applied, time.Now()
+				last, since, ticks = applied, time.Now(), 0
 				r.file.log.Info("applying what the journal contains", "applied", applied)
-			case waited > openWaits*r.patience:
+			case ticks > 2*openWaits:
 				cancel(fmt.Errorf("nothing came from it in %s: start the other members, and check cluster.journal and cluster.peers", waited.Round(time.Millisecond)))
 				return
 			default:
