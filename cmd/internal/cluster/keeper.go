@@ -22,9 +22,14 @@
 //
 // While the journal takes nothing, all nodes are silent. So a node whose own signs of life were not
 // applied for long waits for those of the others, a tenth of the TTL, before it takes a lease of
-// theirs. A node that comes back after it was killed does not know how long its earlier session has
-// been silent. The node that comes next in the order takes the lease when that session has been
-// silent for the TTL, and gives it to the node that came back.
+// theirs.
+//
+// A session names the lock that its process has on the file of the store. A node that comes back after
+// it was killed has the same lock, so its earlier process has ended, and it takes the leases of that
+// session at once. It still waits until requests that began before its own start have timed out. If its
+// file is another one, or the machine was started again, it does not know how long its earlier session
+// has been silent. Then the node that comes next in the order takes the lease when that session has
+// been silent for the TTL, and gives it to the node that came back.
 //
 // What an owner writes has the token of its lease and is refused once the lease has another one
 // (see package store). So even an owner that was stopped for long, and does not know yet that it
@@ -61,6 +66,7 @@ import (
 // A Config configures a Keeper.
 type Config struct {
 	Leases *store.LeaseStore
+	Lock   string        // of this process on the store's file, see store.LeaseStore.Lock
 	Node   registry.Node // its name, its role, its API and its TTL
 	// Keys returns the keys of all leases that there should be.
 	Keys func() ([]string, error)
@@ -89,6 +95,7 @@ type Keeper struct {
 	conf      Config
 	node      registry.Node
 	ttl       time.Duration
+	began     time.Time              // this process had its lock by then
 	beat      atomic.Pointer[moment] // when the last sign of life that was applied was sent
 	trip      atomic.Int64           // how long it took until that one was applied, in nanoseconds
 	overdue   atomic.Pointer[moment] // when the first one after it was sent; nil if there is none
@@ -122,10 +129,13 @@ type work struct {
 
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
-	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
-	k.node.Session = rand.Text()
+	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), began: time.Now(), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
+	k.node.Session = rand.Text() + lockMark + c.Lock
 	return k
 }
+
+// lockMark precedes the lock in a session.
+const lockMark = "@"
 
 // A moment is a time by the monotonic clock, and by the clock on the wall.
 type moment struct{ at, wall time.Time }
@@ -322,7 +332,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 			if best == k.node.Name {
 				claims = append(claims, store.Claim{Key: key, Token: l.Token})
 			}
-		case k.gone(l, nodes, now) && (best == k.node.Name || best == l.Node && k.next(key, best, workers) == k.node.Name):
+		case best == k.node.Name && k.ended(l), k.gone(l, nodes, now) && (best == k.node.Name || best == l.Node && k.next(key, best, workers) == k.node.Name):
 			claims = append(claims, store.Claim{Key: key, Token: l.Token, Beats: k.sight(l.Session).beats})
 		}
 	}
@@ -390,6 +400,13 @@ func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool 
 		}
 	}
 	return now.Sub(k.sight(l.Session).at) >= ttl && !now.Before(k.patient)
+}
+
+// ended reports whether the owner of a lease was an earlier process of this node, which has ended since
+// this process has its lock.
+func (k *Keeper) ended(l store.Lease) bool {
+	_, lock, _ := strings.Cut(l.Session, lockMark)
+	return l.Node == k.node.Name && l.Session != k.node.Session && lock != "" && lock == k.conf.Lock
 }
 
 // next returns the node that should have the lease of a key if another one did not exist.
@@ -462,8 +479,12 @@ func (k *Keeper) propose(claims []store.Claim, free []store.Lease, of map[string
 		return
 	}
 	for _, c := range claims {
-		if of[c.Key].Session != "" { // longer than necessary if the claim is refused
-			k.earliest[c.Key] = time.Now().Add(max(of[c.Key].Linger, k.conf.Linger(c.Key)))
+		l, stopped := of[c.Key], time.Now()
+		if k.ended(l) {
+			stopped = k.began
+		}
+		if l.Session != "" { // longer than necessary if the claim is refused
+			k.earliest[c.Key] = stopped.Add(max(l.Linger, k.conf.Linger(c.Key)))
 		}
 	}
 	for _, l := range free {

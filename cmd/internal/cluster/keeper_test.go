@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +128,7 @@ type town struct {
 
 type resident struct {
 	*Keeper
+	dir     string
 	net     *network
 	db      *store.DB
 	journal journal.Journal
@@ -185,15 +188,21 @@ func (w *town) all(db *store.DB) ([]string, error) {
 
 func (w *town) start(name string, gateway bool) {
 	w.t.Helper()
-	r := &resident{net: new(network), journal: w.log.Open(), over: make(chan error, 1)}
-	db, err := store.Open(w.t.TempDir(), store.Options{Journal: remote{r.journal, r.net}})
+	w.startIn(w.t.TempDir(), name, gateway)
+}
+
+// startIn starts a node with the store in a directory.
+func (w *town) startIn(dir, name string, gateway bool) {
+	w.t.Helper()
+	r := &resident{dir: dir, net: new(network), journal: w.log.Open(), over: make(chan error, 1)}
+	db, err := store.Open(dir, store.Options{Journal: remote{r.journal, r.net}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	r.db = db
 	r.files.Store(new(" "))
 	r.Keeper = New(Config{
-		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
+		Leases: db.Leases, Lock: db.Leases.Lock(), Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
 		Keys: func() ([]string, error) { return w.all(db) },
 		Linger: func(key string) time.Duration {
 			if name, ok := strings.CutPrefix(key, store.EndpointLease("")); ok {
@@ -240,6 +249,20 @@ func (w *town) ask(ctx context.Context, node string, h *Hold) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// kill ends a node like kill -9. It writes nothing more, and its requests run to their ends.
+func (w *town) kill(name string) {
+	w.t.Helper()
+	r := w.nodes[name]
+	delete(w.nodes, name)
+	r.net.set(true)
+	r.stop()
+	if err := r.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+	r.journal.Close()
+	w.t.Cleanup(func() { r.net.set(false) })
 }
 
 // close stops all nodes.
@@ -384,6 +407,44 @@ func TestReturnOfAKilledNode(t *testing.T) {
 			w.nodes["b"] = killed
 			w.close()
 		})
+	}
+}
+
+// A node that was killed and comes back with its file takes its keys back at once, and asks when the
+// requests of its earlier process have timed out. With a copy of its file it waits for the TTL.
+func TestReturnWithTheSameFile(t *testing.T) {
+	for _, copied := range []bool{false, true} {
+		for phase := time.Duration(0); phase < timeout; phase += time.Second { // of the requests that run
+			bubble.Test(t, func(t *testing.T) {
+				names := []string{"a", "b", "c"}
+				w := newTown(t, 12, names...)
+				defer w.close()
+				w.owners(timeout+5*time.Second, names...)
+				b := w.nodes["b"]
+				lock, dir := b.db.Leases.Lock(), b.dir
+				if lock == "" {
+					t.Skip("this system does not tell whether a lock is the same")
+				}
+				time.Sleep(phase)
+				w.kill("b")
+				time.Sleep(ttl / 100) // a process takes time to start
+				if copied {
+					dir = t.TempDir()
+					text, err := os.ReadFile(filepath.Join(b.dir, store.File))
+					if err = errors.Join(err, os.WriteFile(filepath.Join(dir, store.File), text, 0o600)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.startIn(dir, "b", false)
+				if same := w.nodes["b"].db.Leases.Lock() == lock; same == copied {
+					t.Errorf("copied: %t, and the lock is the same: %t", copied, same)
+				}
+				took := w.owners(2*ttl+2*timeout, names...)
+				if t.Logf("copied: %t: all keys are asked after %v", copied, took); copied != (took > ttl*2/3) {
+					t.Errorf("copied: %t: all keys are asked after %v", copied, took)
+				}
+			})
+		}
 	}
 }
 
