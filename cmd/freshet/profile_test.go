@@ -176,8 +176,8 @@ func slowly(t *testing.T, endpoint string, takes *atomic.Int64) string {
 	return s.URL + u.Path
 }
 
-// With a budget too small for all queries, mrsf captures more rounds than round robin over the
-// same queries and profiles.
+// With a budget too small for all queries, mrsf captures half as many rounds again as
+// round robin over the same queries and profiles.
 func TestProfilesUnderPressure(t *testing.T) {
 	s := newTestServer(t, "")
 	town := city.New(2)
@@ -189,22 +189,6 @@ func TestProfilesUnderPressure(t *testing.T) {
 	}
 	var takes atomic.Int64
 	s.must(t, "", "endpoint", "set", "city", "url="+slowly(t, s.endpoint, &takes))
-	// About seven of 36 queries run in a slot. If a busy machine takes much longer than the
-	// endpoint's delay, the delay is increased.
-	for pause, run := 10*time.Millisecond, 0; run < 4*8; pause *= 2 {
-		if pause > time.Second {
-			t.Fatalf("%d executions in eight slots of eight times %s", run, pause/2)
-		}
-		takes.Store(int64(pause))
-		s.must(t, "", "endpoint", "set", "city", "budget="+(8*pause).String())
-		for range 7 {
-			s.tick()
-		}
-		run = 0
-		for range 8 {
-			run += readEntry(t, s.must(t, "", "endpoint", "tick", "city", "--json")).Complete
-		}
-	}
 	complete := func(policy string) float64 {
 		s.must(t, "", "endpoint", "set", "city", "policy="+policy, "fallback_policy=rr")
 		var all []string
@@ -226,11 +210,30 @@ func TestProfilesUnderPressure(t *testing.T) {
 		}
 		return captured / ended
 	}
-	rr, mrsf := complete("rr"), complete("mrsf:p")
-	t.Logf("completeness: rr %.2f, mrsf:p %.2f, the endpoint takes %s", rr, mrsf, time.Duration(takes.Load()))
-	if mrsf <= rr {
-		t.Errorf("mrsf:p captured %.2f of its rounds, rr %.2f", mrsf, rr)
+	// About seven of 36 queries run in a slot. If a busy machine takes much longer than the
+	// endpoint's delay, then or later, the delay is increased.
+	for pause, tries := 10*time.Millisecond, 0; pause <= time.Second && tries < 3; pause *= 2 {
+		takes.Store(int64(pause))
+		s.must(t, "", "endpoint", "set", "city", "policy=rr", "budget="+(8*pause).String())
+		for range 7 {
+			s.tick()
+		}
+		run := 0
+		for range 8 {
+			run += readEntry(t, s.must(t, "", "endpoint", "tick", "city", "--json")).Complete
+		}
+		if run < 4*8 {
+			t.Logf("%d executions in eight slots of eight times %s", run, pause)
+			continue
+		}
+		tries++
+		rr, mrsf := complete("rr"), complete("mrsf:p")
+		t.Logf("completeness: rr %.2f, mrsf:p %.2f, the endpoint takes %s", rr, mrsf, pause)
+		if mrsf > 1.5*rr {
+			return
+		}
 	}
+	t.Error("mrsf:p does not capture half as many rounds again as rr")
 }
 
 // A captureFollower subscribes to a profile, reconnects after each cut, and records the captures

@@ -108,7 +108,7 @@ func TestRegister(t *testing.T) {
 	x.waitText("Market Square")
 	x.picture("register-tried")
 	x.fill("#f-name", "names-in-order")
-	x.do(chromedp.Click(chromedp.CSS("#register details.alt > summary")))
+	x.click("#register details.alt > summary")
 	x.do(chromedp.SetValue(chromedp.CSS("#f-ordered"), "false"))
 	for _, f := range [][2]string{{"default_graph_uri", "https://g.example/1"}, {"named_graph_uri", "https://g.example/2"}, {"from", "2026-01-01"},
 		{"until", "2126-01-01T00:00:00Z"}, {"urgency", "sliding,4"}, {"life", "changes,2"}} {

@@ -17,7 +17,7 @@ func TestWatchOnThePage(t *testing.T) {
 	x.as("app")
 	x.look(look{name: "watch", path: "/watch", shows: "Paste an IRI"}, laptop, checker)
 	x.fill("#f-iri", "https://data.city.example/garage/1")
-	x.do(chromedp.Click(chromedp.CSS("details.alt > summary")))
+	x.click("details.alt > summary")
 	x.do(chromedp.SetValue(chromedp.CSS("#f-endpoint"), "city"))
 	x.fill("#f-name", "garage-one")
 	x.press("See what it covers")
