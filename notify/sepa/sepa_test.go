@@ -482,9 +482,19 @@ func TestIdleConnections(t *testing.T) {
 	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 1500 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, table(false, "a"))
-	busy := r.dial("", nil)
-	busy.subscribe("q", "a")
-	spuid := busy.spuid()
+	var busy *peer
+	var spuid string
+	for end := time.Now().Add(patience); spuid == ""; { // a slow machine may need more time to subscribe
+		busy = r.dial("", nil)
+		busy.subscribe("q", "a")
+		_, first, err := busy.conn.ReadMessage()
+		if err != nil && (!websocket.IsCloseError(err, notify.CloseInitTimeout) || time.Now().After(end)) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			spuid = busy.spuidOf(string(first))
+		}
+	}
 	if code := r.dial("", nil).closed(); code != notify.CloseInitTimeout {
 		t.Errorf("one that says nothing: %d", code)
 	}

@@ -381,7 +381,8 @@ func TestH38LeaseEnds(t *testing.T) {
 		s.lease = websub.Lease{Min: 50 * time.Millisecond, Default: 2 * time.Second, Max: 2 * time.Second}
 	})
 	s := newSubscriber(t)
-	r.subscribe(s)
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb").want(t, 202)
+	until(t, "the question", func() bool { return len(s.questions()) > 0 })
 	until(t, "the end of the lease", func() bool { return r.subscription() == nil })
 	r.change()
 	r.settled()
