@@ -17,8 +17,11 @@ import (
 
 // NewLogger returns what adapts the messages of a server to a log.
 func NewLogger(to *slog.Logger) server.Logger {
-	return &logger{to: to, broken: new(atomic.Bool), damaged: new(atomic.Pointer[error]), warned: map[string]bool{}}
+	return &logger{to: to, broken: new(atomic.Bool), damaged: new(atomic.Pointer[error]), warned: map[string]bool{}, said: map[string]time.Time{}}
 }
+
+// Later lets the time between two logs of the same message pass.
+func Later(l server.Logger) { clear(l.(*logger).said) }
 
 // Attempts is the number of attempts to connect to another member until there is a warning.
 const Attempts = routeAttempts

@@ -102,7 +102,7 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	s.broken.Store(false)
-	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged, warned: map[string]bool{}}
+	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged, warned: map[string]bool{}, said: map[string]time.Time{}}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -353,7 +353,8 @@ type logger struct {
 	fatal   atomic.Pointer[string]
 
 	mu     sync.Mutex
-	warned map[string]bool // by error: that a member is not reached
+	warned map[string]bool      // by error: that a member is not reached
+	said   map[string]time.Time // by message without digits: when it was logged
 }
 
 func (l *logger) Noticef(string, ...any) {}
@@ -377,7 +378,11 @@ func (l *logger) Errorf(format string, v ...any) {
 		l.unreached(format, v[0], fmt.Sprint(v[1]))
 		return
 	}
-	if l.log(slog.LevelError, format, v...); strings.Contains(format, "Critical write error") {
+	level := slog.LevelError
+	if strings.Contains(format, "Error flushing") { // another member closed the connection: the cause is logged itself
+		level = slog.LevelDebug
+	}
+	if l.log(level, format, v...); strings.Contains(format, "Critical write error") {
 		l.broken.Store(true)
 	}
 }
@@ -423,9 +428,40 @@ func (l *logger) log(level slog.Level, format string, v ...any) {
 	var more []any
 	if r := remedy(text); r != "" {
 		more = []any{"remedy", r}
+		if l.repeats(text) {
+			level = slog.LevelDebug
+		}
 	}
 	l.to.Log(context.Background(), level, "journal: "+text, more...)
 }
+
+// sayEvery is the time between two logs of the same message about other members. They try to connect
+// several times in a second as long as a setting is wrong.
+const sayEvery = time.Minute
+
+// repeats reports whether the same message was logged within sayEvery. Messages that differ in
+// digits only, such as ports, are the same.
+func (l *logger) repeats(text string) bool {
+	text = strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t, said := l.said[text]; said && time.Since(t) < sayEvery {
+		return true
+	}
+	if len(l.said) >= mostSaid { // others choose names in certificates
+		clear(l.said)
+	}
+	l.said[text] = time.Now()
+	return false
+}
+
+// mostSaid is how many messages repeats remembers.
+const mostSaid = 100
 
 // remedies has parts of the server's messages about other members, and what to do.
 var remedies = [][2]string{
@@ -433,7 +469,7 @@ var remedies = [][2]string{
 	{"authentication error", "cluster.token_file: give all members the same secret, and start the one again whose secret was another one"},
 	{"cluster name", "cluster.name: give all members of a cluster the same name; if these are two clusters, cluster.peers has an address of the other one"},
 	{"duplicate name", "cluster.node: give each member a name of its own, and run one process of it"},
-	{"TLS", "cluster.tls: set it on all members or on none; each certificate must be signed by the ca of the others, serve as that of a server and of a client, and contain the host of cluster.peers"},
+	{"TLS", "cluster.tls: set it on all members or on none; each certificate must be valid now, signed by the ca of the others, serve as that of a server and of a client, and contain the host of cluster.peers"},
 }
 
 // remedy returns what to do about a message, "" if that is not known.

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/big"
@@ -291,7 +292,7 @@ func TestServerConfig(t *testing.T) {
 }
 
 // A member that is not reached is no error. It is worth one warning if that lasts, for each outage.
-// Other errors remain errors.
+// Other errors remain errors. What a member with wrong settings repeats is logged once in a while.
 func TestUnreachedMember(t *testing.T) {
 	var started, text lockedBuffer
 	log := slog.New(slog.NewTextHandler(&started, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -329,8 +330,17 @@ func TestUnreachedMember(t *testing.T) {
 	}
 	l.Warnf("%v", errors.New("JetStream has not established contact with a meta leader"))
 	l.Warnf("JetStream cluster stream '%s > %s' has NO quorum, stalled", "a", "b")
-	l.Errorf("%s - Route Error %s", "rid:1", "'Authorization Violation'")
+	for i := range 9 { // a member tries again several times in a second
+		l.Errorf("%s - Route Error %s", fmt.Sprint("10.0.0.2:5001 - rid:", i), "'Authorization Violation'")
+		l.Errorf(fmt.Sprint("10.0.0.2:5001 - rid:", i, " - Error flushing: %v"), errors.New("write: broken pipe"))
+	}
 	if got := text.take(); strings.Count(got, "level=") != 2 || strings.Count(got, "level=WARN") != 1 || strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "cluster.token_file") {
 		t.Errorf("a warning and an error are logged as\n%s", got)
+	}
+	nats.Later(l)
+	l.Errorf("%s - Route Error %s", "10.0.0.2:5001 - rid:9", "'Authorization Violation'")
+	l.Errorf("%s - TLS route handshake error: %s", "10.0.0.3:5001 - rid:10", "x509: certificate has expired")
+	if got := text.take(); strings.Count(got, "level=ERROR") != 2 || !strings.Contains(got, "cluster.token_file") || !strings.Contains(got, "cluster.tls") {
+		t.Errorf("an error that lasts, and another one, are logged as\n%s", got)
 	}
 }
