@@ -33,7 +33,7 @@ type outage struct {
 }
 
 const (
-	outageDetail  = "this node does not reach the majority of its cluster, so nothing can be stored; it goes on by itself"
+	outageDetail  = "this node does not reach the journal of its cluster, so nothing can be stored; it goes on by itself"
 	unknownDetail = outageDetail + ". It is not known yet whether this was stored: look before you send it again"
 )
 

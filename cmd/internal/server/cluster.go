@@ -361,11 +361,22 @@ func (m *member) ready() error {
 	applied := m.store.Applied()
 	switch {
 	case unreached != nil:
-		return fmt.Errorf("the node %s does not reach the journal of the cluster %s: a majority of its members must run and be connected (%w: %w)", m.conf.Node, m.conf.Name, err, unreached)
+		return fmt.Errorf("the node %s does not reach the journal of the cluster %s: %s (%w: %w)", m.conf.Node, m.conf.Name, m.reachable(), err, unreached)
 	case head.Seq > applied:
 		return fmt.Errorf("the node %s lags behind the journal of the cluster %s: it has applied entry %d of %d (%w)", m.conf.Node, m.conf.Name, applied, head.Seq, err)
 	}
 	return fmt.Errorf("the node %s of the cluster %s: %w", m.conf.Node, m.conf.Name, err)
+}
+
+// reachable says what must run so that this node reaches the journal.
+func (m *member) reachable() string {
+	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
+	case config.EmbeddedJournal:
+		return "a majority of its members must run and be connected"
+	case "nats", "tls":
+		return "a majority of the NATS servers of cluster.journal must run"
+	}
+	return "the PostgreSQL server of cluster.journal must run and admit this node"
 }
 
 // compare makes this node report the settings in force to the other nodes, as fingerprints.

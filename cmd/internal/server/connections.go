@@ -60,8 +60,8 @@ func (p *peers) everywhere(c connectionCall, f func([]registry.Subscription, err
 	}
 	var mu sync.Mutex
 	var calls sync.WaitGroup
-	for _, n := range nodes {
-		if n.Session == "" || n.Session == p.member.Session() || !p.member.Lives(n.Name) {
+	for _, n := range nodes { // one may be the last process of this node
+		if n.Session == "" || n.Name == p.member.conf.Node || !p.member.Lives(n.Name) {
 			continue
 		}
 		calls.Go(func() {

@@ -6,15 +6,19 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
 )
 
 // Every node lists, shows, pauses and drops the connections of all nodes.
 func TestConnectionsOfAnotherNode(t *testing.T) {
 	_, nodes := newMembers(t, 3)
 	a, b := nodes[0], nodes[1]
-	owned(t, nodes)
+	owner, other := owned(t, nodes)
 	var q struct{ ID string }
 	a.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
 	a.call("POST", "/v1/endpoints/city/tick", nil, nil)
@@ -74,6 +78,23 @@ func TestConnectionsOfAnotherNode(t *testing.T) {
 	})
 	if r := b.ask("DELETE", "/v1/subscriptions/live_none", ""); r.status != http.StatusNotFound {
 		t.Errorf("a connection that no node has: %d %s", r.status, r.body)
+	}
+	// A node that was just restarted finds its last process among the nodes, and does not call it.
+	restarted := peers{member: &member{Keeper: other.member.Keeper, conf: owner.member.conf, store: owner.member.store, log: owner.member.log},
+		client: owner.peers.client, waits: owner.peers.waits, silent: map[string]time.Time{owner.member.Session(): time.Now().Add(time.Hour)}}
+	restarted.everywhere(connectionCall{Do: connectionList, Limit: 1}, func(_ []registry.Subscription, err error) {
+		if err != nil {
+			t.Errorf("it asks its last process: %v", err)
+		}
+	})
+	if n, err := restarted.ownerOf(asks("city")); unavailable(err) == nil {
+		t.Errorf("it would ask its last process: %+v, %v", n, err)
+	}
+	for journal, want := range map[string]string{"embedded": "members", "nats://h:1": "NATS", "postgres://h/d": "PostgreSQL"} {
+		m := member{conf: config.Cluster{Journal: journal}}
+		if got := m.reachable(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", journal, got)
+		}
 	}
 	// A node that does not answer may have it.
 	b.peers.mu.Lock()

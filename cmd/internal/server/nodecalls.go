@@ -228,7 +228,7 @@ func asks(endpoint string) duty {
 func (p *peers) ownerOf(d duty) (registry.Node, error) {
 	owner, mine := p.member.Has(d.key)
 	switch {
-	case owner.Name == "" || mine: // this node has the lease, and waits until requests of the last owner have ended
+	case owner.Name == "" || mine || owner.Name == p.member.conf.Node: // this node, or its last process, has the lease: it waits until earlier requests have ended
 		return owner, p.moves(d)
 	case !p.member.Lives(owner.Name):
 		return owner, p.unknown(d, fmt.Sprintf("the node %s, which %s, shows no signs of life", owner.Name, d.text))
