@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/store/journal"
 	natsjournal "github.com/freshet/freshet/store/journal/nats"
 )
 
@@ -234,21 +235,20 @@ func TestClusterRebuild(t *testing.T) {
 // dropAll removes from the journal what some nodes have applied.
 func dropAll(t *testing.T, address string, by ...*processNode) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	j, err := natsjournal.Dial(ctx, "nats://"+address, natsjournal.Config{Name: "test"}, nats.Token(nodesSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	head, err := j.Head(ctx)
+	var head journal.Position
+	clitest.Eventually(t, "the end of the journal", func() bool { // after an election, if there is one
+		head, err = j.Head(ctx)
+		return err == nil
+	})
 	for _, n := range by {
 		clitest.Eventually(t, n.name+" is up to date", func() bool { return n.status(t).Applied >= head.Seq })
 	}
-	if err == nil {
-		err = j.Drop(ctx, head.Seq)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	clitest.Eventually(t, "the drop", func() bool { return j.Drop(ctx, head.Seq) == nil })
 }

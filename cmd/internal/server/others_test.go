@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -126,6 +127,7 @@ func (n *node) start() {
 	}
 	if p := s.peers; p != nil { // so that no answer depends on the speed of the machine
 		p.waits.settle, p.waits.state, p.waits.short = time.Minute, time.Minute, time.Minute
+		p.client.Transport.(*http.Transport).DialContext = new(net.Dialer).DialContext
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
