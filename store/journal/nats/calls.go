@@ -73,6 +73,15 @@ func (c *calls) elected() {
 	c.last = time.Now()
 }
 
+// led notes how long the stream has had its leader.
+func (c *calls) led(since time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now().Add(-since); at.After(c.last) {
+		c.last = at
+	}
+}
+
 // repeat makes a request that changes nothing if it is made twice. It makes the request again if an
 // election has ended it or has left it little time.
 func (c *calls) repeat(ctx context.Context, request func(context.Context) error) error {

@@ -81,7 +81,10 @@ func TestSettled(t *testing.T) {
 		time.AfterFunc(400*time.Millisecond, c.Elected)
 		waits(1400 * time.Millisecond)
 		waits(0)
+		c.Led(300 * time.Millisecond)
+		waits(700 * time.Millisecond)
 		c.Elected()
+		c.Led(time.Hour)
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := c.Settled(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -159,7 +162,7 @@ func TestAbsence(t *testing.T) {
 
 // elections expects that an election ends the wait for an answer, which the leader before it may never
 // give, that other requests go on, and that the end of the journal is asked for only some time after an
-// election.
+// election, also if the journal was opened later.
 func elections(t *testing.T, servers []*nats.Server) {
 	j := open(t, servers[0], nats.Config{Name: "elects"})
 	defer j.Close()
@@ -180,6 +183,7 @@ func elections(t *testing.T, servers []*nats.Server) {
 		}
 	}
 	j.SetElected(time.Time{})
+	before := time.Now()
 	sent, ended := make(chan bool), make(chan error, 1)
 	go func() { ended <- j.Unanswered(func() { close(sent) }) }()
 	<-sent
@@ -193,6 +197,11 @@ func elections(t *testing.T, servers []*nats.Server) {
 		case err := <-ended:
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("a request that is not answered: %v", err)
+			}
+			late := open(t, servers[2], nats.Config{Name: "elects"})
+			defer late.Close()
+			if at := late.LastElected(); at.Before(before) || at.After(time.Now()) {
+				t.Errorf("a journal that is opened after the election of %v: the last one was at %v", before, at)
 			}
 			return
 		case <-ctx.Done():

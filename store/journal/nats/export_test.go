@@ -193,6 +193,13 @@ func (j *Journal) SetElected(at time.Time) {
 	j.calls.last = at
 }
 
+// LastElected returns when the stream got its leader, as far as is known.
+func (j *Journal) LastElected() time.Time {
+	j.calls.mu.Lock()
+	defer j.calls.mu.Unlock()
+	return j.calls.last
+}
+
 // Calls are the requests of a journal.
 type Calls struct{ *calls }
 
@@ -204,6 +211,9 @@ func (c Calls) Begin(ctx context.Context) (context.Context, func(error)) { retur
 
 // Elected is elected.
 func (c Calls) Elected() { c.elected() }
+
+// Led notes how long the stream has had its leader.
+func (c Calls) Led(since time.Duration) { c.led(since) }
 
 // Repeat is repeat.
 func (c Calls) Repeat(ctx context.Context, request func(context.Context) error) error {

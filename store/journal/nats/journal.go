@@ -177,16 +177,42 @@ func (j *Journal) create(ctx context.Context) error {
 }
 
 func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {
-	ctx, done := j.calls.begin(ctx, 0)
-	s, err := js.CreateStream(ctx, j.streamConfig())
+	brief, done := j.calls.begin(ctx, 0)
+	s, err := js.CreateStream(brief, j.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		s, err = js.Stream(ctx, j.stream)
+		s, err = js.Stream(brief, j.stream)
 	}
 	done(err)
+	if err == nil {
+		err = j.askLeader(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.CachedInfo(), nil
+}
+
+// askLeader asks since when the stream has its leader. Only the leader answers. Later elections are
+// reported to watchTerms.
+func (j *Journal) askLeader(ctx context.Context) error {
+	var info struct {
+		TS      time.Time `json:"ts"` // by the clock of the leader
+		Cluster *struct {
+			Since *time.Time `json:"leader_since"`
+		} `json:"cluster"`
+		apiAnswer
+	}
+	if err := j.request(ctx, "STREAM.INFO", nil, &info); err != nil {
+		return err
+	}
+	switch c := info.Cluster; {
+	case c == nil: // one server, without elections
+	case c.Since == nil: // a server that does not tell
+		j.calls.led(0)
+	default:
+		j.calls.led(info.TS.Sub(*c.Since))
+	}
+	return j.apiError(info.Error)
 }
 
 // check refuses a stream that does not keep what the contract promises.
