@@ -108,7 +108,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	nodes["n2"].Kill()
 	e.set(2)
 	for _, name := range []string{"first", "second"} { // the second is refused without a wait
-		if status, text, retry := n3.register(t, name); status != http.StatusServiceUnavailable || retry == "" || !strings.Contains(text, "majority") {
+		if status, text, retry := n3.register(t, name); status != http.StatusServiceUnavailable || retry == "" || !strings.Contains(text, "does not reach the journal") {
 			t.Errorf("a write: %d, Retry-After %q: %s", status, retry, text)
 		}
 	}
