@@ -129,17 +129,14 @@ func TestCheckGap(t *testing.T) {
 		fmt.Fprint(w, `{"head":{},"boolean":true}`)
 	}))
 	defer s.Close()
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*CheckGap/2)
 	defer cancel()
 	r, err := Check(ctx, registry.Endpoint{Name: "x", URL: s.URL}, Options{})
+	most := 1 + int(time.Since(start)/CheckGap)
 	s.Close()
-	if !errors.Is(err, context.DeadlineExceeded) || r.Requests != len(at) {
-		t.Errorf("%d requests, %v", r.Requests, err)
-	}
-	for i := 1; i < len(at); i++ {
-		if gap := at[i].Sub(at[i-1]); gap < CheckGap*9/10 {
-			t.Errorf("request %d came after %s", i, gap)
-		}
+	if !errors.Is(err, context.DeadlineExceeded) || r.Requests < 1 || r.Requests > most || len(at) > r.Requests { // the last may have ended on its way
+		t.Errorf("%d requests, of which %d came, at most %d within %s: %v", r.Requests, len(at), most, time.Since(start), err)
 	}
 }
 

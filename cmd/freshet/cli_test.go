@@ -59,7 +59,7 @@ func newTown(t *testing.T, more string) town {
 	bin := binary(t)
 	s := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
 	dir := t.TempDir()
-	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), dir, "endpoints: [{name: city, url: \""+s.Url+"\", slot: never, policy: rr}]\n"+more)
+	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), dir, "endpoints: [{name: city, url: \""+s.Url+"\", slot: never, policy: rr, budget: 2m}]\n"+more)
 	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: s.Url, store: dir}
 }
 

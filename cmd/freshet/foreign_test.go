@@ -40,7 +40,7 @@ func newTestServer(t *testing.T, more string) *testServer {
 	}
 	s := &testServer{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
 	ep := clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
-	s.yaml = "endpoints: [{name: city, url: \"" + ep.Url + "\", slot: never, policy: rr}]\n" + more
+	s.yaml = "endpoints: [{name: city, url: \"" + ep.Url + "\", slot: never, policy: rr, budget: 2m}]\n" + more
 	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
 	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.Url}, endpoint: ep.Url}
 	return s

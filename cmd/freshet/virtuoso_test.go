@@ -18,7 +18,7 @@ const graph = "http://example.org/g"
 func onVirtuoso(t *testing.T, settings string) (town, *virtuosotest.Server) {
 	t.Helper()
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
-	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
 	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}, v
 }
 
@@ -112,7 +112,7 @@ func TestVirtuosoCapIsNoChange(t *testing.T) {
 func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
 	data, addr := t.TempDir(), clitest.FreeAddr(t)
-	yaml := "endpoints: [{name: city, url: \"" + v.URL + "\", slot: never, policy: rr, default_graph_uri: [\"" + graph + "\"]}]\n"
+	yaml := "endpoints: [{name: city, url: \"" + v.URL + "\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\"" + graph + "\"]}]\n"
 	srv := clitest.Serve(t, binary(t), addr, data, yaml)
 	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}
 	v.Insert(graph, statements(0, 40)...)
