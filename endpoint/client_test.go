@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -503,11 +504,15 @@ func TestUnchangedCostsNoParse(t *testing.T) {
 		clock := clockIn(t.Context(), long, long)
 		defer clock.cancel()
 		m := c.judge(x, nil, q, r, Memory{}, clock).Memory
-		return testing.AllocsPerRun(20, func() {
-			if v := c.judge(x, nil, q, r, m, clock); v.Outcome != registry.Unchanged {
-				t.Fatalf("%+v", v)
-			}
-		})
+		least := math.Inf(1)
+		for range 10 { // other goroutines and a collection of garbage allocate too
+			least = min(least, testing.AllocsPerRun(20, func() {
+				if v := c.judge(x, nil, q, r, m, clock); v.Outcome != registry.Unchanged {
+					t.Fatalf("%+v", v)
+				}
+			}))
+		}
+		return least
 	}
 	if one, many := allocations(1), allocations(5000); many > one {
 		t.Errorf("%v allocations for 5000 rows, %v for one", many, one)

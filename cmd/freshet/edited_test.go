@@ -25,7 +25,7 @@ type edited struct {
 func toEdit(t *testing.T, endpoint string) *edited {
 	t.Helper()
 	e := &edited{data: t.TempDir(), addr: clitest.FreeAddr(t),
-		yaml: fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, budget: 2m}]\n", endpoint)}
+		yaml: fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr}]\n", endpoint)}
 	e.begin(t)
 	e.town = town{env: map[string]string{"FRESHET_SERVER": e.Url}, endpoint: endpoint}
 	return e
