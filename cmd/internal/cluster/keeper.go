@@ -524,7 +524,11 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(leases)) {
-		k.conf.Logger.Warn("took over from a node that is gone", "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
+		text := "took over from a node that is gone"
+		if node == k.node.Name {
+			text = "took the leases of an earlier process of this node, which did not end in order"
+		}
+		k.conf.Logger.Warn(text, "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
 	}
 	return err
 }

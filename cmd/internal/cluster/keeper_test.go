@@ -440,6 +440,9 @@ func TestReturnWithTheSameFile(t *testing.T) {
 					t.Errorf("copied: %t, and the lock is the same: %t", copied, same)
 				}
 				took := w.owners(2*ttl+2*timeout, names...)
+				if text := w.nodes["b"].log.String(); !copied && (!strings.Contains(text, "an earlier process of this node") || strings.Contains(text, "that is gone")) {
+					t.Errorf("the node does not say that it took its leases back:\n%s", text)
+				}
 				if t.Logf("copied: %t: all keys are asked after %v", copied, took); copied != (took > ttl*2/3) {
 					t.Errorf("copied: %t: all keys are asked after %v", copied, took)
 				}
