@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/notify"
 )
 
 // An audience is the set of followers of one server. Each is disconnected and reconnects at
@@ -191,7 +193,8 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 		_, raw, err := conn.ReadMessage()
 		if err != nil {
 			var c *websocket.CloseError
-			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure {
+			// A node that finds its journal damaged while it serves ends in order.
+			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure && !(f.faults && c.Code == notify.CloseDraining) {
 				f.object("closed with %v", c)
 			}
 			return false
