@@ -86,6 +86,17 @@ func (k *Keeper) Has(key string) (n registry.Node, mine bool) {
 	return n, false
 }
 
+// HasWorker reports whether there is a node that may own something.
+func (k *Keeper) HasWorker() bool {
+	nodes, leases, err := k.conf.Leases.Nodes()
+	if err != nil {
+		return true
+	}
+	now := time.Now()
+	k.look(nodes, leases, now)
+	return len(k.workers(nodes, now)) > 0
+}
+
 // Lives reports whether a node is a member that shows signs of life. A node that this one has
 // seen for less than its TTL counts as one.
 func (k *Keeper) Lives(name string) bool {

@@ -268,7 +268,7 @@ func TestLoopsWithoutOwner(t *testing.T) {
 		}
 		return nil
 	})
-	refused("no node of the cluster asks the endpoint city now")
+	refused("none can take over")
 }
 
 // A node takes calls of the members alone, and passes none on.

@@ -210,6 +210,9 @@ func (p *peers) unknown(d duty, seen string) error {
 	if !p.member.Valid() { // what this node has seen may be out of date, and the others may be too few to take over
 		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node is cut off from its cluster, so it does not know which node " + d.text + ". It goes on by itself when it reaches the journal again"}
 	}
+	if !p.member.HasWorker() {
+		return &registry.Problem{Kind: registry.KindUnavailable, Detail: seen + ", and none can take over: each is a gateway, drains or is gone. Start one, or restart one that drains"}
+	}
 	return &registry.Problem{Kind: registry.KindUnavailable, Detail: seen + ": another one takes over. Try again in a few seconds"}
 }
 
