@@ -32,7 +32,7 @@ var (
 )
 
 // remedy ends the messages of damage.
-const remedy = "stop this node and run freshet cluster rebuild with the URL of a member that is up to date; if all members report this, stop them, keep their data, and begin a journal with another cluster.name from the newest of them"
+const remedy = "stop this node and run freshet cluster rebuild with the URL of a member that is up to date; if all members report this, stop them, keep their data, start the newest of them once without the block cluster, and then begin a journal with another cluster.name from it"
 
 // Shortened returns an ErrShortened for a journal that ends before a position.
 func Shortened(head, at uint64) error {
