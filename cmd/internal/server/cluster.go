@@ -129,7 +129,7 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 					"remedy", "start the other members: a new journal needs three of them, and one that has entries a majority; cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of cluster.token_file are the same on all")
 			} else {
 				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal,
-					"remedy", "start them; cluster.journal has their addresses, and cluster.token_file the token that they expect")
+					"remedy", "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and cluster.token_file the token that they expect")
 			}
 		}
 	}()
