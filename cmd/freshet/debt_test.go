@@ -95,6 +95,7 @@ func TestDebtOverSockets(t *testing.T) {
 	// The commit that lends may take a quarter of the budget, or a second. If a busy machine needs
 	// longer, the execution is cut and the test tries again with longer times.
 	var s ledgerEntry
+	again := false
 	for try := 1; ; try++ {
 		for slow.takes.Store(0); s.Debt > 0; s = tick() { // of the try before
 		}
@@ -103,7 +104,7 @@ func TestDebtOverSockets(t *testing.T) {
 		if s = tick(); s.Complete == 1 || try == 5 {
 			break
 		}
-		budget, timeout = 2*budget, 2*timeout
+		budget, timeout, again = 2*budget, 2*timeout, true
 	}
 	if s.Complete != 1 || s.Used < 2*budget || math.Abs(s.Debt-(s.Used-budget)) > 1e-6 {
 		t.Fatalf("a long execution: %+v", s)
@@ -123,7 +124,7 @@ func TestDebtOverSockets(t *testing.T) {
 		if math.Abs(s.Repaid-min(debt, budget/2)) > 1e-6 || s.Debt-max(0, debt-budget/2) > 1e-6 && s.Run == 0 {
 			t.Fatalf("of %g s a slot repays: %+v", debt, s)
 		}
-		if s.Repaid < debt && s.Run > 0 { // the query is known to take longer than half a budget
+		if s.Repaid < debt && s.Run > 0 && !again { // the query is known to take longer than half a budget, and has never been quick
 			t.Fatalf("it did not wait for the end of the debt: %+v", s)
 		}
 	}
