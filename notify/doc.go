@@ -66,28 +66,25 @@
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3
 //
-// on a virtual machine with two Xeon processors, linux/amd64, go1.26, clients in a
-// process of their own (idle connections measured while it was busy, messages
-// while it was not):
+// on an idle virtual machine with two AMD EPYC processors, linux/amd64, go1.26, clients
+// in a process of their own, medians of three runs:
 //
-//	10,000 idle connections        6.2 KB of heap and stack each (2.1 of them
-//	                               stack), 8.2 KB of resident memory
+//	10,000 idle connections        6.0 KB of heap and stack each (2.0 of them
+//	                               stack), 6.5 to 8.2 KB of resident memory
 //	a message, processor time of the server per message as a ratio to a bare
 //	write(2) of the same bytes to the same sockets, by as many goroutines as
 //	there are processors:
-//	  1 change to      1 follower      613 B 1.82     11 KB 2.13
-//	  1 change to    100 followers     613 B 1.44     11 KB 1.65
-//	  1 change to  1,000 followers     613 B 1.36     11 KB 1.49
-//	  1 change to 10,000 followers     613 B 1.53     11 KB 1.41
-//	  100 changes to 1 follower each   615 B 2.60     11 KB 4.51
-//	  100 queries on one connection    615 B 1.76     11 KB 4.30
+//	  1 change to      1 follower      613 B 1.72     11 KB 1.53
+//	  1 change to    100 followers     613 B 1.49     11 KB 1.45
+//	  1 change to  1,000 followers     613 B 1.49     11 KB 1.41
+//	  1 change to 10,000 followers     613 B 1.31     11 KB 1.26
+//	  100 changes to 1 follower each   615 B 2.38     11 KB 2.94
+//	  100 queries on one connection    615 B 1.74     11 KB 2.64
 //	one net change instead of 17     1/7 of the bytes; of 64, 1/26; of 500, 1/200
 //	                               (ten of a hundred rows change in turn)
 //
-// The ratios vary by a fifth from run to run. On two busy virtual AMD EPYC processors
-// the medians of three runs are 6.0 KB for an idle connection, and for one change of
-// 613 B a ratio of 1.20 to 1.34 with 1,000 and 1.34 to 1.40 with 10,000 followers, of 11 KB
-// one of 1.27 and 1.39. The goals are at most 7 KB, and 1.4 from 1,000 followers on.
+// The ratios vary by a fifth from run to run: five more runs of one change of 613 B had 1.36 to
+// 1.45 with 1,000 followers and 1.31 to 1.35 with 10,000.
 //
 // Finding, filling and writing a message takes 2 to 3.5 µs besides the kernel's part
 // of the write, which is 4 to 6 µs. So the ratio stays above 1.3 where a write is that

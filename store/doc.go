@@ -97,20 +97,19 @@
 //
 // A commit is two fdatasyncs, so changes and registrations share commits. With a journal they
 // come after the answer, and the answer waits for the flushes of the journal instead. Of 1,000
-// changes of 100 rows, 64 in a commit, each takes 0.1 ms of processor time: reading the
+// changes of 100 rows, 64 in a commit, each takes 0.05 ms of processor time: reading the
 // last result, compressing the new one and the delta, and the commit. That is 3.5 to 4.4
-// times as much as writing the same bytes to a bare bbolt file, and a seventh of what a
+// times as much as writing the same bytes to a bare bbolt file, and a sixth of what a
 // change takes in a commit of its own. A slot of 1,000 changed answers over loopback
-// takes about 23 commits. Registrations from 16 clients at a time share commits by 16 and
+// takes about 17 commits. Registrations from 16 clients at a time share commits by 16 and
 // take a quarter of the processor time of those from one. A first result of 10 rows takes
-// 0.17 ms of processor time with its request over loopback in a slot of 10,000 or of
-// 100,000 queries, so 100,000 first results take 17 s. An answer of
-// 10,000 rows with 1 % changes takes 10.5 ms from the body to the commit, 4.7 times as fast
-// as encoding/json with a map and a hash, which store nothing; 500,000 rows take 0.64 s.
-// Encoding and compressing the new result is 40 % of that. The machine
-// was idle for the answers of many rows and had ten times as much work as processors for
-// the rest. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines, BenchmarkRegister and
-// BenchmarkChangedAnswer measure that.
+// 0.12 ms of processor time with its request over loopback, so 100,000 first results take
+// 12 s. An answer of 10,000 rows with 1 % changes takes 9.3 ms from the body to the
+// commit, 5 times as fast as encoding/json with a map and a hash, which store nothing;
+// 500,000 rows take 0.6 s. Encoding and compressing the new result is 40 % of that. The
+// machine was idle; with ten times as much work as processors most of it takes up to twice
+// as much processor time. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines,
+// BenchmarkRegister and BenchmarkChangedAnswer measure that.
 //
 // # Past states
 //
@@ -129,7 +128,6 @@
 // A list with a selective filter examines every query. It reads the stored bytes of
 // registrations in the order of the file and decodes only those that may fit, so a
 // search needs no index and no memory of its own. A search without a match in 100,000
-// queries of 320 bytes takes 27 to 42 ms of processor time on a machine with ten times
-// as much work as processors, and 64 ms if all its letters are frequent; a filter by tag
-// takes 24 ms there (BenchmarkSearch).
+// queries of 320 bytes takes 31 ms of processor time, and a filter by tag 22 ms
+// (BenchmarkSearch).
 package store
