@@ -526,7 +526,7 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 	for _, node := range slices.Sorted(maps.Keys(leases)) {
 		text := "took over from a node that is gone"
 		if node == k.node.Name {
-			text = "took the leases of an earlier process of this node, which did not end in order"
+			text = "took the leases of an earlier process of this node, which did not give them back"
 		}
 		k.conf.Logger.Warn(text, "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
 	}

@@ -93,6 +93,22 @@ func TestSettled(t *testing.T) {
 	})
 }
 
+// A leader whose clock was set back counts as one that was just elected. A single server was not elected.
+func TestLeadership(t *testing.T) {
+	for answer, want := range map[string]time.Duration{
+		`{"ts": "2026-01-01T00:00:09Z", "cluster": {"raft_group": "g", "leader_since": "2026-01-01T00:00:02Z"}}`: 7 * time.Second,
+		`{"ts": "2026-01-01T00:00:09Z", "cluster": {"raft_group": "g", "leader_since": "2026-01-01T01:00:00Z"}}`: 0,
+		`{"ts": "2026-01-01T00:00:09Z", "cluster": {"raft_group": "g"}}`:                                         0,
+		`{"cluster": {"raft_group": "g", "leader_since": "2026-01-01T00:00:02Z"}}`:                               0,
+		`{"ts": "2026-01-01T00:00:09Z", "cluster": {"leader": "n0"}}`:                                            -1,
+		`{"ts": "2026-01-01T00:00:09Z"}`:                                                                         -1,
+	} {
+		if lasts, elected := nats.Lasts([]byte(answer)); elected != (want >= 0) || elected && lasts != want {
+			t.Errorf("%s: %v, %t", answer, lasts, elected)
+		}
+	}
+}
+
 // A request is made again if an election ends it, and if the waits after an election are too short. It
 // ends after the wait of a request without an election, and with its caller.
 func TestRepeat(t *testing.T) {

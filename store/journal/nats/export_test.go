@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -181,6 +182,15 @@ func (j *Journal) Unanswered(sent func()) error {
 	_, err = j.nc.RequestWithContext(ctx, "unanswered", nil)
 	done(err)
 	return err
+}
+
+// Lasts returns how long the leader that gives an answer has led.
+func Lasts(answer []byte) (time.Duration, bool) {
+	var l leadership
+	if err := json.Unmarshal(answer, &l); err != nil {
+		panic(err)
+	}
+	return l.lasts()
 }
 
 // Elected tells a journal that the stream has a leader.

@@ -196,23 +196,34 @@ func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jets
 // reported to watchTerms.
 func (j *Journal) askLeader(ctx context.Context) error {
 	var info struct {
-		TS      time.Time `json:"ts"` // by the clock of the leader
-		Cluster *struct {
-			Since *time.Time `json:"leader_since"`
-		} `json:"cluster"`
+		leadership
 		apiAnswer
 	}
 	if err := j.request(ctx, "STREAM.INFO", nil, &info); err != nil {
 		return err
 	}
-	switch c := info.Cluster; {
-	case c == nil: // one server, without elections
-	case c.Since == nil: // a server that does not tell
-		j.calls.led(0)
-	default:
-		j.calls.led(info.TS.Sub(*c.Since))
+	if lasts, elected := info.lasts(); elected {
+		j.calls.led(lasts)
 	}
 	return j.apiError(info.Error)
+}
+
+// A leadership is what the leader of a stream says of itself. Both times are by its own clock.
+type leadership struct {
+	TS      time.Time `json:"ts"`
+	Cluster struct {
+		Group string     `json:"raft_group"`
+		Since *time.Time `json:"leader_since"`
+	} `json:"cluster"`
+}
+
+// lasts returns how long the leader has led, 0 if it does not tell or if its clock was set back. A stream
+// with one replica has no elections.
+func (l *leadership) lasts() (_ time.Duration, elected bool) {
+	if l.Cluster.Since == nil || l.TS.IsZero() {
+		return 0, l.Cluster.Group != ""
+	}
+	return max(0, l.TS.Sub(*l.Cluster.Since)), true
 }
 
 // check refuses a stream that does not keep what the contract promises.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -354,7 +355,7 @@ type logger struct {
 
 	mu     sync.Mutex
 	warned map[string]bool      // by error: that a member is not reached
-	said   map[string]time.Time // by message without digits: when it was logged
+	said   map[string]time.Time // by message without numbers of connections: when it was logged
 }
 
 func (l *logger) Noticef(string, ...any) {}
@@ -439,15 +440,13 @@ func (l *logger) log(level slog.Level, format string, v ...any) {
 // several times in a second as long as a setting is wrong.
 const sayEvery = time.Minute
 
+// A connection has another port and another number at each attempt.
+var connectionNumber = regexp.MustCompile(`:[0-9]+`)
+
 // repeats reports whether the same message was logged within sayEvery. Messages that differ in
-// digits only, such as ports, are the same.
+// ports and numbers of connections only are the same.
 func (l *logger) repeats(text string) bool {
-	text = strings.Map(func(r rune) rune {
-		if '0' <= r && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
+	text = connectionNumber.ReplaceAllString(text, ":")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t, said := l.said[text]; said && time.Since(t) < sayEvery {

@@ -337,6 +337,10 @@ func TestUnreachedMember(t *testing.T) {
 	if got := text.take(); strings.Count(got, "level=") != 2 || strings.Count(got, "level=WARN") != 1 || strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "cluster.token_file") {
 		t.Errorf("a warning and an error are logged as\n%s", got)
 	}
+	l.Errorf("%s - Route Error %s", "10.0.0.3:5001 - rid:7", "'Authorization Violation'")
+	if got := text.take(); strings.Count(got, "level=ERROR") != 1 {
+		t.Errorf("the error of another member is logged as\n%s", got)
+	}
 	nats.Later(l)
 	l.Errorf("%s - Route Error %s", "10.0.0.2:5001 - rid:9", "'Authorization Violation'")
 	l.Errorf("%s - TLS route handshake error: %s", "10.0.0.3:5001 - rid:10", "x509: certificate has expired")
