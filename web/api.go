@@ -11,13 +11,33 @@ import (
 	"github.com/rs/cors"
 )
 
+// A Handler serves all HTTP requests.
+type Handler struct {
+	http.Handler
+	routes []string
+}
+
+// Routes lists what it serves besides pages, each as "METHOD /path".
+func (h *Handler) Routes() []string { return h.routes }
+
 // New returns the handler of all HTTP requests.
-func New(c Config) (http.Handler, error) {
+func New(c Config) (*Handler, error) {
 	s, err := newServer(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.handler()
+	h, err := s.handler()
+	if err != nil {
+		return nil, err
+	}
+	x := &Handler{Handler: h}
+	for _, r := range s.routes {
+		x.routes = append(x.routes, r.method+" "+r.path)
+	}
+	if s.Nodes != nil {
+		x.routes = append(x.routes, "POST "+NodesPath)
+	}
+	return x, nil
 }
 
 func newServer(c Config) (*server, error) {
@@ -28,7 +48,7 @@ func newServer(c Config) (*server, error) {
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
-	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Listen, base.Hostname()),
+	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Site),
 		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4), scrapes: make(chan struct{}, 2)}
 	s.routes = s.table()
 	return s, nil
@@ -73,6 +93,9 @@ func (s *server) mux() http.Handler {
 			m.Handle(r.path, s.methods(byPath[r.path]))
 		}
 		byPath[r.path][r.method] = r
+	}
+	if s.Nodes != nil {
+		m.Handle(NodesPath, noted(NodesPath, s.Nodes))
 	}
 	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -110,7 +110,12 @@ type Protocols struct {
 	Live http.Handler // GET /v1/live
 	SEPA http.Handler // GET /sepa/subscribe
 	Hub  http.Handler // POST /v1/hub
+	// Nodes takes the calls of other nodes, under NodesPath. It bounds their bodies itself.
+	Nodes http.Handler
 }
+
+// NodesPath is where a node takes calls of other nodes.
+const NodesPath = "/cluster/calls"
 
 // Outbox is what the API knows of subscriptions. The routes of subscriptions
 // need both Subscriptions and Webhooks.
@@ -125,9 +130,22 @@ type Outbox struct {
 type Site struct {
 	PublicURL string   // absolute; links are built from it
 	Listen    string   // host:port; its host is accepted in the header Host
+	NodeURL   string   // where other nodes reach this one, if not at PublicURL; its host is accepted, too
 	Origins   []string // origins of other sites whose browsers are let in
 	Insecure  bool     // without tokens, accept requests that a proxy forwarded
 	Version   string   // of the program
+}
+
+func (l *Limits) complete() {
+	if l.Body <= 0 {
+		l.Body = defaultBody
+	}
+	if l.BodyTime <= 0 {
+		l.BodyTime = defaultBodyTime
+	}
+	if l.Recheck <= 0 {
+		l.Recheck = defaultRecheck
+	}
 }
 
 func (c *Config) complete() error {
@@ -141,15 +159,7 @@ func (c *Config) complete() error {
 	if c.Rechecks == nil {
 		c.Rechecks = NoRechecks{}
 	}
-	if c.Limits.Body <= 0 {
-		c.Limits.Body = defaultBody
-	}
-	if c.Limits.BodyTime <= 0 {
-		c.Limits.BodyTime = defaultBodyTime
-	}
-	if c.Limits.Recheck <= 0 {
-		c.Limits.Recheck = defaultRecheck
-	}
+	c.Limits.complete()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -12,12 +13,16 @@ import (
 // other names get status 421, which prevents DNS rebinding.
 type hosts map[string]bool
 
-func newHosts(listen, public string) hosts {
+func newHosts(s Site) hosts {
 	h := hosts{}
-	if name, _, err := net.SplitHostPort(listen); err == nil {
+	if name, _, err := net.SplitHostPort(s.Listen); err == nil {
 		h[hostName(name)] = true
 	}
-	h[hostName(public)] = true
+	for _, at := range []string{s.PublicURL, s.NodeURL} {
+		if u, err := url.Parse(at); err == nil {
+			h[hostName(u.Host)] = true
+		}
+	}
 	delete(h, "")
 	return h
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 )
@@ -81,16 +82,26 @@ func refuse(p *problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerProblem(w, r, p) })
 }
 
-// NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
-func NotReady(detail string) http.Handler {
-	p := refuse(&problem{Problem: newProblem("not-ready", detail), retryAfter: 1})
+// noted passes requests to a handler and records its route.
+func noted(route string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Note(w, route, "")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
+func NotReady(site Site, log *slog.Logger, detail string) http.Handler {
+	p := refuse(&problem{Problem: newProblem("not-ready", detail), retryAfter: 1})
+	s := &server{Config: Config{Site: site, Logger: log}, hosts: newHosts(site)}
+	s.Limits.complete()
+	return s.outermost(s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
 			fmt.Fprintln(w, "ok")
 			return
 		}
 		p.ServeHTTP(w, r)
-	})
+	})))
 }
 
 // answerProblem sends the problem of err and records it for the request's line

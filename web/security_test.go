@@ -43,7 +43,7 @@ func TestHosts(t *testing.T) {
 
 // A server on all addresses accepts the address of the connection as its host.
 func TestHostIsLocalAddress(t *testing.T) {
-	h := newHosts(":8080", "")
+	h := newHosts(Site{Listen: ":8080"})
 	for local, want := range map[string]bool{"192.0.2.7:8080": true, "192.0.2.8:8080": false} {
 		addr, err := net.ResolveTCPAddr("tcp", local)
 		if err != nil {

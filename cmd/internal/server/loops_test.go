@@ -23,6 +23,7 @@ import (
 	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web"
 )
 
 // owned returns the node that asks the endpoint city, and another one.
@@ -280,26 +281,26 @@ func TestNodeCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, proof := range []string{"", nodeScheme, "Bearer " + other.member.Session(), nodeScheme + other.member.proof("another session"), nodeScheme + other.member.Session()} {
-		if a := other.ask("POST", callsPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
+		if a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
 			t.Errorf("with %q: %d %s", proof, a.status, a.body)
 		}
 	}
 	proof := nodeScheme + other.member.proof(other.member.Session())
-	a := other.ask("POST", callsPath, call.String(), "Authorization", proof)
+	a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof)
 	var r nodeReply
 	if err := gob.NewDecoder(strings.NewReader(a.body)).Decode(&r); err != nil || a.status != 200 || r.Failed == nil || r.Failed.Problem == nil || r.Failed.Problem.Kind != registry.KindUnavailable {
 		t.Errorf("a call that is not for this node: %d %+v %v", a.status, r, err)
 	}
-	if a := other.ask("POST", callsPath, "nonsense", "Authorization", proof); a.status != 400 {
+	if a := other.ask("POST", web.NodesPath, "nonsense", "Authorization", proof); a.status != 400 {
 		t.Errorf("nonsense: %d", a.status)
 	}
-	if a := other.ask("GET", callsPath, "", "Authorization", proof); a.status != 405 {
+	if a := other.ask("GET", web.NodesPath, "", "Authorization", proof); a.status != 405 {
 		t.Errorf("GET: %d", a.status)
 	}
 	for verb := range map[string]bool{verbExplain: true, verbTrial: true, verbHint: true, verbRound: true} {
 		call.Reset()
 		_ = gob.NewEncoder(&call).Encode(nodeCall{Verb: verb, Endpoint: "city"}) // a buffer takes everything
-		if a := other.ask("POST", callsPath, call.String(), "Authorization", proof); a.status != 400 {
+		if a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof); a.status != 400 {
 			t.Errorf("%s without what it is about: %d", verb, a.status)
 		}
 	}

@@ -33,10 +33,8 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web"
 )
-
-// callsPath is where a node takes calls of other nodes.
-const callsPath = "/cluster/calls"
 
 const (
 	nodeScheme = "Freshet-Node "  // of the header Authorization
@@ -45,7 +43,7 @@ const (
 	dialTime   = 2 * time.Second  // for a connection to another node
 	shortCall  = 5 * time.Second  // for a call that reads what a loop knows
 	stateCall  = 2 * time.Second  // for the state of a loop, which pages wait for
-	callBody   = 30 * time.Second // for the body of a call
+	callAnswer = 30 * time.Second // in which a node reads the answer to its call
 	silentTime = 2 * time.Second  // how long a node that did not answer is not asked
 	settleTime = time.Second      // how long a node waits until it has applied what the other one has
 	settlePoll = time.Millisecond // how often it looks
@@ -135,7 +133,7 @@ func newNodeClient(trust *tls.Config) *http.Client {
 // proof returns what a call of the process with a session is authenticated by.
 func (m *member) proof(session string) string {
 	h := hmac.New(sha256.New, []byte(m.secret+"\x00"+session))
-	io.WriteString(h, callsPath)
+	io.WriteString(h, web.NodesPath)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -277,7 +275,7 @@ func (p *peers) post(ctx context.Context, to registry.Node, c nodeCall, r *nodeR
 	if err := gob.NewEncoder(&b).Encode(c); err != nil {
 		return err
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.API, "/")+callsPath, &b)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.API, "/")+web.NodesPath, &b)
 	if err != nil {
 		return err
 	}
@@ -318,16 +316,11 @@ type callHandler struct {
 
 // ServeHTTP takes a call of another node.
 func (h *callHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(nodeHeader, h.member.conf.Node)
 	w.Header().Set("Cache-Control", "no-store")
 	want := nodeScheme + h.member.proof(h.member.Session())
 	if !hmac.Equal([]byte(want), []byte(r.Header.Get("Authorization"))) {
 		http.Error(w, "this is for the nodes of the cluster alone", http.StatusForbidden)
 		return
-	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(callBody)); err != nil {
-		h.member.log.Error("a call of a node has no deadline", "error", err)
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -339,6 +332,8 @@ func (h *callHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the call cannot be read: give all nodes the same version", http.StatusBadRequest)
 		return
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // a slot may take long; the caller bounds it
 	reply := h.answer(r.Context(), r.Header.Get(nodeHeader), c)
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(reply); err != nil {
@@ -347,6 +342,7 @@ func (h *callHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
+	_ = control.SetWriteDeadline(time.Now().Add(callAnswer))
 	_, _ = w.Write(b.Bytes()) // the caller sees what is missing
 }
 

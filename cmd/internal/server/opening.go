@@ -17,18 +17,22 @@ const openingWait = 10 * time.Second
 // An opening handler is the handler of a node from the moment it listens. Requests about health have
 // an answer at once. Others wait until the node is open.
 type opening struct {
+	node    string
 	opened  chan struct{} // closed when the node is open
-	next    http.Handler  // from then on
+	next    *web.Handler  // from then on
 	waiting http.Handler  // until then
 	served  chan error    // gets the result of accept
 }
 
-func newOpening() *opening {
-	return &opening{opened: make(chan struct{}), served: make(chan error, 1),
-		waiting: web.NotReady("this node waits for the journal of the cluster; its log says what it lacks")}
+func newOpening(node string, waiting http.Handler) *opening {
+	return &opening{node: node, opened: make(chan struct{}), served: make(chan error, 1), waiting: waiting}
 }
 
+// Routes lists what the node serves once it is open.
+func (o *opening) Routes() []string { return o.next.Routes() }
+
 func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(nodeHeader, o.node)
 	wait := openingWait
 	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 		wait = 0

@@ -1,20 +1,22 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+	"github.com/freshet/freshet/web"
 )
 
 // TestOpening checks what a node answers before it is open: /healthz and /readyz at once, others when
 // it opens or after openingWait. A stream is then cut, because browsers give up after an error.
 func TestOpening(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		o := newOpening()
-		o.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		o := newOpening("n1", web.NotReady(web.Site{PublicURL: "http://example.com"}, slog.New(slog.DiscardHandler), "it waits"))
+		o.next = &web.Handler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })}
 		ask := func(path, accept string) (status int, waited time.Duration) {
 			r, w, began := httptest.NewRequest("GET", path, nil), httptest.NewRecorder(), time.Now()
 			r.Header.Set("Accept", accept)

@@ -104,7 +104,7 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 		if path := filepath.Join(conf.Data, store.File); store.InUse(path) { // its journal is, too
 			return s, fmt.Errorf("open %s: %w: stop the other freshet, or give this node its own data directory", path, store.ErrLocked)
 		}
-		s.opening = newOpening()
+		s.opening = newOpening(conf.Cluster.Node, web.NotReady(s.site(), log, "this node waits for the journal of the cluster; its log says what it lacks"))
 		s.http = s.serving(s.opening)
 		go func() { s.opening.served <- s.accept() }()
 		if s.member, err = openMember(ctx, conf, log, j); err != nil {
@@ -244,7 +244,7 @@ func (s *Server) serveHTTP() error {
 		Protocols: web.Protocols{Live: s.live,
 			SEPA: &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
 		Documents: documents{s.live.Documents()},
-		Site:      web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins, Insecure: s.conf.Insecure, Version: cli.Version()},
+		Site:      s.site(),
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
 	}
@@ -260,6 +260,9 @@ func (s *Server) serveHTTP() error {
 	if s.alerts, err = newAlerts(s); err != nil {
 		return err
 	}
+	if s.member != nil {
+		conf.Nodes = &callHandler{s.peers, s.loops, s.alerts, s.live}
+	}
 	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
@@ -273,17 +276,6 @@ func (s *Server) serveHTTP() error {
 	if err != nil {
 		return err
 	}
-	if api := handler; s.member != nil {
-		calls := &callHandler{s.peers, s.loops, s.alerts, s.live}
-		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == callsPath {
-				calls.ServeHTTP(w, r)
-				return
-			}
-			w.Header().Set(nodeHeader, s.member.conf.Node)
-			api.ServeHTTP(w, r)
-		})
-	}
 	if s.opening != nil {
 		s.opening.next = handler
 	} else {
@@ -292,6 +284,12 @@ func (s *Server) serveHTTP() error {
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
+}
+
+// site describes the server as clients and other nodes see it.
+func (s *Server) site() web.Site {
+	return web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, NodeURL: s.conf.Cluster.API[s.conf.Cluster.Node],
+		Origins: s.conf.Origins, Insecure: s.conf.Insecure, Version: cli.Version()}
 }
 
 func (s *Server) serving(h http.Handler) *http.Server {
