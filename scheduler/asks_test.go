@@ -36,6 +36,7 @@ type dataset struct {
 	stale    map[string]bool // names for which probes see the values before the last edit
 	frozen   map[string]bool // names for which merged answers with rows see the first values
 	single   time.Duration
+	salts    []string // of probes
 	// fault may replace the outcome of a merged request.
 	fault func(members int) registry.Outcome
 }
@@ -61,6 +62,7 @@ func (d *dataset) now(name string) []string {
 var (
 	numbered = regexp.MustCompile(`\( (\d+) "([^"]*)" \)`)
 	united   = regexp.MustCompile(`"([^"]*)" BIND\( (\d+) AS`)
+	salted   = regexp.MustCompile(`MD5\( CONCAT\( "(\w+)"`)
 	constant = regexp.MustCompile(`"([^"]*)"`)
 )
 
@@ -89,7 +91,9 @@ func (d *dataset) reply(q *registry.Query, _ int) reply {
 		return reply{takes, o, nil}
 	}
 	if probe {
-		return reply{takes, registry.Changed, d.digests(members)}
+		salt := salted.FindStringSubmatch(q.Text)[1]
+		d.salts = append(d.salts, salt)
+		return reply{takes, registry.Changed, d.digests(members, salt)}
 	}
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	must(0, b.SetVars([]string{"i", "s"}))
@@ -112,7 +116,34 @@ func number(s string) diff.Term {
 	return diff.Term{Kind: diff.Literal, Value: s, Datatype: "http://www.w3.org/2001/XMLSchema#integer"}
 }
 
-func (d *dataset) digests(members [][]string) *diff.Result {
+// Each probe has another salt, except that the second look of an audit repeats the first one's.
+func TestProbesAreSalted(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		w := newWorld(t, merging(endpoint("never", time.Second, "rr"), registry.MergeProbe), d.reply)
+		for _, n := range names("n", 20) {
+			d.set(n, "value of "+n)
+			d.register(w, n)
+		}
+		w.run()
+		for range 20 {
+			w.tick()
+		}
+		w.stop()
+		seen := map[string]bool{}
+		for _, s := range d.salts {
+			if len(s) < 20 || seen[s] {
+				t.Errorf("salt %q is short or used twice", s)
+			}
+			seen[s] = true
+		}
+		if len(seen) < 10 {
+			t.Errorf("%d probes", len(seen))
+		}
+	})
+}
+
+func (d *dataset) digests(members [][]string, salt string) *diff.Result {
 	a := must(sparql.Analyse(schedulertest.Query(city, "x").Text))
 	x, _, err := merge.Parse(a)
 	if err != nil {
@@ -128,7 +159,7 @@ func (d *dataset) digests(members [][]string) *diff.Result {
 		if len(values) == 0 {
 			continue
 		}
-		g, _ := x.Digest(schedulertest.Rows(d.t, values...))
+		g, _ := x.Digest(schedulertest.Rows(d.t, values...), salt)
 		text := func(n int64) diff.Term { return number(strconv.FormatInt(n, 10)) }
 		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low), text(0)))
 	}

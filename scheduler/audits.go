@@ -18,6 +18,7 @@ type audit struct {
 	alone    [2]string
 	document *diff.Result // the merged answer of the second look; nil for a probe
 	digest   merge.Digest // in the first probe
+	salt     string       // of that probe
 	looks    int          // merged answers held
 	waits    bool         // for the answer of the query alone
 }
@@ -43,7 +44,7 @@ func (s audits) hold(m *askMember, k *ask) {
 	default:
 		a.merged[a.looks] = ""
 	}
-	a.digest = m.digest
+	a.digest, a.salt = m.digest, k.salt
 	a.looks++
 }
 

@@ -16,9 +16,8 @@ var errOver = errors.New("the time is over")
 // A comparer compares answers with the last results. It is part of an execution, and
 // needs no lock.
 type comparer struct {
-	ledger  Ledger
-	clock   Clock
-	digests digests
+	ledger Ledger
+	clock  Clock
 }
 
 // compare compares a complete answer with the last result and prepares what the

@@ -119,7 +119,6 @@ func (l *loopData) update(now time.Time) error {
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
-	l.comparer.digests.drop(news.Removed, held)
 	l.revision, l.space, l.loaded, l.updated = news.Revision, cmp.Or(news.Space, l.space), true, number
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {

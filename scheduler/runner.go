@@ -160,7 +160,7 @@ func (r *runner) launch(x *plan.Execution) {
 // launchAsk starts a request for several queries in the background.
 func (r *runner) launchAsk(ctx context.Context, y *request) {
 	r.l.mu.Lock()
-	y.ask = newAsk(y.Execution)
+	y.ask = newAsk(y.Execution, r.l.audits)
 	r.l.mu.Unlock()
 	limit := r.budget.Limit(y.Execution)
 	go func() {

@@ -125,7 +125,7 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 		return
 	}
 	n.merged++
-	text := c.template.Probe(c.members)
+	text := c.template.Probe(c.members, "SALT")
 	answer, err := ask(text, diff.Select, diff.Options{})
 	if errors.Is(err, errRefused) {
 		n.refused++
@@ -142,12 +142,12 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 	}
 	real := map[Digest]bool{{}: true} // digests of results
 	for _, r := range singles {
-		d, _ := c.template.Digest(r)
+		d, _ := c.template.Digest(r, "SALT")
 		real[d] = true
 	}
 	for i, r := range singles {
 		n.probed++
-		want, ok := c.template.Digest(r)
+		want, ok := c.template.Digest(r, "SALT")
 		if ok != known[i] || ok && want != digests[i] {
 			if known[i] && real[digests[i]] {
 				n.differs("%s\nprobed as %s\nhas the digest of another result, %v instead of %v for %s", c.texts[i], text, digests[i], want, r.Document())

@@ -159,7 +159,7 @@ func TestDatasetOfMergedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := [][]string{args, {"<http://x/b>"}}
-	for _, text := range []string{x.Query(members), x.Union(members), x.Probe(members)} {
+	for _, text := range []string{x.Query(members), x.Union(members), x.Probe(members, "SALT")} {
 		if a, err := sparql.Analyse(text); err != nil || !a.HasFrom {
 			t.Errorf("%s: FROM is missing or in a wrong place: %v", text, err)
 		}

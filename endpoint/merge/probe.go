@@ -22,10 +22,11 @@ type Digest struct {
 // a SELECT without ORDER BY that has rows of its own.
 func (t *Template) Probes() bool { return t.Form == diff.Select && !t.Ordered && !t.single }
 
-// Probe returns the text that asks for the digests of all members at once. The hash is a
-// column of a sub-select, because Virtuoso computes the expression of a BIND again in every
-// place where its variable occurs.
-func (t *Template) Probe(members [][]string) string {
+// Probe returns the text that asks for the digests of all members at once. Each hash begins with
+// the salt, letters and digits: an author of data could otherwise prepare two values with the
+// same digest, and exchange them unseen. The hash is a column of a sub-select, because Virtuoso
+// computes the expression of a BIND again in every place where its variable occurs.
+func (t *Template) Probe(members [][]string, salt string) string {
 	w := &writer{}
 	i, n, high, low, opaque := t.fresh("i"), t.fresh("n"), t.fresh("high"), t.fresh("low"), t.fresh("opaque")
 	m, y := t.fresh("m"), t.fresh("y")
@@ -33,7 +34,7 @@ func (t *Template) Probe(members [][]string) string {
 	w.words("( COUNT( * ) AS "+n+" )", "( SUM( "+number(m, 0)+" ) AS "+high+" )", "( SUM( "+number(m, digits)+" ) AS "+low+" )")
 	w.words("( SUM( IF( BOUND( " + m + " ) , " + y + " , 1 ) ) AS " + opaque + " )")
 	w.parts(t.dataset) // a sub-select has no FROM
-	w.words("WHERE { { SELECT", i, "( REPLACE( MD5( CONCAT( \"\"")
+	w.words("WHERE { { SELECT", i, "( REPLACE( MD5( CONCAT( \""+salt+"\"")
 	for _, v := range t.Vars {
 		w.words(",", termText("?"+v))
 	}
@@ -118,10 +119,10 @@ func wholeNumber(s string) (int64, error) {
 // decoding hexadecimal digits, and 24 of these digits still tell as much as 51 bits.
 var decimals = strings.NewReplacer("a", "7", "b", "7", "c", "7", "d", "7", "e", "7", "f", "7")
 
-// Digest computes what a probe returns if the endpoint would still answer with
+// Digest computes what a probe with the salt returns if the endpoint would still answer with
 // r. ok is false if r has a blank node. A digest that differs from the probe's
 // says only that the member must be asked in full.
-func (t *Template) Digest(r *diff.Result) (d Digest, ok bool) {
+func (t *Template) Digest(r *diff.Result, salt string) (d Digest, ok bool) {
 	order := make([]int, len(t.Vars))
 	for i, v := range t.Vars {
 		order[i] = slices.Index(r.Vars(), v)
@@ -129,7 +130,7 @@ func (t *Template) Digest(r *diff.Result) (d Digest, ok bool) {
 	var text []byte
 	for row := range r.Len() {
 		terms := r.Terms(row)
-		text = text[:0]
+		text = append(text[:0], salt...)
 		for _, c := range order {
 			if c >= 0 && terms[c].Kind == diff.Blank {
 				return Digest{}, false

@@ -83,6 +83,13 @@ func TestVirtuosoBooleans(t *testing.T) {
 	}
 }
 
+// The salt of a probe holds at Virtuoso, too.
+func TestVirtuosoSaltSeparatesPreparedValues(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{})
+	replace(s)(twinData)
+	separates(t, askVirtuoso(s))
+}
+
 // Without these rules, Virtuoso answers some queries otherwise when they are merged, though
 // SPARQL defines the same answer.
 func TestVirtuosoRulesAreNeeded(t *testing.T) {
