@@ -42,7 +42,7 @@
 // A way only encodes events and sends them. One for connected clients is an HTTP handler
 // that ranges over [Server.Stream] and writes each event. The example of Stream is such a
 // loop, and [Server.Accept] upgrades a WebSocket; package sepa is a complete way. One for
-// callbacks implements deliver.Sender, whose Next returns the next request of a
+// callbacks implements deliver.Target, whose Next returns the next request of a
 // subscription; package webhook is a complete way. Its handler makes a subscription with
 // Engine.Edit: an id with a prefix of its own, the query, and the state Active or, until
 // the callback has confirmed it, Pending. The engine only makes HTTP calls: a way that
@@ -50,8 +50,8 @@
 //
 //   - registry.Ways, with its title and whether its followers are connected. The pages and
 //     the metrics list it from there. The schema Way of web/docs/openapi.yaml repeats it.
-//   - A handler is a field of web.Protocols with a route in web/routes.go, and a sender is
-//     an entry of deliver.Options.Senders. Package cmd/internal/server sets both.
+//   - A handler is a field of web.Protocols with a route in web/routes.go, and a target is
+//     an entry of deliver.Options.Targets. Package cmd/internal/server sets both.
 //   - TestWaysOutAskTheRegistry has the call by which the way checks that a caller may
 //     read a query. TestEveryWayOutIsManaged receives, pauses and drops by each way.
 //

@@ -28,11 +28,12 @@ func (w *world) outbox(c *Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sender := webhook.New(webhook.Options{Log: w.m, Head: w.m.Head, Query: w.m.Query,
+	target := webhook.New(webhook.Options{Log: w.m, Head: w.m.Head, Query: w.m.Query,
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
-		}, Schedule: []time.Duration{time.Millisecond}})
-	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.Webhook: sender}})
+		}})
+	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Webhook: target},
+		Schedule: deliver.Schedule{Pauses: []time.Duration{time.Millisecond}, Patience: time.Millisecond}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func (w *world) outbox(c *Config) {
 		}
 	})
 	c.Subscriptions = managed{w.subs, w.engine}
-	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Sender: sender, Most: 4, Resolve: c.Registry.Resolve}
+	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, Most: 4, Resolve: c.Registry.Resolve}
 	c.Hub = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.FormValue("status"))
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")

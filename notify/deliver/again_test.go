@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -34,12 +35,11 @@ func (s *resubscribingStore) EditSubscriptions(edits []*registry.SubscriptionEdi
 // ending is a way whose subscriptions end with a call that has no Lease.
 type ending struct{}
 
-func (ending) Next(_ context.Context, s *registry.Subscription) (Step, error) {
+func (ending) Next(_ context.Context, s *registry.Subscription, _ time.Time) (Step, error) {
 	if s.Deliveries > uint64(s.Lease) {
 		return Step{}, nil
 	}
-	return Step{Call: &Call{Method: "POST", URL: s.Callback, Done: func(s *registry.Subscription, r Reply) error {
-		Delivered(s, r)
+	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, nil, 0), Since: time.Now(), Done: func(s *registry.Subscription, _ Reply) error {
 		if s.Lease == 0 {
 			s.State = registry.Ended
 		}
@@ -53,7 +53,7 @@ func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	defer srv.Close()
 	store := &resubscribingStore{table: table{m: map[string]registry.Subscription{}}, after: pendingCalls("a", srv.URL, 1)}
 	s := newTestEngine(t, func(o *Options) {
-		o.Store, o.Senders = store, map[registry.Way]Sender{"count": ending{}}
+		o.Store, o.Targets = store, map[registry.Way]Target{"count": ending{}}
 	})
 	store.note = s.update
 	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = pendingCalls("a", srv.URL, 0); return nil }); err != nil {

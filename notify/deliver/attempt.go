@@ -1,17 +1,9 @@
 package deliver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -21,8 +13,10 @@ import (
 type outcome struct {
 	gone     bool // the subscription is deleted
 	called   bool // its callback was called
-	prompt   bool // the callback accepted the call in time
+	ok       bool // the callback accepted the call
+	slow     bool // the callback took long
 	more     bool // there may be more to do at once
+	failing  bool // hold is the time of the next attempt after a failure
 	hold, at time.Time
 }
 
@@ -33,8 +27,9 @@ var ErrUnsupported = errors.New("this version of the server cannot serve the sub
 // maxEditsPerTurn is the number of edits after which others get their turn.
 const maxEditsPerTurn = 100
 
-// serve runs one turn of a subscription: edits, then at most one call.
-func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
+// serve runs one turn of a subscription: edits, then at most one call. A probe does not wait
+// for the time of the next attempt.
+func (e *Engine) serve(ctx context.Context, x *subscriber, probe bool) outcome {
 	if err := e.opts.Writable(); err != nil {
 		return e.postpone(ctx, x, err)
 	}
@@ -44,6 +39,9 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 			return outcome{gone: true}
 		}
 		var step Step
+		if probe {
+			s.NextTry = nil
+		}
 		if err == nil {
 			step, err = e.next(ctx, &s)
 		}
@@ -63,22 +61,22 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 		case step.Call != nil:
 			return e.deliver(ctx, x, &s, step.Call)
 		}
-		return outcome{hold: step.Hold, at: step.At}
+		return outcome{hold: step.Hold, at: step.At, failing: s.NextTry != nil && step.Hold.Equal(*s.NextTry)}
 	}
 	return outcome{more: true}
 }
 
-// next asks the sender of a subscription's way for the next step.
+// next asks the target of a subscription's way for the next step.
 func (e *Engine) next(ctx context.Context, s *registry.Subscription) (Step, error) {
-	way := e.opts.Senders[s.Way]
+	way := e.opts.Targets[s.Way]
 	if way == nil {
 		return Step{}, fmt.Errorf("%w: it delivers by %q, which is unknown; run the version that stored it, or drop it", ErrUnsupported, s.Way)
 	}
-	return way.Next(ctx, s)
+	return way.Next(ctx, s, e.opts.Now())
 }
 
 // unsupportedRetry is the pause between looks at an unsupported subscription.
-var unsupportedRetry = []time.Duration{time.Hour}
+const unsupportedRetry = time.Hour
 
 // unsupported stores the reason why a subscription cannot be served as its failure.
 func (e *Engine) unsupported(ctx context.Context, x *subscriber, s *registry.Subscription, reason error) outcome {
@@ -93,7 +91,7 @@ func (e *Engine) unsupported(ctx context.Context, x *subscriber, s *registry.Sub
 		e.opts.Logger.Error("a subscription cannot be served", "subscription", s.ID, "error", reason)
 	}
 	after, err := e.writer.edit(s.ID, existing(func(s *registry.Subscription) error {
-		Refused(s, Reply{Sent: now, At: now, Err: reason}, unsupportedRetry)
+		failed(s, Reply{Sent: now, At: now, Err: reason}, unsupportedRetry)
 		return nil
 	}))
 	switch {
@@ -142,7 +140,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		}
 		return outcome{}
 	}
-	r := e.call(ctx, c)
+	r := c.Send(ctx, e.client)
 	if c.Release != nil {
 		c.Release()
 	}
@@ -156,8 +154,13 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		e.stats.failed.Add(1)
 		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
 	}
-	v := outcome{called: true, prompt: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
-	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
+	v := outcome{called: true, ok: r.OK(), slow: r.At.Sub(r.Sent) >= e.opts.Timing.Slow, more: !c.Last || !r.OK()}
+	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error {
+		if !c.Since.IsZero() {
+			r.Verdict = e.opts.Schedule.judge(s, c, r)
+		}
+		return c.Done(s, r)
+	}))
 	if err == nil && !c.Asks {
 		e.ways[was.Way].count(r, was, &after)
 	}
@@ -170,7 +173,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	case after.State == registry.Ended:
 		v.gone = true
 	case after.NextTry != nil && after.Intent == nil:
-		v.hold = *after.NextTry
+		v.hold, v.failing = *after.NextTry, !r.OK()
 	case after.ExpiresAt != nil:
 		v.at = *after.ExpiresAt
 	}
@@ -193,85 +196,6 @@ func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscr
 			return s, err
 		}
 	}
-}
-
-// call sends the request. It does not follow redirects.
-func (e *Engine) call(ctx context.Context, c *Call) (r Reply) {
-	r.Sent = e.opts.Now()
-	defer func() { r.At = e.opts.Now() }()
-	ctx, cancel := context.WithTimeout(ctx, e.opts.Timing.Total)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, c.Method, c.URL, bytes.NewReader(c.Body))
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	if c.Header != nil {
-		req.Header = c.Header
-	}
-	req.Header.Set("User-Agent", e.opts.UserAgent)
-	resp, err := e.client.Do(req)
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	defer resp.Body.Close()
-	r.Status = resp.StatusCode
-	if c.Read > 0 && r.OK() {
-		r.Body, r.Err = io.ReadAll(io.LimitReader(resp.Body, int64(c.Read)+1))
-	}
-	// Read a short rest so that the connection can be reused.
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-	return r
-}
-
-// describe describes an error without the callback's URL, which errors of the HTTP
-// client contain.
-func describe(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns):
-		return "the callback's host cannot be resolved"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(err.Error(), "timeout"):
-		return "the callback did not answer in time"
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil { // its text contains the server's own address
-		err = errors.New(op.Op + ": " + op.Err.Error())
-	}
-	text := strings.ToValidUTF8(err.Error(), "")
-	return text[:min(len(text), 200)]
-}
-
-// Delivered records an accepted delivery.
-func Delivered(s *registry.Subscription, r Reply) {
-	s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
-	s.LastAttempt, s.LastDelivery = utc(r.At), utc(r.At)
-	s.Deliveries++
-}
-
-// Refused records a failed delivery and sets the time of the next try. The last entry
-// of the schedule repeats. Each pause is lengthened by a random tenth at most, so that
-// callbacks that failed together are not retried together.
-func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
-	s.Failures = max(s.Failures, 0) // a damaged store may say otherwise
-	pause := schedule[min(s.Failures, len(schedule)-1)]
-	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
-	s.Failures++
-	if s.FailingSince == nil {
-		s.FailingSince = utc(r.Sent)
-	}
-	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
-}
-
-// BackingOff reports whether a subscription's next try is in the future. A last
-// attempt in the future means that the clock was set back; the next try is then due.
-func BackingOff(s *registry.Subscription, now time.Time) bool {
-	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
 }
 
 func utc(t time.Time) *time.Time {

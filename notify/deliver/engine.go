@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -21,12 +20,12 @@ import (
 // ErrStopped reports that the engine has ended.
 var ErrStopped = errors.New("deliveries have stopped")
 
-// A Sender decides what the subscriptions of one way are sent.
-type Sender interface {
+// A Target decides what the subscriptions of one way are sent.
+type Target interface {
 	// Next decides the next step of a subscription. Calls for one subscription
 	// do not overlap, calls for several may. Next may wait only for the log and ctx.
 	// An error that wraps ErrUnsupported is shown as a failure of the subscription.
-	Next(ctx context.Context, s *registry.Subscription) (Step, error)
+	Next(ctx context.Context, s *registry.Subscription, now time.Time) (Step, error)
 }
 
 // A Step is an edit of the subscription, after which Next is asked again; or a
@@ -39,55 +38,34 @@ type Step struct {
 	Hold, At time.Time
 }
 
-// A Call is one request to a callback.
+// A Call sends one message to a receiver.
 type Call struct {
-	Method, URL string
-	Header      http.Header
-	Body        []byte
-	Read        int    // bytes of the answer to read
-	Asks        bool   // a verification or a denial, which is not counted as a delivery
-	Last        bool   // after success there is nothing to do before the next wake-up
-	Release     func() // called once the call is over; may be nil
+	// Send sends the message. HTTP makes the function for receivers that speak HTTP.
+	Send func(ctx context.Context, c *Client) Reply
+	// Since is when the message was made. The engine judges the reply and records the
+	// verdict in the subscription, unless Since is zero.
+	Since   time.Time
+	Insist  bool   // the receiver needs this very message, so an answer such as 400 does not set it aside
+	Asks    bool   // a question, such as a verification, which is not counted as a delivery
+	Last    bool   // after success there is nothing to do before the next wake-up
+	Release func() // called once the call is over; may be nil
 
-	// Done records the reply in a transaction. The subscription may have been
-	// edited since Next. Done is not called when it has been deleted.
+	// Done records the reply in a transaction, after the engine. The subscription may have
+	// been edited since Next. Done is not called when it has been deleted.
 	Done func(s *registry.Subscription, r Reply) error
 }
 
-// A Reply is the result of a call.
-type Reply struct {
-	Sent, At time.Time // its beginning and its end
-	Status   int       // 0 without an answer
-	Body     []byte    // at most Call.Read bytes and one
-	Err      error     // why there is no answer
-}
-
-// OK reports whether the callback accepted the call.
-func (r Reply) OK() bool { return r.Err == nil && r.Status/100 == 2 }
-
-// Problem describes a failure. The text never contains what the callback sent.
-func (r Reply) Problem() string {
-	switch {
-	case r.OK():
-		return ""
-	case errors.Is(r.Err, ErrForbidden):
-		return ErrForbidden.Error()
-	case r.Err != nil:
-		return describe(r.Err)
-	}
-	return fmt.Sprintf("the callback answered %d", r.Status)
-}
-
-// Options of an Engine. Store, Waker, Guard and Senders are required.
+// Options of an Engine. Store, Waker, Guard and Targets are required.
 type Options struct {
 	Store   Store
 	Waker   *notify.Waker
 	Guard   *Guard
-	Senders map[registry.Way]Sender
+	Targets map[registry.Way]Target
 	// UserAgent of all requests.
 	UserAgent string
 	Limits    Limits
 	Timing    Timing
+	Schedule  Schedule
 	Logger    *slog.Logger
 	Now       func() time.Time // nil: time.Now
 	// Writable returns an error that wraps registry.ErrReadOnly while the store
@@ -102,7 +80,8 @@ type Options struct {
 // Limits bound concurrent requests and their rate. Zero fields get the default.
 type Limits struct {
 	Wide    int     // requests at once to callbacks that answered well, default 256
-	Narrow  int     // requests at once to all others, default 64
+	Narrow  int     // requests at once to all others, default 64, half of them for one caller
+	Hung    int     // requests at once to callbacks that were slow last time, default 32, half of them for one caller
 	PerHost int     // requests at once to one host, default 16
 	Rate    float64 // requests per second to one host, default 50
 	Burst   int     // default 100
@@ -113,13 +92,14 @@ type Timing struct {
 	Connect time.Duration // and the TLS handshake, default 5 s
 	Header  time.Duration // until the answer begins, default 15 s
 	Total   time.Duration // default 30 s
-	Slow    time.Duration // a slower callback does not use the wide limiter, default 2 s
+	Slow    time.Duration // a slower callback uses the places of those that hang, default 2 s
 }
 
 func (o *Options) fill() {
 	l, t := &o.Limits, &o.Timing
 	l.Wide = cmp.Or(l.Wide, 256)
 	l.Narrow = cmp.Or(l.Narrow, 64)
+	l.Hung = cmp.Or(l.Hung, 32)
 	l.PerHost = cmp.Or(l.PerHost, 16)
 	l.Rate = cmp.Or(l.Rate, 50)
 	l.Burst = cmp.Or(l.Burst, 100)
@@ -127,6 +107,7 @@ func (o *Options) fill() {
 	t.Header = cmp.Or(t.Header, 15*time.Second)
 	t.Total = cmp.Or(t.Total, 30*time.Second)
 	t.Slow = cmp.Or(t.Slow, 2*time.Second)
+	o.Schedule.fill()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -144,7 +125,7 @@ func (o *Options) fill() {
 // An Engine calls callbacks. Its methods may be called concurrently.
 type Engine struct {
 	opts   Options
-	client *http.Client
+	client *Client
 	writer *writer
 	follow *notify.Follower
 
@@ -152,7 +133,8 @@ type Engine struct {
 	subscribers map[string]*subscriber
 	queries     map[string]map[*subscriber]struct{} // "": followers of all queries
 	timers      timers
-	limiters    [2]limiter
+	limiters    [3]limiter
+	holders     map[holder]int // number of subscriptions
 	hosts       map[string]*host
 
 	work    chan struct{} // there is something for the loop
@@ -162,21 +144,24 @@ type Engine struct {
 	ways    map[registry.Way]*tally
 }
 
+// A holder is a caller with a way of delivery.
+type holder struct {
+	way    registry.Way
+	caller string
+}
+
 // New returns an engine with all stored subscriptions. Run starts it.
 func New(o Options) (*Engine, error) {
 	o.fill()
 	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
-		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
-	e.limiters[wide].places, e.limiters[narrow].places = o.Limits.Wide, o.Limits.Narrow
-	e.ways = make(map[registry.Way]*tally, len(o.Senders))
-	for w := range o.Senders {
+		hosts: make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1), failed: make(chan error, 1)}
+	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
+	e.ways = make(map[registry.Way]*tally, len(o.Targets))
+	for w := range o.Targets {
 		e.ways[w] = new(tally)
 	}
 	e.writer = newWriter(o.Store, e.fail)
-	e.client = &http.Client{
-		Transport:     o.Guard.transport(o.Timing, o.Limits.Wide, e.dialled),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	e.client = newClient(&e.opts, e.dialled)
 	for after := ""; ; {
 		page, err := o.Store.Subscriptions(after, 500)
 		if err != nil {
@@ -223,7 +208,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.running.Wait()
 	stopWriting() // after all replies are recorded
 	<-e.writer.ended
-	e.client.CloseIdleConnections()
+	e.client.http.CloseIdleConnections()
 	if err == nil { // ctx may have ended at the same time
 		select {
 		case err = <-e.failed:
@@ -273,7 +258,7 @@ func (e *Engine) Stats() Stats {
 	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(), Hosts: len(e.hosts)}
 	for i := range e.limiters {
 		s.Running += e.limiters[i].running
-		s.Queued += e.limiters[i].queue.len()
+		s.Queued += e.limiters[i].queued
 	}
 	return s
 }
@@ -324,6 +309,13 @@ func (e *Engine) Counts(name string) (all, host int) {
 	return len(e.subscribers), host
 }
 
+// Held returns how many subscriptions of a way a caller has.
+func (e *Engine) Held(way registry.Way, caller string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holders[holder{way, caller}]
+}
+
 // Trusted reports whether a host is in one of the networks that the operator listed.
 // A name counts by the address that it last resolved to.
 func (e *Engine) Trusted(name string) bool {
@@ -351,7 +343,9 @@ type host struct {
 	running int
 	trusted bool
 	rate    *rate.Limiter
-	waiting queue // entries that found all its places taken
+	waiting queue     // entries that found all its places taken
+	tried   time.Time // the last call
+	took    time.Time // the last call that was accepted
 }
 
 // Recheck looks at all subscriptions again, because Owns may have become true.

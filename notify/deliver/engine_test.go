@@ -90,7 +90,7 @@ func (s *table) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 // A counter is a sender that makes as many calls as a subscription's Lease says.
 type counter struct{ mark func(id string) }
 
-func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error) {
+func (c counter) Next(_ context.Context, s *registry.Subscription, _ time.Time) (Step, error) {
 	if c.mark != nil {
 		c.mark(s.ID)
 	}
@@ -100,14 +100,8 @@ func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error)
 	if s.Deliveries >= uint64(s.Lease) {
 		return Step{}, nil
 	}
-	return Step{Call: &Call{Method: "POST", URL: s.Callback, Body: []byte(s.ID), Done: func(s *registry.Subscription, r Reply) error {
-		if r.OK() {
-			Delivered(s, r)
-		} else {
-			Refused(s, r, []time.Duration{time.Millisecond})
-		}
-		return nil
-	}}}, nil
+	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, []byte(s.ID), 0), Since: time.Now(),
+		Done: func(*registry.Subscription, Reply) error { return nil }}}, nil
 }
 
 type testEngine struct {
@@ -124,7 +118,8 @@ func newTestEngine(t *testing.T, edit func(*Options), all ...registry.Subscripti
 	for _, x := range all {
 		s.store.m[x.ID] = x
 	}
-	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Senders: map[registry.Way]Sender{"count": counter{}}, UserAgent: "test"}
+	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Targets: map[registry.Way]Target{"count": counter{}}, UserAgent: "test",
+		Schedule: Schedule{Pauses: []time.Duration{time.Millisecond}}}
 	if edit != nil {
 		edit(&o)
 	}
@@ -156,7 +151,7 @@ func TestHostIsTakenOver(t *testing.T) {
 	var lost, decided atomic.Bool
 	e := newTestEngine(t, func(o *Options) {
 		o.Owns = func(string) bool { return !lost.Load() }
-		o.Senders = map[registry.Way]Sender{"count": counter{mark: func(string) {
+		o.Targets = map[registry.Way]Target{"count": counter{mark: func(string) {
 			lost.Store(!decided.Load())
 			decided.Store(true)
 		}}}
@@ -244,7 +239,7 @@ func TestBounds(t *testing.T) {
 			s := newTestEngine(t, func(o *Options) { o.Limits = c.limits })
 			callback := srv.URL
 			if !c.trust { // as if the host were elsewhere
-				s.client.Transport = s.opts.Guard.transport(s.opts.Timing, 50, func(string, bool) {})
+				s.client.http.Transport = s.opts.Guard.transport(s.opts.Timing, 50, func(string, bool) {})
 				callback = strings.Replace(callback, "127.0.0.1", "localhost", 1)
 			}
 			start := time.Now()
@@ -284,8 +279,8 @@ func TestBusyHostStandsAside(t *testing.T) {
 	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer good.Close()
 	named := strings.Replace(bad.URL, "127.0.0.1", "localhost", 1)
-	s := newTestEngine(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 4, PerHost: 2} })
-	s.client.Transport = s.opts.Guard.transport(s.opts.Timing, 4, func(string, bool) {}) // localhost is as good as elsewhere
+	s := newTestEngine(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 8, PerHost: 2} })
+	s.client.http.Transport = s.opts.Guard.transport(s.opts.Timing, 4, func(string, bool) {}) // localhost is as good as elsewhere
 	for i := range 30 {
 		for _, x := range []registry.Subscription{pendingCalls(fmt.Sprint("bad", i), named, 1), pendingCalls(fmt.Sprint("good", i), good.URL, 1)} {
 			if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
@@ -415,12 +410,15 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 // Pauses grow by the schedule and stay at its end.
-func TestRefused(t *testing.T) {
-	schedule := []time.Duration{time.Second, time.Minute}
+func TestPauses(t *testing.T) {
+	schedule := Schedule{Pauses: []time.Duration{time.Second, time.Minute}}
+	schedule.fill()
 	var s registry.Subscription
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, want := range []time.Duration{time.Second, time.Minute, time.Minute} {
-		Refused(&s, Reply{Sent: at, At: at, Status: 503}, schedule)
+		if v := schedule.judge(&s, &Call{Since: at}, Reply{Sent: at, At: at, Status: 503}); v != Retry {
+			t.Errorf("failure %d: %v", i+1, v)
+		}
 		if got := s.NextTry.Sub(at); got < want || got > want+want/10 || s.Failures != i+1 {
 			t.Errorf("failure %d: try again after %v, want %v to %v", i+1, got, want, want+want/10)
 		}
@@ -433,7 +431,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("held %t at %s after the attempt", !c.held, c.now)
 		}
 	}
-	Delivered(&s, Reply{At: at, Status: 200})
+	schedule.judge(&s, &Call{Since: at}, Reply{At: at, Status: 200})
 	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
 		t.Errorf("after success: %+v", s)
 	}

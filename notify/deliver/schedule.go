@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"container/heap"
-	"container/list"
 	"context"
 	"errors"
 	"net/netip"
@@ -17,14 +16,19 @@ import (
 
 // A subscriber is the engine's entry in memory for a subscription.
 type subscriber struct {
-	id, query, host string
-	limiter         int // index of its limiter
+	id, query, host, caller string
+
+	way     registry.Way
+	limiter int // index of its limiter
 
 	state   state
 	again   bool      // a wake-up came while it was running
 	granted bool      // its host's rate allows the next call
 	gone    bool      // forgotten
 	hold    time.Time // wake-ups before are ignored
+	probe   time.Time // while it fails: when it may be tried before the end of its hold
+	tried   time.Time // while it fails: its last attempt
+	probing bool      // its next turn does not wait for the time of its next attempt
 	due     time.Time // the time of its timer, zero for none
 	at      int       // index in the timers, -1 for none
 }
@@ -37,18 +41,13 @@ const (
 	running
 )
 
-// The limiters: wide for callbacks that answered well last time, narrow for the
-// rest.
+// The limiters: wide for callbacks that answered well last time, hung for those that were
+// slow, narrow for the rest.
 const (
 	wide = iota
 	narrow
+	hung
 )
-
-// A limiter bounds how many calls run at a time.
-type limiter struct {
-	places, running int
-	queue           queue
-}
 
 // update takes over a stored subscription and enqueues it.
 func (e *Engine) update(s *registry.Subscription) {
@@ -66,19 +65,20 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), way: s.Way, caller: s.Caller, at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
 		e.enter(x)
 	}
-	x.hold = time.Time{}
+	x.hold, x.probe = time.Time{}, time.Time{}
 	e.enqueue(x)
 	e.signal()
 }
 
 func (e *Engine) enter(x *subscriber) {
 	e.subscribers[x.id] = x
+	e.holders[holder{x.way, x.caller}]++
 	if e.queries[x.query] == nil {
 		e.queries[x.query] = make(map[*subscriber]struct{})
 		if x.query != "" {
@@ -104,6 +104,10 @@ func (e *Engine) forget(x *subscriber) {
 	}
 	x.gone = true
 	delete(e.subscribers, x.id)
+	of := holder{x.way, x.caller}
+	if e.holders[of]--; e.holders[of] == 0 {
+		delete(e.holders, of)
+	}
 	e.schedule(x, time.Time{})
 	set := e.queries[x.query]
 	if delete(set, x); len(set) == 0 {
@@ -126,12 +130,36 @@ func (e *Engine) enqueue(x *subscriber) {
 	case x.state == running:
 		x.again = true
 	case x.hold.After(e.opts.Now()):
-		e.schedule(x, x.hold)
+		e.schedule(x, x.next())
 	default:
 		e.schedule(x, time.Time{})
 		x.state = queued
-		e.limiters[x.limiter].queue.push(x)
+		e.limiters[x.limiter].push(x)
 	}
+}
+
+// next returns when an entry on hold is looked at.
+func (x *subscriber) next() time.Time {
+	if !x.probe.IsZero() && x.probe.Before(x.hold) {
+		return x.probe
+	}
+	return x.hold
+}
+
+// resume lets an entry whose time has come take its turn, if its hold has ended, or if it fails
+// and its host is due for a probe or has accepted another message since.
+func (e *Engine) resume(x *subscriber, now time.Time) {
+	h := e.hosts[x.host]
+	switch {
+	case !x.hold.After(now):
+		x.hold = time.Time{}
+	case x.probe.IsZero() || x.probe.After(now):
+	case h.took.After(x.tried) || now.Sub(h.tried) >= e.opts.Schedule.Probe || now.Before(h.tried):
+		x.hold, x.probing, h.tried = time.Time{}, true, now
+	default:
+		x.probe = now.Add(e.opts.Schedule.Probe)
+	}
+	e.enqueue(x)
 }
 
 // woken enqueues the followers of queries.
@@ -160,18 +188,10 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 	for len(e.timers) > 0 && !e.timers[0].due.After(now) {
 		x := e.timers[0]
 		e.schedule(x, time.Time{})
-		if !x.hold.After(now) {
-			x.hold = time.Time{}
-		}
-		e.enqueue(x)
+		e.resume(x, now)
 	}
 	for i := range e.limiters {
-		l := &e.limiters[i]
-		for l.running < l.places {
-			x := l.queue.pop()
-			if x == nil {
-				break
-			}
+		for x := e.limiters[i].pop(); x != nil; x = e.limiters[i].pop() {
 			e.launch(ctx, x, i)
 		}
 	}
@@ -206,28 +226,28 @@ func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 			return
 		}
 	}
-	x.state, x.again = running, false
+	probe, release := x.probing, e.limiters[in].take(x.caller)
+	x.state, x.again, x.probing = running, false, false
 	h.running++
-	e.limiters[in].running++
 	e.running.Add(1)
 	go func() {
 		defer e.running.Done()
-		v := e.serve(ctx, x)
-		e.finish(x, in, v)
+		v := e.serve(ctx, x, probe)
+		e.finish(x, release, v)
 	}()
 }
 
 // finish releases the places and schedules the subscriber's next turn.
-func (e *Engine) finish(x *subscriber, in int, v outcome) {
+func (e *Engine) finish(x *subscriber, release func(), v outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
-	e.limiters[in].running--
+	release()
 	h := e.hosts[x.host]
 	h.running--
 	for next := h.waiting.pop(); next != nil; next = h.waiting.pop() {
 		if !next.gone {
-			e.limiters[next.limiter].queue.push(next)
+			e.limiters[next.limiter].push(next)
 			break
 		}
 	}
@@ -241,22 +261,39 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 		}
 		return
 	}
+	now := e.opts.Now()
 	if v.called {
-		x.limiter = narrow
-		if v.prompt {
-			x.limiter = wide
-		}
+		e.note(x, h, v, now)
 	}
 	again := x.again || v.more
 	x.again = false
-	x.hold = v.hold
+	x.hold, x.probe = v.hold, time.Time{}
+	if v.failing {
+		x.probe = now.Add(e.opts.Schedule.Probe)
+	}
 	switch {
 	case again:
 		e.enqueue(x)
-	case v.hold.IsZero() || !v.at.IsZero() && v.at.Before(v.hold):
+	case v.hold.IsZero() || !v.at.IsZero() && v.at.Before(x.next()):
 		e.schedule(x, v.at)
 	default:
-		e.schedule(x, v.hold)
+		e.schedule(x, x.next())
+	}
+}
+
+// note remembers how a call went.
+func (e *Engine) note(x *subscriber, h *host, v outcome, now time.Time) {
+	x.tried, h.tried = now, now
+	switch {
+	case v.slow:
+		x.limiter = hung
+	case v.ok:
+		x.limiter = wide
+	default:
+		x.limiter = narrow
+	}
+	if v.ok {
+		h.took = now
 	}
 }
 
@@ -310,19 +347,4 @@ func (t *timers) Pop() any {
 	*t = (*t)[:last]
 	x.at = -1
 	return x
-}
-
-// A queue is first in, first out. It holds each entry once at most.
-type queue struct{ items list.List }
-
-func (q *queue) len() int { return q.items.Len() }
-
-func (q *queue) push(x *subscriber) { q.items.PushBack(x) }
-
-func (q *queue) pop() *subscriber {
-	first := q.items.Front()
-	if first == nil {
-		return nil
-	}
-	return q.items.Remove(first).(*subscriber)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// unsupporting is a sender that does not understand any subscription.
+// unsupporting is a target that does not understand any subscription.
 type unsupporting struct{}
 
-func (unsupporting) Next(context.Context, *registry.Subscription) (Step, error) {
+func (unsupporting) Next(context.Context, *registry.Subscription, time.Time) (Step, error) {
 	return Step{}, fmt.Errorf("%w: its filter is unknown", ErrUnsupported)
 }
 
@@ -43,7 +43,7 @@ func TestUnsupportedSubscriptions(t *testing.T) {
 	}
 	paused := pendingCalls("paused", srv.URL+"/paused", 1)
 	paused.Way, paused.State = "carrier-pigeon", registry.SubscriptionPaused
-	s := newTestEngine(t, func(o *Options) { o.Senders["unsupporting"] = unsupporting{} }, append(all, paused, pendingCalls("good", srv.URL+"/good", 1))...)
+	s := newTestEngine(t, func(o *Options) { o.Targets["unsupporting"] = unsupporting{} }, append(all, paused, pendingCalls("good", srv.URL+"/good", 1))...)
 	until(t, "the delivery to another subscription", func() bool { return s.Stats().Taken == 1 })
 	for id := range stored {
 		var x registry.Subscription

@@ -14,7 +14,7 @@ import (
 
 // data writes the content of a message. If that is not possible, it returns the
 // message to send instead; one without a type means that there is nothing to send.
-func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
+func (w *Target) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.withheldData(ctx, s, p)
 	}
@@ -35,7 +35,7 @@ func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.
 }
 
 // changeAt writes the change of any query that has an offset.
-func (w *Sender) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Target) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	page, err := w.opts.Log.All(registry.Offset{Epoch: p.Until.Epoch, Seq: p.Until.Seq - 1}, 1)
 	var gap *registry.GapError
 	switch {
@@ -51,11 +51,11 @@ func (w *Sender) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMes
 	return data, nil, err
 }
 
-func (w *Sender) replacement(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
+func (w *Target) replacement(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
 	return &registry.OutboxMessage{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
 }
 
-func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Target) change(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
@@ -87,14 +87,14 @@ func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registr
 }
 
 // marshal writes what a filter left of a change.
-func (w *Sender) marshal(c registry.Change, filter *cursor.Filter) ([]byte, error) {
+func (w *Target) marshal(c registry.Change, filter *cursor.Filter) ([]byte, error) {
 	format := w.opts.Format
 	format.Filtered = !filter.All()
 	return notify.MarshalChange(c, format)
 }
 
 // withheldData writes a message about a query whose changes were withheld.
-func (w *Sender) withheldData(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Target) withheldData(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
 		if p.Info != "" {
@@ -143,7 +143,7 @@ type snapshot struct {
 	Results   json.RawMessage `json:"results"`
 }
 
-func (w *Sender) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Target) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	st, r, err := w.opts.Log.Current(s.Query, true)
 	if err != nil {
 		return nil, nil, err

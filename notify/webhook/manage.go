@@ -30,7 +30,7 @@ const maxPerHost = 1000
 type Manager struct {
 	Engine *deliver.Engine
 	Guard  *deliver.Guard
-	Sender *Sender
+	Target *Target
 	// Resolve finds a query by id or by a name.
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Most    int // webhooks and other subscriptions in all; 0: 1,000,000
@@ -67,7 +67,7 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 }
 
 func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registry.Subscription, err error) {
-	now := m.Sender.opts.Now().UTC()
+	now := m.Target.opts.Now().UTC()
 	s = registry.Subscription{ID: "wh_" + strings.ToLower(rand.Text()), Way: registry.Webhook, Caller: c.Name, Name: r.Name, Tag: r.Tag, Endpoint: r.Endpoint,
 		Callback: r.URL, State: registry.Pending, CreatedAt: now, Intent: &registry.Intent{Mode: "verify", Secret: rand.Text(), At: now}}
 	if len(r.Name) > 256 {
@@ -84,7 +84,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 			return s, err
 		}
 		s.Query = q.ID
-	} else if s.Cursor, err = m.Sender.opts.Head(); err != nil {
+	} else if s.Cursor, err = m.Target.opts.Head(); err != nil {
 		return s, err
 	}
 	if s.Filter, err = m.filter(c, s.Query, r.Filter); err != nil {
@@ -205,7 +205,7 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 	if grace < 0 || grace > MaxGrace {
 		return registry.Subscription{}, refuse("/grace", "grace lies between 0s and %v", MaxGrace)
 	}
-	until := m.Sender.opts.Now().Add(grace).UTC()
+	until := m.Target.opts.Now().Add(grace).UTC()
 	return m.edit(id, func(s *registry.Subscription) error {
 		secrets := []registry.Secret{{Key: key}}
 		if len(s.Secrets) > 0 { // a damaged store may have lost them

@@ -13,7 +13,7 @@ import (
 )
 
 // plan decides the next message of a webhook of one query.
-func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+func (w *Target) plan(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	st, _, err := w.opts.Log.Current(s.Query, false)
 	if errors.Is(err, registry.ErrNotFound) {
 		return w.ended(ctx, s)
@@ -51,7 +51,7 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 
 // cursor returns the cursor of a webhook of one query. It includes changes that were
 // examined without a message.
-func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
+func (w *Target) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 }
 
 // planAll decides the next message of a webhook of many queries.
-func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return disableStep("its filter cannot be read: " + err.Error()), nil
@@ -123,7 +123,7 @@ func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver
 }
 
 // message returns the message about an event of a query whose changes were withheld.
-func (w *Sender) message(ev *cursor.Event) *registry.OutboxMessage {
+func (w *Target) message(ev *cursor.Event) *registry.OutboxMessage {
 	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeChanged, Query: ev.Query, Until: ev.At, At: w.opts.Now().UTC(), Info: ev.Reason}
 	if ev.Change != nil {
 		m.From = registry.Position{Epoch: ev.Change.Epoch, Seq: ev.Change.Prev}
@@ -138,7 +138,7 @@ func (w *Sender) message(ev *cursor.Event) *registry.OutboxMessage {
 }
 
 // concerns reports whether a webhook of many queries includes the query of a change.
-func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
+func (w *Target) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
 	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
 		return false, nil
 	}

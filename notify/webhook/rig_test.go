@@ -45,7 +45,7 @@ type rig struct {
 	waker     *notify.Waker
 	store     deliver.Store
 	format    notify.Format
-	schedule  []time.Duration
+	schedule  deliver.Schedule
 	timing    deliver.Timing
 	withdrawn atomic.Bool
 	tick      int
@@ -54,7 +54,8 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
-		format: notify.Format{PublicURL: "http://fresh.example"}, schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}}
+		format:   notify.Format{PublicURL: "http://fresh.example"},
+		schedule: deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
@@ -65,8 +66,8 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	sender := webhook.New(webhook.Options{
-		Log: r.log, Head: r.log.Head, Format: r.format, Schedule: r.schedule,
+	target := webhook.New(webhook.Options{
+		Log: r.log, Head: r.log.Head, Format: r.format,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(admin, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
@@ -75,12 +76,12 @@ func (r *rig) start() {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 	})
-	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test", Timing: r.timing,
-		Senders: map[registry.Way]deliver.Sender{registry.Webhook: sender}})
+	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test", Timing: r.timing, Schedule: r.schedule,
+		Targets: map[registry.Way]deliver.Target{registry.Webhook: target}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.Manager = &webhook.Manager{Engine: engine, Guard: guard, Sender: sender, Resolve: r.log.Resolve}
+	r.Manager = &webhook.Manager{Engine: engine, Guard: guard, Target: target, Resolve: r.log.Resolve}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
@@ -90,6 +91,13 @@ func (r *rig) start() {
 			r.t.Error(err)
 		}
 	})
+}
+
+// hasten makes the engine give messages up soon.
+func (r *rig) hasten() {
+	r.stop()
+	r.schedule.Patience = 25 * time.Millisecond
+	r.start()
 }
 
 func (r *rig) record(id string, res *diff.Result) {

@@ -1,6 +1,6 @@
 // Package webhook sends changes to registered URLs after the Standard Webhooks
 // specification: headers webhook-id, webhook-timestamp and webhook-signature
-// (v1, HMAC-SHA256), its schedule of retries, 410 for "no more".
+// (v1, HMAC-SHA256), and 410 for "no more".
 //
 // A message is {"type", "timestamp", "data"}; its type is one of
 //
@@ -30,8 +30,10 @@
 // The content of a message is fixed in the store before its first attempt: all
 // attempts have the same id and content, even after a crash. Messages of one webhook
 // follow each other. A failing message delays the next, and the changes that wait
-// meanwhile are sent as one net change. A message that is given up after the last
-// attempt is added to the dead letters, and a snapshot replaces it.
+// meanwhile are sent as one net change. When a message is sent again and when it is given up
+// is up to deliver.Schedule. A message that is given up is added to the dead letters, and a
+// snapshot replaces it. A snapshot that the receiver refuses is not set aside, because no
+// other message replaces it.
 package webhook
 
 import (
@@ -67,10 +69,6 @@ const (
 	TypeMoved    = "query.moved"
 )
 
-// Schedule holds the pauses after failed attempts, as the specification recommends.
-var Schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
-	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
-
 const (
 	// foldAbove is the largest number of waiting changes that are sent one by one.
 	foldAbove = 16
@@ -83,7 +81,7 @@ const (
 	maxMessage = 256 << 10
 )
 
-// Options holds the dependencies of a Sender. All but the last two are required.
+// Options holds the dependencies of a Target. All but the last one are required.
 type Options struct {
 	Log    notify.Log
 	Head   func() (registry.Offset, error)
@@ -91,37 +89,32 @@ type Options struct {
 	Caller func(name string) (registry.Caller, error) // without a role if the name has no token any more
 	Format notify.Format
 
-	Schedule []time.Duration
-	Now      func() time.Time
+	Now func() time.Time
 }
 
-// A Sender decides what webhooks are sent. It implements deliver.Sender.
-type Sender struct {
+// A Target decides what webhooks are sent. It implements deliver.Target.
+type Target struct {
 	opts   Options
 	reader cursor.Reader
 	rules  cursor.Rules
 }
 
-var _ deliver.Sender = (*Sender)(nil)
+var _ deliver.Target = (*Target)(nil)
 
-// New returns a Sender.
-func New(o Options) *Sender {
-	if len(o.Schedule) == 0 {
-		o.Schedule = Schedule
-	}
+// New returns a Target.
+func New(o Options) *Target {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Format.MaxChange == 0 || o.Format.MaxChange > maxMessage {
 		o.Format.MaxChange = maxMessage
 	}
-	return &Sender{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
+	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}
 }
 
-// Next implements deliver.Sender.
-func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
-	now := w.opts.Now()
+// Next implements deliver.Target.
+func (w *Target) Next(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	switch {
 	case deliver.BackingOff(s, now):
 		return deliver.Step{Hold: *s.NextTry}, nil
@@ -146,7 +139,11 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
-			return w.send(ctx, s, s.Dead[i].OutboxMessage, w.replayed)
+			step, err := w.send(ctx, s, s.Dead[i].OutboxMessage, w.replayed)
+			if step.Call != nil {
+				step.Call.Since = time.Time{} // a replay is one attempt
+			}
+			return step, err
 		}
 	}
 	if s.Outbox != nil {
@@ -171,7 +168,7 @@ func Disable(s *registry.Subscription, reason string) {
 }
 
 // ended sends the last message, once the query has no holders.
-func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
+func (w *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	if s.Outbox == nil || s.Outbox.Type != TypeEnded {
 		return w.prepare(s, TypeEnded, s.Cursor, ""), nil
 	}
@@ -180,7 +177,7 @@ func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.S
 
 // prepare fixes the content of the next message. Another node may have taken over meanwhile, so
 // it replaces only the message that was the next one.
-func (w *Sender) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
+func (w *Target) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
 	from, seen, pending := s.Cursor, s.Seen, pendingID(s)
 	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -213,7 +210,7 @@ func snapshotReason(err error) string {
 }
 
 // send returns the call that delivers a message.
-func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
+func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(ctx, s, p)
 	if err != nil {
 		return deliver.Step{}, err
@@ -257,22 +254,22 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 	}
 }
 
-func (w *Sender) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
+func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"type":%q,"timestamp":%q,"data":`, p.Type, p.At.UTC().Format(time.RFC3339Nano))
 	b.Write(data)
 	b.WriteByte('}')
 	now := w.opts.Now()
 	at := strconv.FormatInt(now.Unix(), 10)
+	header := http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {p.ID}, "Webhook-Timestamp": {at},
+		"Webhook-Signature": {Sign(s.Secrets, p.ID, at, b.Bytes(), now)}}
 	return deliver.Step{Call: &deliver.Call{
-		Method: http.MethodPost, URL: s.Callback, Body: b.Bytes(), Done: done,
-		Header: http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {p.ID}, "Webhook-Timestamp": {at},
-			"Webhook-Signature": {Sign(s.Secrets, p.ID, at, b.Bytes(), now)}},
+		Send: deliver.HTTP(http.MethodPost, s.Callback, header, b.Bytes(), 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
 	}}, nil
 }
 
 // verify asks the endpoint to confirm that it wants messages.
-func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
+func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 	data, err := json.Marshal(map[string]string{"webhook": s.ID, "challenge": s.Intent.Secret})
 	if err != nil {
 		return deliver.Step{}, err
@@ -282,17 +279,13 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 		if s.State != registry.Pending || s.Intent == nil {
 			return nil
 		}
-		switch {
-		case r.OK():
+		switch r.Verdict {
+		case deliver.Taken:
 			s.State, s.Intent, s.Reason = registry.Active, nil, ""
-			s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
-		case r.Status == http.StatusGone:
+		case deliver.Gone:
 			Disable(s, "the endpoint answered 410 Gone")
-		default:
-			deliver.Refused(s, r, w.opts.Schedule)
-			if s.Failures > len(w.opts.Schedule) {
-				Disable(s, "the endpoint never answered 2xx")
-			}
+		case deliver.GiveUp:
+			Disable(s, "the endpoint never answered 2xx")
 		}
 		return nil
 	})
@@ -303,11 +296,10 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 }
 
 // done records the outcome of an attempt.
-func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
+func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	kept := s.Outbox != nil && s.Outbox.ID == p.ID
-	switch {
-	case r.OK():
-		deliver.Delivered(s, r)
+	switch r.Verdict {
+	case deliver.Taken:
 		if !kept {
 			return
 		}
@@ -320,14 +312,13 @@ func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 			s.State = registry.Ended
 		}
 		return
-	case r.Status == http.StatusGone:
-		deliver.Refused(s, r, w.opts.Schedule)
+	case deliver.Gone:
 		Disable(s, "the endpoint answered 410 Gone")
 		return
-	}
-	deliver.Refused(s, r, w.opts.Schedule)
-	if kept && s.Failures > len(w.opts.Schedule) {
-		giveUp(s, p, r)
+	case deliver.GiveUp:
+		if kept {
+			giveUp(s, p, r)
+		}
 	}
 	if r.At.Sub(*s.FailingSince) >= disableAfter {
 		Disable(s, "the endpoint failed for five days")
@@ -345,7 +336,7 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 		s.Dead = slices.Delete(s.Dead, 0, over)
 	}
 	s.GaveUp++
-	s.Outbox, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
+	s.Outbox, s.Seen = nil, registry.Position{}
 	if p.Query != "" {
 		release(s, p.Query, p.Until)
 		return
@@ -357,10 +348,10 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 
 // replayed records the outcome of sending a dead letter again. Each replay is one
 // attempt.
-func (w *Sender) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
+func (w *Target) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
 	if r.OK() {
-		deliver.Delivered(s, r)
+		deliver.Delivered(s, r, false)
 		if at >= 0 {
 			s.Dead = slices.Delete(s.Dead, at, at+1)
 		}

@@ -77,6 +77,7 @@ func TestVerification(t *testing.T) {
 	if n := len(h.messages(webhook.TypeVerify)); n != 3 {
 		t.Errorf("%d questions, want 3", n)
 	}
+	r.hasten()
 	never := newReceiver(t)
 	never.on(func(int, message) int { return 404 }, nil)
 	s, err := r.Create(admin, registry.WebhookRequest{URL: never.http.URL, Query: "q"})
@@ -84,8 +85,8 @@ func TestVerification(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "giving up", func() bool { return r.get(s.ID).State == registry.Disabled })
-	if n := len(never.messages(webhook.TypeVerify)); n != 3 || len(never.messages(webhook.TypeSnapshot)) != 0 {
-		t.Errorf("%d questions by a schedule of two retries", n)
+	if n := len(never.messages(webhook.TypeSnapshot)); n != 0 {
+		t.Errorf("%d messages before it is verified", n)
 	}
 	never.on(nil, nil)
 	if _, err := r.Engine.Resume(s.ID); err != nil {
@@ -154,14 +155,14 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a")) })
 	h.on(func(_ int, m message) int {
 		if m.Type == webhook.TypeChanged {
-			return 503
+			return 422
 		}
 		return 200
 	}, nil)
 	r.record(id, notifytest.Rows("a", "b"))
 	until(t, "the snapshot in its place", func() bool { return h.holds(id, notifytest.Rows("a", "b")) })
 	x := r.get(s.ID)
-	if len(x.Dead) != 1 || x.Dead[0].Attempts != 3 || x.Dead[0].Error != "the callback answered 503" || x.GaveUp != 1 {
+	if len(x.Dead) != 1 || x.Dead[0].Attempts != 2 || x.Dead[0].Error != "the callback answered 422" || x.GaveUp != 1 {
 		t.Fatalf("dead letters: %+v", x.Dead)
 	}
 	if m := h.messages(webhook.TypeSnapshot); !strings.Contains(m[len(m)-1].raw, `"reason":"given_up"`) {
@@ -173,7 +174,7 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	if _, err := r.Replay(s.ID, registry.Replay{}); err != nil { // is refused again
 		t.Fatal(err)
 	}
-	until(t, "the refusal", func() bool { x := r.get(s.ID); return len(x.Dead) == 1 && !x.Dead[0].Replay && x.Dead[0].Attempts == 4 })
+	until(t, "the refusal", func() bool { x := r.get(s.ID); return len(x.Dead) == 1 && !x.Dead[0].Replay && x.Dead[0].Attempts == 3 })
 	h.on(nil, nil)
 	if _, err := r.Replay(s.ID, registry.Replay{ID: x.Dead[0].ID}); err != nil {
 		t.Fatal(err)
@@ -446,7 +447,7 @@ func TestTakenOver(t *testing.T) {
 		s = r.get(s.ID)
 		next := func() deliver.Step {
 			seen := s
-			step, err := r.Sender.Next(t.Context(), &seen)
+			step, err := r.Target.Next(t.Context(), &seen, time.Now())
 			if err != nil || step.Edit == nil {
 				t.Fatalf("query %q: %+v, %v", query, step, err)
 			}
@@ -499,7 +500,7 @@ func TestModel(t *testing.T) {
 		r.timing = timing
 		r.start()
 	}
-	r.schedule = []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}
+	r.schedule = deliver.Schedule{Pauses: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}, Patience: 15 * time.Millisecond}
 	restart(deliver.Timing{}) // the endpoints are verified without haste
 	type subject struct {
 		id   string

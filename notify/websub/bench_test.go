@@ -80,7 +80,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 			return deliver.Content{Version: st.Position.String(), Type: "application/sparql-results+json", Body: res.Document()}, nil
 		}},
 	})
-	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.WebSub: way}})
+	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.WebSub: way}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -30,8 +30,8 @@
 //     repeat the parameters.
 //   - Signatures. They are sha256 in lower-case hexadecimal digits.
 //   - Failures. 410 ends a subscription. After any other failure the newest version is
-//     tried again, by default 9 times within about 16 hours, and then given up. The next
-//     version is tried, but at most every 10 minutes as long as the callback fails.
+//     tried again on the schedule of deliver.Schedule, and given up after its patience. The
+//     next version is tried then.
 //   - Denials. A subscription ends early, with hub.mode=denied, if its query is deleted,
 //     if its subscriber's token is withdrawn, if the query is no longer public, or if an
 //     operator drops it.
@@ -65,7 +65,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Options are the dependencies and settings of a Hub. All but the last four are required.
+// Options are the dependencies and settings of a Hub. All but the last two, Nodes and Calls are required.
 type Options struct {
 	Log      notify.Log
 	Contents *deliver.Contents // by the path of a topic
@@ -83,24 +83,14 @@ type Options struct {
 	// Calls reports whether this process calls the callbacks of a host; nil: of all.
 	Calls func(host string) bool
 
-	Lease    Lease
-	Schedule []time.Duration  // pauses between attempts after failures
-	Patience time.Duration    // maximum time for the attempts to deliver one version
-	Now      func() time.Time // nil: time.Now
+	Lease Lease
+	Now   func() time.Time // nil: time.Now
 }
 
 // Lease bounds the lengths of leases. Zero fields get their defaults.
 type Lease struct{ Min, Default, Max time.Duration }
 
-// Schedule is the default of Options.Schedule.
-var Schedule = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
-	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
-
-// giveUpPause is the minimum time between attempts at a callback for which the hub has given up a
-// version.
-const giveUpPause = 10 * time.Minute
-
-// A Hub delivers topics to subscribers. It implements deliver.Sender.
+// A Hub delivers topics to subscribers. It implements deliver.Target.
 type Hub struct {
 	opts          Options
 	verifications verifications
@@ -139,17 +129,13 @@ func (a *verifications) reach(most int, calls func(host string) bool) bool {
 	return len(a.m) >= most
 }
 
-var _ deliver.Sender = (*Hub)(nil)
+var _ deliver.Target = (*Hub)(nil)
 
 // New returns a Hub.
 func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
 	o.Lease = Lease{cmp.Or(o.Lease.Min, time.Minute), cmp.Or(o.Lease.Default, 10*day), cmp.Or(o.Lease.Max, 30*day)}
-	o.Patience = cmp.Or(o.Patience, day)
-	if len(o.Schedule) == 0 {
-		o.Schedule = Schedule
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -198,9 +184,8 @@ func below(base, topic string) (path string, ok bool) {
 	return path, ok && !strange && strings.HasPrefix(path, "/")
 }
 
-// Next implements deliver.Sender.
-func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
-	now := h.opts.Now()
+// Next implements deliver.Target.
+func (h *Hub) Next(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	switch {
 	case s.Intent != nil:
 		return h.ask(s), nil
@@ -245,7 +230,7 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 		idle.Hold = ev.Until
 		return idle, nil
 	}
-	return h.distribute(ctx, s, st.Position)
+	return h.distribute(ctx, s, st)
 }
 
 // rules bound the net change that is compared with thresholds. A larger one is delivered.
@@ -311,12 +296,12 @@ func (h *Hub) Deny(s *registry.Subscription, reason string) {
 }
 
 // distribute sends the current content of the topic.
-func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at registry.Position) (deliver.Step, error) {
+func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, st registry.Status) (deliver.Step, error) {
 	base, path, ok := h.topic(s.Topic)
 	if !ok {
 		return h.deny("the topic has moved"), nil
 	}
-	from := s.Cursor
+	from, at := s.Cursor, st.Position
 	c, release, err := h.opts.Contents.Get(ctx, path, at)
 	if errors.Is(err, deliver.ErrNoContent) {
 		return deliver.Step{Edit: moved(from, at, "")}, nil
@@ -336,36 +321,20 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 	}
 	version := c.Version
 	return deliver.Step{Call: &deliver.Call{
-		Method: http.MethodPost, URL: s.Callback, Header: header, Body: c.Body, Release: release, Last: true,
+		Send: deliver.HTTP(http.MethodPost, s.Callback, header, c.Body, 0), Since: st.ChangedAt, Insist: true, Release: release, Last: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
-			if h.delivered(s, r) {
+			switch r.Verdict {
+			case deliver.Taken:
 				return moved(from, at, version)(s)
+			case deliver.GiveUp:
+				s.GaveUp++
+				return moved(from, at, version)(s)
+			case deliver.Gone:
+				return end.Edit(s)
 			}
 			return nil
 		},
 	}}, nil
-}
-
-// delivered applies the outcome of a delivery and reports whether the version is finished.
-func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
-	switch {
-	case r.OK():
-		deliver.Delivered(s, r)
-		return true
-	case r.Status == http.StatusGone:
-		if s.Intent == nil { // unless the subscriber has made a new request
-			s.State = registry.Ended
-		}
-		return false
-	}
-	deliver.Refused(s, r, h.opts.Schedule)
-	if s.Failures <= len(h.opts.Schedule) && r.At.Sub(*s.FailingSince) < h.opts.Patience {
-		return false
-	}
-	s.GaveUp++
-	next := r.At.Add(min(giveUpPause, h.opts.Schedule[len(h.opts.Schedule)-1])).UTC()
-	s.NextTry = &next
-	return true
 }
 
 // Sign returns the value of X-Hub-Signature for a body.
@@ -393,7 +362,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 		params += "&hub.lease_seconds=" + strconv.FormatInt(int64(time.Duration(in.Lease)/time.Second), 10)
 	}
 	return deliver.Step{Call: &deliver.Call{
-		Method: http.MethodGet, URL: appendQuery(s.Callback, params), Read: len(challenge), Asks: true,
+		Send: deliver.HTTP(http.MethodGet, appendQuery(s.Callback, params), nil, nil, len(challenge)), Asks: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
 				return nil // a later request replaced it and is verified on its own

@@ -65,8 +65,8 @@ type rig struct {
 
 // A setup holds the non-default settings of a rig.
 type setup struct {
-	allow    []string // nil: loopback
-	schedule []time.Duration
+	allow    []string        // nil: loopback
+	schedule []time.Duration // pauses after failures
 	lease    websub.Lease
 	caps     websub.Caps
 	limits   deliver.Limits
@@ -154,9 +154,10 @@ func (r *rig) start() {
 			}
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
-		Lease: r.setup.lease, Schedule: r.setup.schedule, Patience: r.setup.patience,
+		Lease: r.setup.lease,
 	})
-	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.WebSub: r.way},
+	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.WebSub: r.way},
+		Schedule:  deliver.Schedule{Pauses: r.setup.schedule, Patience: r.setup.patience},
 		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
 	if err != nil {
 		r.t.Fatal(err)

@@ -57,7 +57,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	engine, err := deliver.New(deliver.Options{
 		Owns:  owns,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
-		Senders: map[registry.Way]deliver.Sender{registry.WebSub: sub, registry.Webhook: hooks},
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
-		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
+		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve},
 	}, nil
 }
 

@@ -1,0 +1,167 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Reply is the result of a call.
+type Reply struct {
+	Sent, At time.Time // its beginning and its end
+	Status   int       // of HTTP, 0 without an answer; 200 of a receiver that does not speak HTTP and has the message
+	Body     []byte    // of HTTP, as much as was asked for and one byte
+	Err      error     // why there is no answer
+	Verdict  Verdict   // zero if the engine does not judge the call
+}
+
+// OK reports whether the receiver accepted the call.
+func (r Reply) OK() bool { return r.Err == nil && r.Status/100 == 2 }
+
+// refusals are the statuses of HTTP that are about the message or its signature. Another
+// message may be accepted.
+var refusals = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
+
+// Refused reports whether the receiver refuses this message.
+func (r Reply) Refused() bool { return r.Err == nil && slices.Contains(refusals, r.Status) }
+
+// Problem describes a failure. The text never contains what the receiver sent.
+func (r Reply) Problem() string {
+	switch {
+	case r.OK():
+		return ""
+	case errors.Is(r.Err, ErrForbidden):
+		return ErrForbidden.Error()
+	case r.Err != nil:
+		return describe(r.Err)
+	}
+	return fmt.Sprintf("the callback answered %d", r.Status)
+}
+
+// A Verdict says what becomes of a message.
+type Verdict uint8
+
+const (
+	Taken  Verdict = iota + 1 // the receiver has it
+	Retry                     // it is sent again after a pause
+	GiveUp                    // it is set aside, and the next one is sent
+	Gone                      // the receiver wants no more messages
+)
+
+// A Schedule says when messages are sent again, for all ways. Zero fields get the default.
+//
+// A message is sent again until the receiver has it or Patience has passed. A receiver that
+// refuses a message, with 400, 401, 403, 404, 413, 415 or 422, is asked once more after the
+// first pause. Then the message is set aside, and the next one is sent. 410 says that the
+// receiver wants no more messages.
+//
+// One failing subscription of each host is tried again after Probe, however long its pause
+// is. Once a host has accepted a message, all its failing subscriptions are tried.
+type Schedule struct {
+	Pauses   []time.Duration // after consecutive failures; the last one repeats; default 5 s to 1 h
+	Patience time.Duration   // default 3 days
+	Probe    time.Duration   // default 30 s
+}
+
+// mostRefusals is how often a receiver is sent a message that it refuses.
+const mostRefusals = 2
+
+func (p *Schedule) fill() {
+	if len(p.Pauses) == 0 {
+		p.Pauses = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
+	}
+	p.Patience = cmp.Or(p.Patience, 3*24*time.Hour)
+	p.Probe = cmp.Or(p.Probe, 30*time.Second)
+}
+
+// judge records a reply in its subscription and decides what becomes of the message.
+func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
+	if r.OK() {
+		Delivered(s, r, c.Asks)
+		return Taken
+	}
+	refused := r.Refused() && !c.Insist && !c.Asks
+	if refused { // the receiver answers: there is no need to spare it
+		failed(s, r, p.Pauses[0])
+	} else {
+		failed(s, r, p.Pauses[min(max(s.Failures, 0), len(p.Pauses)-1)]) // a damaged store may have fewer than 0
+	}
+	since := *s.FailingSince
+	if c.Since.After(since) {
+		since = c.Since
+	}
+	switch {
+	case r.Status == http.StatusGone:
+		return Gone
+	case refused && s.Refusals+1 >= mostRefusals:
+		s.Refusals, s.NextTry = 0, nil
+		return GiveUp
+	case r.At.Sub(since) >= p.Patience:
+		s.Refusals = 0
+		return GiveUp
+	case refused:
+		s.Refusals++
+	}
+	return Retry
+}
+
+// Delivered records an accepted delivery, or an accepted question.
+func Delivered(s *registry.Subscription, r Reply, asks bool) {
+	s.Failures, s.Refusals, s.FailingSince, s.LastError, s.NextTry = 0, 0, nil, "", nil
+	s.LastAttempt = utc(r.At)
+	if !asks {
+		s.LastDelivery = s.LastAttempt
+		s.Deliveries++
+	}
+}
+
+// failed records a failed attempt and sets the time of the next try. The pause is lengthened
+// by a random tenth at most, so that callbacks that failed together are not retried together.
+func failed(s *registry.Subscription, r Reply, pause time.Duration) {
+	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
+	s.Failures = max(s.Failures, 0) + 1
+	if s.FailingSince == nil {
+		s.FailingSince = utc(r.Sent)
+	}
+	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
+}
+
+// BackingOff reports whether a subscription's next try is in the future. A last
+// attempt in the future means that the clock was set back; the next try is then due.
+func BackingOff(s *registry.Subscription, now time.Time) bool {
+	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
+}
+
+// describe describes an error without the callback's URL, which errors of the HTTP
+// client contain.
+func describe(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "the callback's host cannot be resolved"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(err.Error(), "timeout"):
+		return "the callback did not answer in time"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil { // its text contains the server's own address
+		err = errors.New(op.Op + ": " + op.Err.Error())
+	}
+	text := strings.ToValidUTF8(err.Error(), "")
+	return text[:min(len(text), 200)]
+}
