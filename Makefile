@@ -103,7 +103,7 @@ bench-compare: ## compare benchmarks with another revision: make bench-compare R
 bench-study: build ## compare all policies on a generated trace (output: test-output/study/report.html)
 	@mkdir -p test-output
 	bin/freshet bench generate --like knuth2016 --seed 1 --out test-output/study.trace
-	bin/freshet bench study --trace test-output/study.trace --out test-output/study
+	bin/freshet bench study --trace test-output/study.trace --compare-paper --out test-output/study
 
 bench-ablate: build ## measure the contribution of each part of hybrid (output: test-output/ablate.txt)
 	@mkdir -p test-output

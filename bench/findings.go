@@ -28,11 +28,11 @@ func (s *Study) findings() (out []string) {
 	for _, n := range s.totals {
 		all += float64(n) / float64(len(s.totals))
 	}
-	for _, b := range Budgets() {
+	for _, b := range s.budgets() {
 		list := s.summaries(b)
 		out = append(out, found(list, b, all), lateness(list, b))
-		if text := order(list, b); text != "" {
-			out = append(out, text)
+		if s.Compare {
+			out = append(out, order(list, b))
 		}
 	}
 	return slices.DeleteFunc(out, func(text string) bool { return text == "" })
@@ -51,18 +51,19 @@ func found(list []summary, budget time.Duration, all float64) string {
 	if len(order) == 0 {
 		return ""
 	}
-	bound := all
+	of, reference := all, "them"
+	text := fmt.Sprintf("Budget %s: there are %s changes. ", seconds(budget), decimal(all, 0))
 	for _, s := range list {
 		if s.policy == clairvoyant {
-			bound = s.means[relevantAt]
+			of, reference = s.means[relevantAt], "what "+clairvoyant+" finds"
+			text += fmt.Sprintf("The clairvoyant policy %s, which knows all results beforehand and runs what is stale longest first, finds %s. ", clairvoyant, decimal(of, 0))
 		}
 	}
-	share := func(s summary) string {
-		return fmt.Sprintf("%s (%.1f %%)", decimal(s.means[relevantAt], 0), 100*s.means[relevantAt]/max(1, bound))
+	share := func(s summary, what string) string {
+		return fmt.Sprintf("%s (%.1f %%%s)", decimal(s.means[relevantAt], 0), 100*s.means[relevantAt]/max(1, of), what)
 	}
 	first := leaders(order, relevantAt)
-	text := fmt.Sprintf("Budget %s: %s of %s changes can be found at most, by the clairvoyant policy %s. Of the policies that can run, %s most, %s of these",
-		seconds(budget), decimal(bound, 0), decimal(all, 0), clairvoyant, named(first, "finds", "find"), share(order[0]))
+	text += fmt.Sprintf("Of the policies that can run, %s most, %s", named(first, "finds", "find"), share(order[0], " of "+reference))
 	is := func(s summary) bool { return s.policy == registry.DefaultPolicy }
 	at := slices.IndexFunc(order, is)
 	switch {
@@ -73,7 +74,7 @@ func found(list []summary, budget time.Duration, all float64) string {
 		}
 	case at > 0:
 		better := slices.IndexFunc(order, func(s summary) bool { return s.means[relevantAt] <= order[at].means[relevantAt] })
-		text += fmt.Sprintf("; the server's default %s finds %s and is number %d of %d", registry.DefaultPolicy, share(order[at]), better+1, len(order))
+		text += fmt.Sprintf("; the server's default %s finds %s and is number %d of %d", registry.DefaultPolicy, share(order[at], ""), better+1, len(order))
 	}
 	return text + "."
 }

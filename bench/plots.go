@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/freshet/freshet/bench/figure"
+	"github.com/freshet/freshet/registry"
 )
 
 // figures lists all plots of a study.
@@ -23,9 +25,13 @@ func (s *Study) figures() []figure.Figure {
 	add("changes", "Queries whose result changes, by revision.", s.plotChanges)
 	add("distinct", "Queries whose result has changed at least once up to each revision.", s.plotDistinct)
 	add("runtime", "Seconds that executing all queries takes in each revision, and those whose result changed in it.", s.plotRuntime)
-	for _, b := range Budgets() {
+	rings := ""
+	if s.Compare {
+		rings = " Filled: this trace; rings: the paper's own figures for the same policies."
+	}
+	for _, b := range s.budgets() {
 		k := fmt.Sprintf("%gs", b.Seconds())
-		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+". Filled: this trace; rings: the paper's own figures for the same policies. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) })
+		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+"."+rings+" Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) })
 		add("delay-"+k, "How many of the results that went stale were so for at least so many slots, budget "+seconds(b)+". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) })
 		add("progress-"+k, "Changes found up to each revision, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotProgress(b) })
 		add("spent-"+k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotSpent(b) })
@@ -33,7 +39,14 @@ func (s *Study) figures() []figure.Figure {
 	return list
 }
 
-func seconds(budget time.Duration) string { return figure.Thousands(int(budget.Seconds())) + " s" }
+func seconds(budget time.Duration) string {
+	whole := budget.Truncate(time.Second)
+	text := figure.Thousands(int(whole.Seconds()))
+	if rest := budget - whole; rest > 0 {
+		text += strings.TrimPrefix(strconv.FormatFloat(rest.Seconds(), 'f', -1, 64), "0")
+	}
+	return text + " s"
+}
 
 func (s *Study) plotChanges() (*plot.Plot, error) {
 	t := s.World.t
@@ -75,7 +88,9 @@ func (s *Study) plotDistinct() (*plot.Plot, error) {
 		sum += first[i]
 		line[i] = plotter.XY{X: float64(i), Y: float64(sum)}
 	}
-	return p, (&figure.Lines{Plot: p}).Add("", line)
+	var l figure.Lines
+	defer l.AddTo(p)
+	return p, l.Add("", line)
 }
 
 func (s *Study) plotRuntime() (*plot.Plot, error) {
@@ -97,7 +112,8 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 			changed = append(changed, plotter.XY{X: float64(rev), Y: float64(cost[rev]) / 1000})
 		}
 	}
-	l := figure.Lines{Plot: p}
+	var l figure.Lines
+	defer l.AddTo(p)
 	if err := l.Add("all queries", all); err != nil {
 		return nil, err
 	}
@@ -117,7 +133,7 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		at := plotter.XY{X: float64(r.Total), Y: 100 * float64(r.Relevant) / all}
 		ours = append(ours, at)
 		names.Points, names.Texts = append(names.Points, at), append(names.Texts, short(r.Policy))
-		if ref := find(Published(), r.Policy, r.BudgetMS); ref != nil {
+		if ref := s.published(r.Policy, budget); ref != nil {
 			there := plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256}
 			theirs = append(theirs, there)
 			if err := connect(p, at, there); err != nil {
@@ -175,7 +191,7 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 	p := figure.New("Delays, budget "+seconds(budget), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
 	figure.Logarithmic(&p.X)
 	figure.Logarithmic(&p.Y)
-	l := figure.Lines{Plot: p}
+	l := figure.Lines{Strong: registry.DefaultPolicy}
 	for _, r := range s.shown(budget) {
 		delays := slices.Sorted(slices.Values(r.Detail.Delays))
 		var points plotter.XYs
@@ -191,12 +207,14 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 			return nil, err
 		}
 	}
+	l.AddTo(p)
 	return figure.Padded(p), nil
 }
 
 func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
 	p := figure.New("Changes found over time, budget "+seconds(budget), "revision", "changes found")
-	l := figure.Lines{Plot: p}
+	l := figure.Lines{Strong: registry.DefaultPolicy}
+	defer l.AddTo(p)
 	for _, r := range s.shown(budget) {
 		var points plotter.XYs
 		step := max(1, len(r.Detail.Relevant)/400)

@@ -24,13 +24,13 @@ func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 		figures = append(figures, figureView{p.Name, p.Caption, p.Inline(i)})
 	}
 	var tables []tableView
-	for i, b := range Budgets() {
+	for i, b := range s.budgets() {
 		tables = append(tables, s.table(i+1, b))
 	}
 	t := s.World.t
 	return page.Execute(w, map[string]any{
 		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(), "Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy, "Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.World.changes),
-		"Published": PublishedSource, "Independent": IndependentSource, "Tables": tables, "Figures": figures,
+		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Independent": IndependentSource, "Tables": tables, "Figures": figures,
 		"Statistics": trace.Knuth2016().Compare(t), "Source": trace.Knuth2016().Source,
 	})
 }
@@ -55,7 +55,7 @@ func (s *Study) table(n int, budget time.Duration) tableView {
 	v := tableView{Title: fmt.Sprintf("Table %d. Budget %s", n, seconds(budget))}
 	list := s.summaries(budget)
 	for _, sum := range list {
-		published, independent := find(Published(), sum.policy, budget.Milliseconds()), find(Independent(), sum.policy, budget.Milliseconds())
+		published, independent := s.published(sum.policy, budget), s.independent(sum.policy, budget)
 		row := tableRow{Policy: sum.policy}
 		for m, k := range tableColumns {
 			c := cell{Ours: sum.text(m), Best: best(list, m)[sum.policy]}
@@ -107,19 +107,20 @@ All columns are taken from the trace, not from what happened to be executed.</p>
 <h2>Columns</h2>
 <dl>{{range .Measures}}<dt>{{name .}}</dt><dd>{{meaning .}}</dd>
 {{end}}</dl>
-<p>A slot is one revision. <strong>Bold</strong>: the best value of a column, <code>{{.Clairvoyant}}</code> left out, which knows all results beforehand and cannot run on a live endpoint.
-<code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the traces.{{end}}
+<p>A slot is one revision. <strong>Bold</strong>: the best value of a column, <code>{{.Clairvoyant}}</code> left out: it knows all results beforehand and runs what is stale longest first. No live endpoint can run it, and it is not the most that can be found.
+<code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the traces.{{end}}{{if .Compare}}
 Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace)
-and <span class="i" style="display:inline">those of another implementation</span> ({{.Independent}}), and by how many per cent ours are above or below.</p>
+and <span class="i" style="display:inline">those of another implementation</span> ({{.Independent}}), and by how many per cent ours are above or below.
+{{.Why}}{{end}}</p>
 {{range .Tables}}<h2>{{.Title}}</h2>
 <div class="scroll"><table><thead><tr><th>policy</th>{{range $.Measures}}<th title="{{meaning .}}">{{name .}}</th>{{end}}</tr></thead>
 <tbody>{{range .Rows}}<tr><td><code>{{.Policy}}</code></td>{{range .Cells}}<td>{{if .Best}}<strong>{{.Ours}}</strong>{{else}}{{.Ours}}{{end}}{{with .Published}}<span class="p">{{.}}</span>{{end}}{{with .Independent}}<span class="i">{{.}}</span>{{end}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
 {{end}}<h2>Plots</h2>
 {{range .Figures}}<figure id="{{.Name}}">{{.SVG}}<figcaption>{{.Caption}}</figcaption></figure>
-{{end}}<h2>The trace beside what is published</h2>
+{{end}}{{if .Compare}}<h2>The trace beside what is published</h2>
 <table><thead><tr><th>{{.Source}}</th><th>this trace</th><th>published</th></tr></thead>
 <tbody>{{range .Statistics}}<tr><td>{{.Name}}</td><td>{{digits . .Value}}</td><td>{{digits . .Target}}</td></tr>
 {{end}}</tbody></table>
-</html>
+{{end}}</html>
 `))

@@ -127,8 +127,9 @@ func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {
 	y.end(r.Debt())
 }
 
-// clairvoyant is the policy that knows all results in advance. It exists in
-// simulations only, as an upper bound.
+// clairvoyant is the policy that knows all results in advance and runs what is stale
+// longest first. It exists in simulations only, as a yardstick. It is not an upper bound: with
+// the same knowledge, whatever the next change overwrites first can be run first.
 const clairvoyant = "cv"
 
 // oracle tells the clairvoyant policy since when a result is stale, and the cost of

@@ -32,20 +32,38 @@ func Configurations() []string {
 // where a simulation takes longest.
 func waits() []string { return []string{"hybrid:d=32", "hybrid:d=1024"} }
 
-// Budgets returns the budgets of the paper's tables: practically unlimited, about the
+// PaperBudgets returns the budgets of the paper's tables: practically unlimited, about the
 // most that all changed queries of a slot take, and scarce.
-func Budgets() []time.Duration {
+func PaperBudgets() []time.Duration {
 	return []time.Duration{1000 * time.Second, 50 * time.Second, 10 * time.Second}
+}
+
+// Budgets returns budgets for a trace: what all queries take in its costliest slot, a tenth
+// and a fiftieth of it, at least a millisecond. They have two significant digits.
+func Budgets(t *trace.Trace) []time.Duration {
+	w, most := NewSimulator(t), time.Millisecond
+	for _, s := range w.totals {
+		most = max(most, s.cost)
+	}
+	var out []time.Duration
+	for _, part := range []time.Duration{1, 10, 50} {
+		unit := time.Millisecond
+		for most/part >= 100*unit {
+			unit *= 10
+		}
+		out = append(out, (most/part+unit-1)/unit*unit)
+	}
+	return slices.Compact(out)
 }
 
 // Plan lists the setups of a study by budget: the configurations, hybrid with other
 // waits for the smallest budget, and then further policies, each once.
-func Plan(rule string, more ...string) []Setup {
+func Plan(rule string, budgets []time.Duration, more ...string) []Setup {
 	var out []Setup
-	for _, b := range Budgets() {
+	for _, b := range budgets {
 		seen := map[string]bool{}
 		list := Configurations()
-		if b == slices.Min(Budgets()) {
+		if b == slices.Min(budgets) {
 			list = append(list, waits()...)
 		}
 		for _, p := range append(list, more...) {
@@ -61,10 +79,11 @@ func Plan(rule string, more ...string) []Setup {
 // A Study runs the same setups over one or several traces. Its plots show the first
 // trace, its tables and findings the means of all traces.
 type Study struct {
-	Rule   string
-	Traces []string   // names
-	Rows   [][]Row    // by trace, in the order of the plan
-	World  *Simulator // of the first trace
+	Rule    string
+	Compare bool       // show the paper's values beside ours, where it has the policy and the budget
+	Traces  []string   // names
+	Rows    [][]Row    // by trace, in the order of the plan
+	World   *Simulator // of the first trace
 
 	plan   []Setup
 	totals []int // changes of each trace
@@ -77,6 +96,32 @@ func NewStudy(plan []Setup) *Study {
 		s.Rule = plan[0].Rule
 	}
 	return s
+}
+
+// budgets returns the budgets of the plan in its order, each once.
+func (s *Study) budgets() (out []time.Duration) {
+	for _, x := range s.plan {
+		if !slices.Contains(out, x.Budget) {
+			out = append(out, x.Budget)
+		}
+	}
+	return out
+}
+
+// published returns the paper's values of a policy under a budget, nil if they are not shown.
+func (s *Study) published(policy string, budget time.Duration) *Reference {
+	if !s.Compare {
+		return nil
+	}
+	return find(Published(), policy, budget.Milliseconds())
+}
+
+// independent is published for the other implementation.
+func (s *Study) independent(policy string, budget time.Duration) *Reference {
+	if !s.Compare {
+		return nil
+	}
+	return find(Independent(), policy, budget.Milliseconds())
 }
 
 // Add runs all setups over one more trace. It calls done after each.
@@ -98,7 +143,7 @@ func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(
 }
 
 // Write writes report.html, which is complete in itself, and beside it every plot
-// as SVG, PDF and PNG, the tables for LaTeX, and all rows as CSV and JSON. The same
+// as SVG, the tables for LaTeX, and all rows as CSV and JSON. The same
 // study gives the same bytes.
 func (s *Study) Write(dir string) error {
 	files := map[string][]byte{}

@@ -116,7 +116,7 @@ func (s *Study) csv(w io.Writer) error {
 		head = append(head, k.name)
 	}
 	for _, m := range tableColumns {
-		if m.paper != nil && m.digits == 0 {
+		if s.Compare && m.paper != nil && m.digits == 0 {
 			head = append(head, "paper_"+strings.ReplaceAll(m.name, " ", "_"))
 		}
 	}
@@ -130,9 +130,9 @@ func (s *Study) csv(w io.Writer) error {
 			for _, k := range rowColumns {
 				line = append(line, k.get(r))
 			}
-			published := find(Published(), r.Policy, r.BudgetMS)
+			published := s.published(r.Policy, time.Duration(r.BudgetMS)*time.Millisecond)
 			for _, m := range tableColumns {
-				if m.paper == nil || m.digits > 0 {
+				if !s.Compare || m.paper == nil || m.digits > 0 {
 					continue
 				}
 				text := ""
@@ -171,7 +171,7 @@ type traced struct {
 }
 
 // latex writes a table for each budget, with the values of the paper in small
-// print. The tables need the package booktabs.
+// print if they are compared. The tables need the package booktabs.
 func (s *Study) latex(w io.Writer) {
 	tex := strings.NewReplacer("%", `\%`, "_", `\_`, " ± ", `\,$\pm$\,`)
 	var shown []int
@@ -180,9 +180,13 @@ func (s *Study) latex(w io.Writer) {
 			shown = append(shown, m)
 		}
 	}
-	for _, b := range Budgets() {
+	small := ""
+	if s.Compare {
+		small = "; small: " + PublishedSource
+	}
+	for _, b := range s.budgets() {
 		list := s.summaries(b)
-		fmt.Fprintf(w, "%% %s; rule %s; bold: best except %s; small: %s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, PublishedSource)
+		fmt.Fprintf(w, "%% %s; rule %s; bold: best except %s%s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, small)
 		fmt.Fprintf(w, "\\begin{tabular}{l%s}\n\\toprule\npolicy", strings.Repeat("r", len(shown)))
 		for _, m := range shown {
 			fmt.Fprintf(w, " & %s", tex.Replace(tableColumns[m].name))
@@ -190,7 +194,7 @@ func (s *Study) latex(w io.Writer) {
 		fmt.Fprint(w, " \\\\\n\\midrule\n")
 		for _, sum := range list {
 			fmt.Fprintf(w, "\\texttt{%s}", tex.Replace(sum.policy))
-			published := find(Published(), sum.policy, b.Milliseconds())
+			published := s.published(sum.policy, b)
 			for _, m := range shown {
 				text := sum.text(m)
 				if best(list, m)[sum.policy] {

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -86,8 +87,8 @@ type Labels struct {
 func (l *Labels) Plot(c draw.Canvas, p *plot.Plot) {
 	const same, gap = vg.Length(2), vg.Length(5)
 	x, y := p.Transforms(&c)
-	style := p.Legend.TextStyle
-	style.Font.Size = vg.Points(7)
+	style := p.X.Tick.Label // the font of the plot; Layout draws the legend apart
+	style.XAlign, style.YAlign, style.Font.Size = text.XLeft, text.YBottom, vg.Points(7)
 	var at []vg.Point
 	var names []string
 	var taken []vg.Rectangle
@@ -114,18 +115,32 @@ func (l *Labels) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		box := place(at[i], width, height, gap, c.Rectangle, taken)
 		taken = append(taken, box)
+		l.lead(&c, at[i], box)
 		for n, line := range lines {
 			c.FillText(style, vg.Point{X: box.Min.X, Y: box.Max.Y - style.Font.Size*1.15*vg.Length(n+1) + 2}, line)
 		}
 	}
 }
 
+// lead draws a line from a point to a label that is not beside it.
+func (l *Labels) lead(c *draw.Canvas, at vg.Point, box vg.Rectangle) {
+	if box.Min.Y <= at.Y && at.Y <= box.Max.Y {
+		return
+	}
+	end := vg.Point{X: box.Max.X, Y: (box.Min.Y + box.Max.Y) / 2}
+	if box.Min.X > at.X {
+		end.X = box.Min.X
+	}
+	c.StrokeLine2(draw.LineStyle{Color: Palette[7], Width: vg.Points(0.4)}, at.X, at.Y, end.X, end.Y)
+}
+
 // place finds room for a box near a point: to its right or left, and as far above
-// or below as necessary.
-func place(at vg.Point, width, height, gap vg.Length, within vg.Rectangle, taken []vg.Rectangle) vg.Rectangle {
-	var box vg.Rectangle
-	for n := range 160 {
-		shift := vg.Length((n/2+1)/2) * 5
+// or below as necessary. Where there is no room it chooses what covers the fewest others.
+func place(at vg.Point, width, height, gap vg.Length, within vg.Rectangle, taken []vg.Rectangle) (best vg.Rectangle) {
+	const apart = vg.Length(3)
+	fewest := math.MaxInt
+	for n := 0; n < 320 && fewest > 0; n++ {
+		shift := vg.Length((n/2+1)/2) * 4
 		if n/2%2 == 1 {
 			shift = -shift
 		}
@@ -133,15 +148,21 @@ func place(at vg.Point, width, height, gap vg.Length, within vg.Rectangle, taken
 		if n%2 == 1 {
 			low.X = at.X - gap - width
 		}
-		box = vg.Rectangle{Min: low, Max: low.Add(vg.Point{X: width, Y: height})}
-		inside := box.Min.X >= within.Min.X && box.Max.X <= within.Max.X && box.Min.Y >= within.Min.Y && box.Max.Y <= within.Max.Y
-		if inside && !slices.ContainsFunc(taken, func(o vg.Rectangle) bool {
-			return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
-		}) {
-			break
+		box := vg.Rectangle{Min: low, Max: low.Add(vg.Point{X: width, Y: height})}
+		covered := 0
+		if box.Min.X < within.Min.X || box.Max.X > within.Max.X || box.Min.Y < within.Min.Y || box.Max.Y > within.Max.Y {
+			covered = 1000
+		}
+		for _, o := range taken {
+			if box.Min.X < o.Max.X+apart && o.Min.X < box.Max.X+apart && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
+				covered++
+			}
+		}
+		if covered < fewest {
+			best, fewest = box, covered
 		}
 	}
-	return box
+	return best
 }
 
 // wrap breaks a list of names into lines.
@@ -151,10 +172,12 @@ func wrap(names string) string {
 	n := 0
 	for i, word := range strings.Split(names, ", ") {
 		if i > 0 {
-			b.WriteString(", ")
+			b.WriteByte(',')
 			if n += len(word) + 2; n > longest {
 				b.WriteByte('\n')
 				n = len(word)
+			} else {
+				b.WriteByte(' ')
 			}
 		} else {
 			n = len(word)

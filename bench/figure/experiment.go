@@ -46,6 +46,9 @@ type Quote struct {
 	What  string `json:"what"`
 	Paper string `json:"paper"`
 	Ours  string `json:"ours"`
+	// Why says why they differ: the workload, the definition, or what the paper leaves open.
+	// It is empty where they agree.
+	Why string `json:"why,omitempty"`
 }
 
 // index returns the point of an x, -1 if there is none.
@@ -80,16 +83,20 @@ func (e *Experiment) AddMean(name string, x float64, seeds []float64) {
 }
 
 // MeanDeviation returns the mean of a sample and its standard deviation, which is 0
-// for one value.
+// for one value and for equal ones. The sample is not empty.
 func MeanDeviation(sample []float64) (mean, deviation float64) {
 	n := float64(len(sample))
 	for _, x := range sample {
-		mean += x / n
+		mean += x
 	}
+	mean /= n
 	for _, x := range sample {
 		deviation += (x - mean) * (x - mean) / max(1, n-1)
 	}
-	return mean, math.Sqrt(deviation)
+	if deviation = math.Sqrt(deviation); deviation < 1e-9*math.Abs(mean) {
+		deviation = 0 // equal values, rounded
+	}
+	return mean, deviation
 }
 
 // Value returns the y of a curve at an x, NaN if there is none.
@@ -103,8 +110,11 @@ func (e *Experiment) Value(name string, x float64) float64 {
 
 // Quote adds a value from the text of the paper.
 func (e *Experiment) Quote(what, paper, format string, ours ...any) {
-	e.Quotes = append(e.Quotes, Quote{what, paper, fmt.Sprintf(format, ours...)})
+	e.Quotes = append(e.Quotes, Quote{What: what, Paper: paper, Ours: fmt.Sprintf(format, ours...)})
 }
+
+// Explain adds the reason why the values quoted last differ.
+func (e *Experiment) Explain(why string) { e.Quotes[len(e.Quotes)-1].Why = why }
 
 // Plot draws the curves.
 func (e *Experiment) Plot() (*plot.Plot, error) {
@@ -116,39 +126,56 @@ func (e *Experiment) Plot() (*plot.Plot, error) {
 		Logarithmic(&p.Y)
 	}
 	for i, c := range e.Curves {
-		points := make(plotter.XYs, len(c.Points))
-		for k, at := range c.Points {
-			points[k] = plotter.XY{X: at[0], Y: at[1]}
+		same := func(o Curve) bool {
+			return slices.Equal(o.Points, c.Points) && slices.Equal(o.Deviations, c.Deviations)
 		}
-		if len(points) == 0 {
+		if len(c.Points) == 0 || slices.ContainsFunc(e.Curves[:i], same) {
 			continue
 		}
-		dots, err := plotter.NewScatter(points)
-		if err != nil {
+		for _, o := range e.Curves[i+1:] {
+			if same(o) {
+				c.Name += ",\n" + o.Name
+			}
+		}
+		if err := c.draw(p, i); err != nil {
 			return nil, err
 		}
-		dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], Palette[i%len(Palette)], vg.Points(max(2, 4.5-0.4*float64(i))) // the dots below stay visible
-		p.Add(dots)
-		if err := c.bars(p, Palette[i%len(Palette)]); err != nil {
-			return nil, err
-		}
-		if len(points) == 1 {
-			p.Legend.Add(c.Name, dots)
-			continue
-		}
-		line, err := plotter.NewLine(points)
-		if err != nil {
-			return nil, err
-		}
-		line.Color, line.Width = Palette[i%len(Palette)], vg.Points(1.3)
-		if i >= len(Palette) {
-			line.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-		}
-		p.Add(line)
-		p.Legend.Add(c.Name, line, dots)
 	}
 	e.axes(p)
 	return p, nil
+}
+
+// draw draws the i-th curve of a plot, with its entry in the legend.
+func (c *Curve) draw(p *plot.Plot, i int) error {
+	points := make(plotter.XYs, len(c.Points))
+	for k, at := range c.Points {
+		points[k] = plotter.XY{X: at[0], Y: at[1]}
+	}
+	dots, err := plotter.NewScatter(points)
+	if err != nil {
+		return err
+	}
+	colour := Palette[i%pale]
+	dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], colour, vg.Points(max(2, 4.5-0.4*float64(i))) // the dots below stay visible
+	p.Add(dots)
+	if err := c.bars(p, colour); err != nil {
+		return err
+	}
+	if len(points) == 1 {
+		describe(p, c.Name, dots)
+		return nil
+	}
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width = colour, vg.Points(1.3)
+	if i >= pale {
+		line.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+	}
+	p.Add(line)
+	describe(p, c.Name, line, dots)
+	return nil
 }
 
 // bars draws the deviations of a curve as error bars.
@@ -251,13 +278,17 @@ func (e *Experiment) table(columns bool) table {
 	return g
 }
 
-// cells returns the cells of a curve at an x.
+// cells returns the cells of a curve at an x. A mean has four significant digits, and its
+// deviation as many decimal places as the mean.
 func (c *Curve) cells(x float64, columns bool) []string {
 	var mean, deviation string
 	if k := c.index(x); k >= 0 {
-		mean = strconv.FormatFloat(c.Points[k][1], 'g', 4, 64)
+		places := decimals(c.Points[k][1])
+		mean = strconv.FormatFloat(c.Points[k][1], 'f', places, 64)
 		if c.Deviations != nil {
-			deviation = strconv.FormatFloat(c.Deviations[k], 'g', 2, 64)
+			if deviation = "0"; c.Deviations[k] != 0 {
+				deviation = strconv.FormatFloat(c.Deviations[k], 'f', places, 64)
+			}
 		}
 	}
 	switch {
@@ -271,8 +302,17 @@ func (c *Curve) cells(x float64, columns bool) []string {
 	return []string{mean + " ± " + deviation}
 }
 
+// decimals returns the decimal places that show a number with four significant digits,
+// at most six and, for numbers without a fraction, none.
+func decimals(v float64) int {
+	if v == math.Trunc(v) {
+		return 0
+	}
+	return min(6, max(0, 3-int(math.Floor(math.Log10(math.Abs(v))))))
+}
+
 // WriteExperiments writes report.html, which is complete in itself, and beside it
-// every plot as SVG, PDF and PNG, every table as CSV, and all values as JSON.
+// every plot as SVG, every table as CSV, and all values as JSON.
 func WriteExperiments(dir, title string, list []Experiment) error {
 	files := map[string][]byte{}
 	var views []experimentView
@@ -320,6 +360,7 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:3rem}h3{font-size:1rem}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}.source{color:#555}
+td.why{text-align:left;white-space:normal;min-width:24rem}
 </style>
 <h1>{{.Title}}</h1>
 <p>Bars and the numbers behind ± are standard deviations over the seeds. The papers' figures print no numbers, so only the values that their texts
@@ -333,8 +374,8 @@ give can be compared: they are listed under the figures. Workloads are generated
 <tbody>{{range .Table.Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
 {{with .Quotes}}<h3>What the paper prints</h3>
-<div class="scroll"><table><thead><tr><th></th><th>the paper</th><th>here</th></tr></thead>
-<tbody>{{range .}}<tr><td>{{.What}}</td><td>{{.Paper}}</td><td>{{.Ours}}</td></tr>
+<div class="scroll"><table><thead><tr><th></th><th>the paper</th><th>here</th><th>why they differ</th></tr></thead>
+<tbody>{{range .}}<tr><td>{{.What}}</td><td>{{.Paper}}</td><td>{{.Ours}}</td><td class="why">{{.Why}}</td></tr>
 {{end}}</tbody></table></div>
 {{end}}{{end}}</html>
 `))

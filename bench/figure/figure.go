@@ -1,5 +1,5 @@
-// Package figure draws plots in the three formats of a report, and the figures of
-// experiments: curves over a parameter, with their tables.
+// Package figure draws plots as SVG, and the figures of experiments: curves over a
+// parameter, with their tables.
 package figure
 
 import (
@@ -13,17 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"codeberg.org/go-pdf/fpdf"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -33,61 +28,32 @@ type Figure struct {
 	Make          func() (*plot.Plot, error)
 }
 
-// A Picture is a drawn figure: SVG for pages, PDF for print, PNG at pngDPI for
-// everything else.
+// A Picture is a drawn figure.
 type Picture struct {
 	Figure
-	svg, pdf, png []byte
+	svg []byte
 }
 
 // Width and Height are the size of a picture.
-const (
-	Width, Height = 22 * vg.Centimeter, 12 * vg.Centimeter
-	pngDPI        = 192
-)
+const Width, Height = 22 * vg.Centimeter, 12 * vg.Centimeter
 
-// init removes the time from PDFs, so that the same figures give the same bytes.
-func init() {
-	fpdf.SetDefaultCatalogSort(true)
-	fpdf.SetDefaultCreationDate(time.Unix(0, 0).UTC())
-	fpdf.SetDefaultModificationDate(time.Unix(0, 0).UTC())
-}
-
-// Draw draws a figure in all formats.
+// Draw draws a figure.
 func (f Figure) Draw() (Picture, error) {
 	out := Picture{Figure: f}
 	p, err := f.Make()
 	if err != nil {
 		return out, err
 	}
-	image := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(Width, Height), vgimg.UseDPI(pngDPI))}
-	print := vgpdf.New(Width, Height)
-	for _, format := range []struct {
-		bytes  *[]byte
-		file   vg.CanvasWriterTo
-		canvas vg.Canvas
-	}{
-		{&out.svg, vgsvg.New(Width, Height), nil},
-		{&out.png, image, nil},
-		{&out.pdf, print, latin{print}},
-	} {
-		if format.canvas == nil {
-			format.canvas = format.file
-		}
-		Layout(p, draw.NewCanvas(format.canvas, Width, Height))
-		var b bytes.Buffer
-		if _, err := format.file.WriteTo(&b); err != nil {
-			return out, err
-		}
-		*format.bytes = b.Bytes()
-	}
-	return out, nil
+	canvas := vgsvg.New(Width, Height)
+	Layout(p, draw.NewCanvas(canvas, Width, Height))
+	var b bytes.Buffer
+	_, err = canvas.WriteTo(&b)
+	out.svg = b.Bytes()
+	return out, err
 }
 
-// AddTo adds a picture's files, by their names.
-func (p Picture) AddTo(files map[string][]byte) {
-	files[p.Name+".svg"], files[p.Name+".pdf"], files[p.Name+".png"] = p.svg, p.pdf, p.png
-}
+// AddTo adds a picture's file, by its name.
+func (p Picture) AddTo(files map[string][]byte) { files[p.Name+".svg"] = p.svg }
 
 var svgIDs = regexp.MustCompile(`(id="|url\(#|xlink:href="#|href="#)`)
 
@@ -112,16 +78,6 @@ func WriteFiles(dir string, files map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// latin spells Greek letters out, because the fonts of the PDF are encoded as
-// Windows-1252.
-type latin struct{ vg.Canvas }
-
-var greek = strings.NewReplacer("α", "alpha", "β", "beta", "λ", "lambda", "π", "pi", "σ", "sigma")
-
-func (c latin) FillString(f font.Face, at vg.Point, s string) {
-	c.Canvas.FillString(f, at, greek.Replace(s))
 }
 
 // Layout draws a plot with its legend to the right, where the legend covers no
@@ -185,11 +141,16 @@ func New(title, x, y string) *plot.Plot {
 	return p
 }
 
-// Lines adds lines to a plot. Names with the same points share one line, so that
-// each of them stays visible.
+// Lines are the lines of a plot. Lines with the same points are one line with one entry
+// in the legend, which has the names of all.
 type Lines struct {
-	Plot  *plot.Plot
-	drawn []*plotter.Line
+	Strong string // the name of the line that stands out
+	drawn  []*namedLine
+}
+
+type namedLine struct {
+	names []string
+	*plotter.Line
 }
 
 // Add adds a line. A line without a name is not in the legend.
@@ -197,28 +158,54 @@ func (l *Lines) Add(name string, points plotter.XYs) error {
 	if len(points) == 0 {
 		return nil
 	}
-	k := slices.IndexFunc(l.drawn, func(o *plotter.Line) bool { return slices.Equal(o.XYs, points) })
+	k := slices.IndexFunc(l.drawn, func(o *namedLine) bool { return slices.Equal(o.XYs, points) })
 	if k >= 0 {
-		l.Plot.Legend.Add(name, l.drawn[k])
+		l.drawn[k].names = append(l.drawn[k].names, name)
 		return nil
 	}
 	line, err := plotter.NewLine(points)
-	if err != nil {
-		return err
-	}
-	style(line, len(l.drawn))
-	l.drawn = append(l.drawn, line)
-	l.Plot.Add(line)
-	if name != "" {
-		l.Plot.Legend.Add(name, line)
-	}
-	return nil
+	l.drawn = append(l.drawn, &namedLine{[]string{name}, line})
+	return err
 }
 
-// style gives the n-th line of a plot its colour and, from the fifth on, dashes,
-// so that lines differ without colours too.
-func style(l *plotter.Line, n int) {
-	l.Color, l.Width = Palette[n%pale], vg.Points(1.3)
+// AddTo adds the lines to a plot, the strong one above the others.
+func (l *Lines) AddTo(p *plot.Plot) {
+	strong := func(o *namedLine) bool { return l.Strong != "" && slices.Contains(o.names, l.Strong) }
+	for n, line := range l.drawn {
+		style(line.Line, n, strong(line))
+		if name := wrap(strings.Join(line.names, ", ")); name != "" {
+			describe(p, name, line)
+		}
+		if !strong(line) {
+			p.Add(line)
+		}
+	}
+	for _, line := range l.drawn {
+		if strong(line) {
+			p.Add(line)
+		}
+	}
+}
+
+// describe adds lines of names to the legend. Those after the first are entries without a
+// picture, because all entries of a legend are as high as the highest one.
+func describe(p *plot.Plot, names string, pictures ...plot.Thumbnailer) {
+	for i, line := range strings.Split(names, "\n") {
+		if i > 0 {
+			pictures = nil
+		}
+		p.Legend.Add(line, pictures...)
+	}
+}
+
+// style gives the n-th line of a plot its colour and, from the fifth on, dashes, so that
+// lines differ without colours too. The strong line is black, full and twice as wide.
+func style(l *plotter.Line, n int, strong bool) {
+	if strong {
+		l.Color, l.Width = Palette[0], vg.Points(2.6)
+		return
+	}
+	l.Color, l.Width = Palette[1+n%(pale-1)], vg.Points(1.3)
 	if n >= 4 {
 		l.Dashes = [][]vg.Length{{vg.Points(5), vg.Points(2)}, {vg.Points(1.5), vg.Points(1.5)}, {vg.Points(7), vg.Points(2), vg.Points(1.5), vg.Points(2)}}[n%3]
 	}

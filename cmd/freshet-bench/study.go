@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,15 +16,23 @@ import (
 func studyCommand(w *cli.Env) *cobra.Command {
 	var traces []string
 	var out, rule, policies string
+	var budgets []time.Duration
+	var compare bool
 	c := &cobra.Command{
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
-		Long: `Runs all policies under the three budgets of Knuth, Hartig and Sack (1000 s, 50 s
-and 10 s) and writes one HTML page that is complete in itself, with findings, plots,
-and tables beside the paper's. It also writes all plots as SVG, PDF and PNG, the
+		Long: `Runs all policies under several budgets and writes one HTML page that is complete
+in itself, with findings, plots and tables. It also writes all plots as SVG, the
 tables for LaTeX, and all values as CSV and JSON. With several traces, tables
-have means and standard deviations. --policy adds policies, your own for example.`,
-		Example: `  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report
-  freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report`,
+have means and standard deviations. --policy adds policies, your own for example.
+Without --budget, the budgets are what all queries take in the costliest slot of
+the first trace, a tenth of it, and a fiftieth of it.
+
+--compare-paper puts the tables of Knuth, Hartig and Sack beside ours. It is for
+traces of 'generate --like knuth2016', and the budgets are then those of the paper:
+1000 s, 50 s and 10 s.`,
+		Example: `  freshet bench study --trace own.trace --budget 2s,500ms --out report
+  freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report
+  freshet bench generate --out t.trace && freshet bench study --trace t.trace --compare-paper --out report`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectGarbageLess()()
 			switch {
@@ -36,19 +45,32 @@ have means and standard deviations. --policy adds policies, your own for example
 			if policies != "" {
 				more = bench.SplitPolicies(policies)
 			}
-			plan := bench.Plan(rule, more...)
+			t, err := loadTrace(traces[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case len(budgets) > 0:
+			case compare:
+				budgets = bench.PaperBudgets()
+			default:
+				budgets = bench.Budgets(t)
+			}
+			plan := bench.Plan(rule, budgets, more...)
 			for _, s := range plan {
 				if err := s.Check(); err != nil {
 					return cli.UsageErrorf("%v", err)
 				}
 			}
 			s := bench.NewStudy(plan)
+			s.Compare = compare
 			bar := progress(w, len(plan)*len(traces), "simulating")
 			defer bar.Close()
-			for _, path := range traces {
-				t, err := loadTrace(path)
-				if err != nil {
-					return err
+			for i, path := range traces {
+				if i > 0 {
+					if t, err = loadTrace(path); err != nil {
+						return err
+					}
 				}
 				if err := s.Add(c.Context(), filepath.Base(path), t, func(bench.Row) { bar.Add(1) }); err != nil {
 					return err
@@ -66,6 +88,8 @@ have means and standard deviations. --policy adds policies, your own for example
 	f.StringSliceVar(&traces, "trace", nil, "traces of either format, separated by commas")
 	f.StringVar(&out, "out", "", "directory to write")
 	f.StringVar(&policies, "policy", "", "further policies, separated by commas")
+	f.DurationSliceVar(&budgets, "budget", nil, "budgets of a slot, separated by commas (default: from the first trace)")
+	f.BoolVar(&compare, "compare-paper", false, "put the tables of Knuth, Hartig and Sack beside ours")
 	f.StringVar(&rule, "rule", plan.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c
 }

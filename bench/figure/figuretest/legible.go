@@ -17,6 +17,7 @@ import (
 // A text is one in the place where a picture shows it, in points.
 type text struct {
 	words string
+	font  font.Font
 	box   vg.Rectangle
 }
 
@@ -49,7 +50,7 @@ func texts(p *plot.Plot) (out []text, err error) {
 				low = at.origin.Add(vg.Point{X: -a.Point.Y - size.Y, Y: a.Point.X})
 				size.X, size.Y = size.Y, size.X
 			}
-			out = append(out, text{a.String, vg.Rectangle{Min: low, Max: low.Add(size)}})
+			out = append(out, text{a.String, a.Font, vg.Rectangle{Min: low, Max: low.Add(size)}})
 		case *recorder.Scale:
 			return nil, errors.New("the canvas is scaled")
 		}
@@ -57,8 +58,17 @@ func texts(p *plot.Plot) (out []text, err error) {
 	return out, nil
 }
 
+// Texts returns the texts of a plot.
+func Texts(p *plot.Plot) (words []string, err error) {
+	list, err := texts(p)
+	for _, t := range list {
+		words = append(words, t.words)
+	}
+	return words, err
+}
+
 // Legible returns an error if a text of a plot covers another one or leaves the
-// picture.
+// picture, or if there are two fonts.
 func Legible(p *plot.Plot) error {
 	list, err := texts(p)
 	if err != nil {
@@ -70,6 +80,9 @@ func Legible(p *plot.Plot) error {
 		}
 		if a.box.Min.X < 0 || a.box.Min.Y < 0 || a.box.Max.X > figure.Width || a.box.Max.Y > figure.Height {
 			return fmt.Errorf("%q leaves the picture: %v", a.words, a.box)
+		}
+		if a.font.Typeface != list[0].font.Typeface || a.font.Variant != list[0].font.Variant {
+			return fmt.Errorf("%q is in %s, %q in %s", a.words, a.font.Name(), list[0].words, list[0].font.Name())
 		}
 		for _, b := range list[:i] {
 			if a.box.Min.X < b.box.Max.X && b.box.Min.X < a.box.Max.X && a.box.Min.Y < b.box.Max.Y && b.box.Min.Y < a.box.Max.Y {
