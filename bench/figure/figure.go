@@ -144,7 +144,7 @@ func New(title, x, y string) *plot.Plot {
 // Lines are the lines of a plot. Lines with the same points are one line with one entry
 // in the legend, which has the names of all.
 type Lines struct {
-	Strong string // the name of the line that stands out
+	Strong string // the name of the widest line
 	drawn  []*namedLine
 }
 
