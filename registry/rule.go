@@ -199,6 +199,7 @@ type ReceiverStatus struct {
 type RuleTotals struct {
 	Rules     map[RuleStatus]int
 	Alerts    map[AlertState]int       // pending and firing
+	Firing    map[string]int           // alerts that fire, by the caller of their rule
 	Evaluated uint64                   // evaluations of rules that led to a state
 	Failed    uint64                   // evaluations that were impossible, for example with too many rows
 	Lag       time.Duration            // for how long the oldest change has waited that some rule was not evaluated on

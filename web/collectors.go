@@ -30,6 +30,8 @@ var (
 	freeDesc     = desc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.")
 	reserveDesc  = desc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.")
 
+	troublesDesc = desc("freshet_troubles", "What keeps results from being fresh, and what fires, by kind: storage, node, endpoint, alert, rule, query.", "kind")
+
 	deliveriesDesc  = desc("freshet_deliveries_total", "Messages by how they ended: delivered, failed, retried, dropped.", "way", "result")
 	connectionsDesc = desc("freshet_connections", "Followers connected now.", "kind")
 	subsDesc        = desc("freshet_subscriptions", "Subscriptions by state.", "way", "state")
@@ -77,7 +79,8 @@ func scrapes(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(
 		collector{[]*prometheus.Desc{queriesDesc, statesDesc, healthDesc, debtDesc, oldestDesc, nextTryDesc, intervalDesc}, s.collectEndpoints},
-		collector{[]*prometheus.Desc{readOnlyDesc, freeDesc, reserveDesc}, s.collectStorage})
+		collector{[]*prometheus.Desc{readOnlyDesc, freeDesc, reserveDesc}, s.collectStorage},
+		collector{[]*prometheus.Desc{troublesDesc}, s.collectOutlook})
 	if s.Merging != nil {
 		now.MustRegister(askCollector{s})
 	}

@@ -153,6 +153,7 @@ func (c *Config) complete() error {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Tokens == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
 	}
+	c.ShowHalted()
 	if c.Documents == nil {
 		c.Documents = Unshared{}
 	}

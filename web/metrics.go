@@ -49,6 +49,7 @@ import (
 //	freshet_merge_audits_total{endpoint,result}        merged answers compared with that of the query alone: same, different
 //	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
 //	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
+//	freshet_troubles{kind}                             what keeps results from being fresh, and what fires: storage, node, endpoint, alert, rule, query
 //	freshet_store_read_only                            1 while the disk is full and nothing can be written
 //	freshet_store_free_bytes                           free on the disk that holds the store
 //	freshet_store_reserve_bytes                        space kept free: new registrations are refused below it

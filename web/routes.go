@@ -21,6 +21,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/readyz", run: on(serverAPI.readyz)},
 		{method: "GET", path: "/problems/{slug}", run: on(serverAPI.explainProblem)},
 		{method: "GET", path: "/v1", run: on(serverAPI.index)},
+		{method: "GET", path: "/v1/status", need: read, run: on(serverAPI.status)},
 		{method: "GET", path: "/v1/openapi.yaml", run: on(serverAPI.openAPI)},
 		{method: "GET", path: "/v1/asyncapi.yaml", run: on(serverAPI.asyncAPI)},
 		{method: "GET", path: "/freshet.js", run: on(serverAPI.clientScript)},

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -146,9 +146,17 @@ func (d demo) register(srv *server.Server) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	_, _, err := srv.Registry.CreateProfile(admin, urgentProfile())
-	if err != nil {
+	if _, _, err := srv.Registry.CreateProfile(admin, urgentProfile()); err != nil {
 		return nil, fmt.Errorf("sample profile: %w", err)
+	}
+	w := registry.Registration{Endpoint: cityEndpoint, Name: "dock-001"}
+	watched, err := watch.Watch{IRI: city.Entities + "dock/001", Labels: []string{"en"}}.Normalize()
+	if err != nil {
+		return nil, fmt.Errorf("sample watch: %w", err)
+	}
+	watched.Apply(&w)
+	if err := add(cityEndpoint, w.Name, city.Query{Text: w.Text, Tags: w.Tags}); err != nil {
+		return nil, err
 	}
 	return names, nil
 }
@@ -175,6 +183,9 @@ func (d demo) applications(ctx context.Context, srv, other *server.Server) error
 	if err := d.hook(ctx, srv, service); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("webhook of the demo: %w", err)
 	}
+	if err := d.rule(ctx, srv); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("alert rule of the demo: %w", err)
+	}
 	err = client.Follow(ctx, client.Options{Server: other.URL(), Query: "departures-central"}, func(client.Event) error { return nil })
 	if ctx.Err() != nil {
 		return nil
@@ -182,25 +193,43 @@ func (d demo) applications(ctx context.Context, srv, other *server.Server) error
 	return err
 }
 
+// rule makes the alert rule, unless an earlier demo left it in the store.
+func (d demo) rule(ctx context.Context, srv *server.Server) error {
+	rule := map[string]any{"name": "very-late", "query": "late-departures", "when": "?delay >= 10",
+		"labels": map[string]string{"line": "?line", "stop": "?stop"}, "summary": "line ?line leaves ?stop ?delay minutes late"}
+	return whileStarting(ctx, func() error {
+		var list struct{ Rules []struct{ Name string } }
+		if err := srv.Call(ctx, http.MethodGet, "/v1/rules", nil, &list); err != nil || len(list.Rules) > 0 {
+			return err
+		}
+		return srv.Call(ctx, http.MethodPost, "/v1/rules", rule, nil)
+	})
+}
+
 const demoHook = "late departures board"
 
-// hook makes the webhook. It replaces one that an earlier demo left in the store, and
-// retries while the server starts.
+// whileStarting retries a call of the server while it starts, or while its cluster chooses the
+// node that evaluates rules.
+func whileStarting(ctx context.Context, call func() error) (err error) {
+	for range 300 {
+		if err = call(); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+// hook makes the webhook. It replaces one that an earlier demo left in the store.
 func (d demo) hook(ctx context.Context, srv *server.Server, service string) error {
 	var list struct {
 		Webhooks []struct{ ID, Name string }
 	}
-	err := errors.New("not tried")
-	for tries := 0; tries < 50 && err != nil; tries++ {
-		if err = srv.Call(ctx, http.MethodGet, "/v1/webhooks", nil, &list); err != nil {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}
-	if err != nil {
+	if err := whileStarting(ctx, func() error { return srv.Call(ctx, http.MethodGet, "/v1/webhooks", nil, &list) }); err != nil {
 		return err
 	}
 	for _, h := range list.Webhooks {

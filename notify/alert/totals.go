@@ -36,7 +36,7 @@ func (s *step) evaluated(x *entry) {
 
 // Totals sums up all rules. For a query with rules that lag, it reads one change of the log.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
-	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Messages: map[string]registry.MessageTotals{}}
+	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Messages: map[string]registry.MessageTotals{}}
 	e.mu.Lock()
 	rules := slices.Collect(maps.Values(e.rules))
 	t.Evaluated, t.Failed = e.count.evaluated[0], e.count.evaluated[1]
@@ -67,6 +67,9 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		t.Rules[v.Status]++
 		for _, a := range v.State.Alerts {
 			t.Alerts[a.State]++
+			if a.State == registry.AlertFiring {
+				t.Firing[v.Caller]++
+			}
 		}
 		switch v.Status {
 		case registry.RuleFailing, registry.RulePaused, registry.RuleEnded:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // An Index provides the data by which lists of queries are sorted, filtered and
@@ -20,6 +21,28 @@ type Index interface {
 	// since, without baselines, oldest first. It returns the offset up to which it
 	// read. The zero Offset precedes all changes.
 	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
+}
+
+// A haltedIndex shows the live queries of endpoints that run no slot as stale.
+type haltedIndex struct {
+	Index
+	halts web.Halts
+}
+
+// Digests implements Index.
+func (x haltedIndex) Digests(text string) ([]registry.QueryDigest, error) {
+	list, err := x.Index.Digests(text)
+	why := x.halts.Now()
+	if err != nil || len(why) == 0 {
+		return list, err
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if d := &list[i]; d.State == registry.Live && why[d.Endpoint] != "" {
+			d.State = registry.Stale
+		}
+	}
+	return list, nil
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // An overviewEndpoint is the section of one endpoint. The templates have the words for
@@ -16,7 +17,7 @@ type overviewEndpoint struct {
 	clock
 	Name, Link string
 	ID         string
-	Class      string // of its state: failing, away, stale, paused, new, off or live
+	Class      string // of its state: failing, away, halted, stale, paused, new, off or live
 	Clustered  bool   // this server is a node of a cluster
 	Node       string // the one that asks it, "" while none does
 	Known      bool   // its loop runs; else it is starting
@@ -34,7 +35,7 @@ type overviewEndpoint struct {
 
 // Strong returns what the endpoint says in its own words.
 func (o overviewEndpoint) Strong() string {
-	if o.Class == "away" {
+	if o.Class == "away" || o.Class == "halted" {
 		return o.Loop.Halted
 	}
 	if o.Class != "failing" && o.Class != "stale" {
@@ -89,15 +90,15 @@ func (o *overviewEndpoint) judge(slots []scheduler.Slot) {
 	for o.Bad < len(slots) && slices.Contains([]verdict{failed, unfinished}, judgeSlot(slots[o.Bad])) {
 		o.Bad++
 	}
-	switch health := o.Loop.Health.State; {
+	switch trouble := web.EndpointTrouble(o.Loop); {
 	case o.Pause != nil:
 		o.Class, o.Rank = "paused", 3
-	case o.Loop.Away:
-		o.Class, o.Rank = "away", 0
-	case health == registry.HealthFailing:
-		o.Class, o.Rank = "failing", 0
-	case health == registry.HealthThrottled:
+	case trouble == "waiting":
 		o.Class, o.Rank = "stale", 1
+	case trouble == "unasked":
+		o.Class, o.Rank = "away", 0
+	case trouble != "":
+		o.Class, o.Rank = trouble, 0
 	case o.Loop.Last.Number == 0:
 	case total(slots).run == 0:
 		o.Class = "off"
@@ -140,7 +141,7 @@ type troubled struct {
 // add records an endpoint unless it runs normally. Problems come first.
 func (t *troubles) add(o overviewEndpoint, link string, fails failure) {
 	switch o.Class {
-	case "failing", "away", "stale", "paused":
+	case "failing", "away", "halted", "stale", "paused":
 		if t.N++; t.N <= troublesNamed {
 			t.Named = append(t.Named, troubled{o.Name, link, o.Class, fails})
 		}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // Facts are the key figures of the overview with their trends. Shares without a value are
 // unknown.
 type facts struct {
 	Fresh, Results    int
-	Away              bool // no node asks some endpoint
 	States            tallied
 	Changes, ThisHour int           // in 24 hours
 	Median, Most      time.Duration // since results were checked, the median and the 95th percentile; negative if unknown
@@ -44,25 +44,29 @@ func (f facts) Others() (out []registry.State) {
 }
 
 // facts summarises all queries and the last slots of all endpoints.
-func (v overviewHandler) facts(all [][]scheduler.Slot) (facts, error) {
+func (v overviewHandler) facts(o web.Outlook, all [][]scheduler.Slot) (facts, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
 		return facts{}, err
 	}
-	past := v.trends.points()
-	f := facts{States: snap.states, Fresh: snap.states[registry.Live], Results: len(snap.digests), ThisHour: int(snap.byHour[hours-1])}
+	f := facts{States: o.States, Fresh: o.States[registry.Live], Results: o.Results, ThisHour: int(snap.byHour[hours-1])}
 	f.Median, f.Most = ages(snap.digests, v.now)
+	current, err := v.measure(o, snap)
+	if err != nil {
+		return facts{}, err
+	}
+	past := append(v.trends.points(), current)
 	f.changes(snap)
 	f.slots(all)
 	f.Saved, f.Ran = executionsSaved(all)
-	f.FreshLine = trendLine(past, func(p point) float64 { return p.fresh }, func(x float64) string { return share(x).String() })
-	f.AgeLine = trendLine(past, func(p point) float64 { return p.age.Seconds() }, func(x float64) string { return span(time.Duration(x) * time.Second) })
+	f.FreshLine = trendLine(past, 1, func(p point) float64 { return p.fresh }, func(x float64) string { return share(x).String() })
+	f.AgeLine = trendLine(past, 0, func(p point) float64 { return p.age.Seconds() }, func(x float64) string { return span(time.Duration(x) * time.Second) })
 	if v.Subscriptions == nil || !v.May(registry.RoleAdmin) {
 		return f, nil
 	}
 	n, failing, err := v.followers()
 	f.Followers, f.Link = &counted{n, failing}, v.Has("deliveries")
-	f.FollowerLine = trendLine(past, func(p point) float64 { return float64(p.followers) }, figures)
+	f.FollowerLine = trendLine(past, 0, func(p point) float64 { return float64(p.followers) }, figures)
 	return f, err
 }
 
@@ -73,7 +77,7 @@ func (f *facts) changes(snap *snapshot) {
 		values[i] = float64(c)
 	}
 	if f.Changes > 0 {
-		f.ChangeLine = sparkline(values, figures)
+		f.ChangeLine = sparkline(values, 0, figures)
 	}
 }
 
@@ -131,7 +135,7 @@ func binLine(bins [trendBins]bin, of func(bin) (float64, bool), covered time.Dur
 			values = append(values, x)
 		}
 	}
-	line := sparkline(values, func(x float64) string { return share(x).String() })
+	line := sparkline(values, 0, func(x float64) string { return share(x).String() })
 	if line != nil {
 		line.Covers = covered
 	}
@@ -143,7 +147,7 @@ func (s *Server) Watch(ctx context.Context) {
 	t := time.NewTicker(pointEvery)
 	defer t.Stop()
 	for {
-		if err := s.measure(); err != nil {
+		if err := s.record(); err != nil {
 			s.Logger.Warn("a point of the trends is missing", "error", err)
 		}
 		select {
@@ -154,25 +158,30 @@ func (s *Server) Watch(ctx context.Context) {
 	}
 }
 
-func (s *Server) measure() error {
+// record adds a point to the trends, unless there is no result.
+func (s *Server) record() error {
+	o, err := s.Outlook()
+	if err != nil || o.Results == o.States[registry.New] {
+		return err
+	}
 	snap, err := s.catalogue.look()
 	if err != nil {
 		return err
 	}
-	p := point{at: s.Now()}
-	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no results, no point
-		return nil
-	} else {
-		p.fresh = float64(snap.states[registry.Live]) / float64(n)
+	p, err := s.measure(o, snap)
+	if err == nil {
+		s.trends.add(p)
 	}
-	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
-		p.age = 0
-	}
+	return err
+}
+
+// measure returns the present point of the trends.
+func (s *Server) measure(o web.Outlook, snap *snapshot) (p point, err error) {
+	p = point{at: s.Now(), fresh: float64(o.States[registry.Live]) / float64(max(1, o.Results))}
+	age, _ := ages(snap.digests, p.at)
+	p.age = max(0, age)
 	if s.Subscriptions != nil {
-		if p.followers, _, err = s.followers(); err != nil {
-			return err
-		}
+		p.followers, _, err = s.followers()
 	}
-	s.trends.add(p)
-	return nil
+	return p, err
 }

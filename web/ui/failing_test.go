@@ -22,7 +22,7 @@ func TestFailingQueryIsSeen(t *testing.T) {
 	r.tick("city")
 	r.get("/queries").has(">failing<", "no PREFIX for &lt;em&gt;rdfs", "1 query fails.", "failing (1)", "failing: ")
 	r.get("/queries?state=failing").has("bad", "1 to 1 of 1")
-	r.get("/").has("1 of 2 results are fresh.", "1 query fails.", "1 failing").lacks("not run yet")
+	r.get("/").has("1 of 2 results is fresh.", "1 query fails.", "1 failing").lacks("not run yet")
 	r.get(queryPath(bad.ID)).has("Failing: no run was complete yet.", "no PREFIX for &lt;em&gt;rdfs", "There is no result yet.", "No run was complete yet.", `<div class="msg fail" role="group"`).lacks("Nothing has run yet", "It has no result yet.")
 	r.get("/endpoints/city").has("Healthy").lacks("failing for")
 }

@@ -85,8 +85,8 @@ func share(x float64) measure {
 	if p > 0 && p < 0.1 { // do not round a small share to 0 %
 		return measure{"<0.1", "%"}
 	}
-	if p > 99.9 && p < 100 { // do not round a large share to 100 %
-		return measure{"99.9", "%"}
+	if p > 99.4 && p < 100 { // do not round a large share to 100 %
+		return measure{strconv.FormatFloat(math.Floor(p*10)/10, 'f', 1, 64), "%"}
 	}
 	return measure{figures(p), "%"}
 }

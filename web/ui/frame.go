@@ -3,9 +3,11 @@ package ui
 import (
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // A frame is what every page shows around its content: navigation, theme and message.
@@ -66,7 +68,7 @@ type pulse struct {
 type beat struct {
 	Name, Link string
 	Level      levelGauge
-	State      string // starting, paused, away, read-only, failing, manual, or "" for a time
+	State      string // starting, paused, unasked, halted, failing, manual, or "" for a time
 	When       template.HTML
 }
 
@@ -129,23 +131,20 @@ func (v menu) counts() map[string]tally {
 	if err != nil {
 		return out
 	}
-	queries, refused, failing := 0, 0, 0
-	for _, e := range endpoints {
-		st, err := v.Daemon.State(e.Name)
-		if err != nil {
-			continue
-		}
-		queries, refused = queries+st.Queries, refused+st.States[registry.Failing]
-		if e.Pause == nil && st.Health.State == registry.HealthFailing {
-			failing++
-		}
+	o, err := v.Outlook()
+	if err != nil {
+		return out
 	}
-	out["queries"], out["endpoints"] = tally{n: queries}, tally{n: len(endpoints)}
-	if refused > 0 {
-		out["queries"] = tally{refused, true}
+	out["queries"], out["endpoints"] = tally{n: o.Results}, tally{n: len(endpoints)}
+	wrong := map[string]int{}
+	for _, t := range o.Troubles(v.caller) {
+		wrong[t.Kind] += t.Count
 	}
-	if failing > 0 {
-		out["endpoints"] = tally{failing, true}
+	for key, n := range map[string]int{"overview": wrong["storage"] + wrong["node"], "queries": wrong["query"], "endpoints": wrong["endpoint"],
+		"rules": wrong["alert"] + wrong["rule"], "cluster": wrong["node"]} {
+		if n > 0 {
+			out[key] = tally{n, true}
+		}
 	}
 	if v.profiles != nil {
 		if all, err := v.profiles.look(); err == nil && all.Broken > 0 {
@@ -179,12 +178,8 @@ func (v menu) pulse() pulse {
 			b.State = "starting"
 		case e.Pause != nil:
 			b.State, b.Level.Paused = "paused", true
-		case st.Away:
-			b.State, b.Level.Failing = "away", true
-		case st.Halted != "":
-			b.State, b.Level.Failing = "read-only", true
-		case st.Health.State == registry.HealthFailing:
-			b.State, b.Level.Failing = "failing", true
+		case !slices.Contains([]string{"", "waiting"}, web.EndpointTrouble(st)):
+			b.State, b.Level.Failing = web.EndpointTrouble(st), true
 		case st.Next.IsZero():
 			b.State = "manual"
 		default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // The plot distinguishes slots with answers, slots without requests, and blackouts.
@@ -56,5 +57,60 @@ func TestHealth(t *testing.T) {
 	h = healthOf(slots, []registry.Blackout{{Start: "* * * * *", For: registry.Duration(10 * time.Second)}}, now)
 	if len(h.Dark) != 1 || !strings.Contains(about(h), "1,380 blackout times") {
 		t.Errorf("one a minute: %d frames, %s", len(h.Dark), about(h))
+	}
+}
+
+// A haltingDaemon runs no slot for a reason that a test sets.
+type haltingDaemon struct {
+	web.Daemon
+	why *string
+}
+
+func (d haltingDaemon) State(endpoint string) (scheduler.LoopState, error) {
+	st, err := d.Daemon.State(endpoint)
+	st.Halted = *d.why
+	return st, err
+}
+
+// The headline and the navigation tell of everything that keeps results from being fresh, and of
+// alerts that fire. No page calls a result live that nobody checks.
+func TestTroublesAreInTheHeadline(t *testing.T) {
+	disk, why := registry.Storage{}, ""
+	nodes := newFixedCluster()
+	r := newRigWith(t, func(_ *rig, c *Config) {
+		c.Health, c.Daemon, c.Cluster = condition{&disk}, haltingDaemon{c.Daemon, &why}, nodes
+	})
+	r.endpoint("city")
+	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}, [2]string{"S2", "20"}))
+	r.tick("city")
+	r.get("/").has("The one result is fresh.").lacks("fires", "signs of life", `class="n bad"`)
+	if _, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10", Summary: "?line is late"}); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/queries").has(`firing or failing: </span>2`)
+	r.get("/").has("The one result is fresh.", `<a href="/rules">2 alerts fire.</a>`)
+	r.get("/rules").has(`list="known"`, `<option value="delays">`)
+	nodes.mu.Lock()
+	nodes.state.Nodes[1].State = registry.NodeSilent
+	nodes.mu.Unlock()
+	r.get("/").has("The node n2 of the cluster shows no signs of life.", `troubles of the server: </span>1`, `without signs of life: </span>1`)
+	disk, why = registry.Storage{ReadOnly: true}, "no slot runs"
+	r.get("/").has("No result is fresh.", "Nothing is executed or stored, because the disk is full.", `troubles of the server: </span>2`, "1 stale")
+	for _, path := range []string{"/queries", "/queries/" + q.ID} {
+		r.get(path).has(`class="state stale"`).lacks(`class="state live"`)
+	}
+}
+
+// A share below all never reads as all, and one above nothing never as nothing.
+func TestSharesAreNotRoundedToAll(t *testing.T) {
+	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50", 0.0004: "<0.1", 0: "0"} {
+		if got := share(x).Value; got != want {
+			t.Errorf("%v reads as %s %%, want %s", x, got, want)
+		}
+	}
+	s := sparkline([]float64{0.99, 1}, 1, figures)
+	if want := "M0 3.17L100 3"; s.Line != want {
+		t.Errorf("99 and 100 %% are drawn as %s, want %s", s.Line, want)
 	}
 }

@@ -144,6 +144,9 @@ func (l *live) signs() string {
 		st, _ := l.Daemon.State(e.Name) // an endpoint that is not running has none
 		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Last.OffGrid.Run, st.Next.Unix(), st.Health.State, st.Queries, st.Halted)
 	}
+	if o, err := l.Outlook(); err == nil {
+		fmt.Fprintln(&b, o.Troubles(l.caller))
+	}
 	if l.page.section == "cluster" {
 		s, err := l.Cluster.Status()
 		fmt.Fprintln(&b, s, err)

@@ -47,16 +47,18 @@ func (v overviewHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	troubles := v.troubles(d.Endpoints)
-	away := slices.ContainsFunc(d.Endpoints, func(o overviewEndpoint) bool { return o.Class == "away" })
+	o, err := v.Outlook()
+	if err != nil {
+		return content{}, err
+	}
+	troubles := v.troubles(d.Endpoints, o)
 	if n := len(d.Endpoints); n > endpointsDrawn {
 		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
 	}
-	if d.Facts, err = v.facts(all); err != nil {
+	if d.Facts, err = v.facts(o, all); err != nil {
 		return content{}, err
 	}
-	d.Facts.Away = away
-	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, d.Facts.Results, away, troubles, d.Facts.States}
+	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, o, troubles, d.Facts.States, o.Firing(v.caller)}
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
@@ -95,16 +97,20 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 
 // An overviewLede answers whether everything is fresh.
 type overviewLede struct {
-	Endpoints, Fresh, Results int
-	Away                      bool // no node asks some endpoint, so what was fresh may not be so any more
-	Troubles                  troubles
-	States                    tallied
+	Endpoints, Fresh int
+	web.Outlook
+	Troubles troubles
+	States   tallied
+	Firing   int // alerts that the visitor may see
 }
 
 // troubles returns the endpoints that do not run normally.
-func (v overviewHandler) troubles(endpoints []overviewEndpoint) troubles {
+func (v overviewHandler) troubles(endpoints []overviewEndpoint, now web.Outlook) troubles {
 	var t troubles
 	for _, o := range endpoints {
+		if o.Class == "halted" && now.Disk.ReadOnly {
+			continue // one sentence says it of all
+		}
 		t.add(o, "#"+o.ID, o.FailsSince())
 	}
 	if v.sections["endpoints"] {

@@ -56,22 +56,20 @@ type spark struct {
 	Covers          time.Duration
 }
 
-// sparkline draws values from left to right; it needs at least two. The scale starts
-// at zero unless that would hide the variation.
-func sparkline(values []float64, write func(float64) string) *spark {
+// sparkline draws values from left to right; it needs at least two. The scale goes from zero to
+// full, or to the largest value.
+func sparkline(values []float64, full float64, write func(float64) string) *spark {
 	if len(values) < 2 {
 		return nil
 	}
 	low, high := slices.Min(values), slices.Max(values)
 	const top, bottom = 3.0, 20.0
+	scale := max(full, high)
 	y := func(v float64) float64 {
-		if high == low {
-			if v == 0 {
-				return bottom
-			}
-			return (top + bottom) / 2
+		if scale == 0 {
+			return bottom
 		}
-		return bottom - (v-low)/(high-low)*(bottom-top)
+		return bottom - v/scale*(bottom-top)
 	}
 	var line, area, end drawing
 	for i, v := range values {

@@ -174,7 +174,7 @@ func TestStaleQuery(t *testing.T) {
 	r.tick("city")
 	r.get(queryPath(q.ID)).status(200).has(">stale<", "Stale: the result is of <time data-fixed", "504 &lt;em&gt;Gateway", "The last result is served as stale.", "ex:s1", "the last run failed")
 	r.get("/queries").has(">stale<", "1 is stale.")
-	r.get("/").has("0 of 1 result is fresh.")
+	r.get("/").has("No result is fresh.")
 }
 
 func TestActOnQuery(t *testing.T) {

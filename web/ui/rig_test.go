@@ -261,6 +261,9 @@ func (r *rig) do(method, path string, form url.Values, headers ...string) *respo
 	r.t.Helper()
 	if !r.quiet {
 		r.pages.catalogue.drop()
+		if t, ok := r.pages.Rules.(*sharedTotals); ok {
+			t.drop()
+		}
 		if r.pages.profiles != nil {
 			r.pages.profiles.drop()
 		}

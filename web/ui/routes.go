@@ -144,6 +144,12 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.ShowHalted()
+	halts := web.Halts{Registry: c.Registry, Daemon: c.Daemon}
+	c.Index = haltedIndex{c.Index, halts}
+	if c.Rules != nil {
+		c.Rules = &sharedTotals{allRules: c.Rules}
+	}
 	if c.Labels == nil {
 		c.Labels = web.NewLabels(c.Registry, c.Daemon, c.Now)
 	}
@@ -162,7 +168,7 @@ func New(c Config) (*Server, error) {
 	if c.Limits.Recheck <= 0 {
 		c.Limits.Recheck = 25 * time.Second
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
+	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	if s.Profiles != nil {
 		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}

@@ -24,6 +24,7 @@ type rulesPage struct {
 	Edit  *ruleEdit  // the rule that the form changes; nil for a new one
 	Trial *ruleTrial // nil until the visitor tries
 	Made  []madeSecret
+	Known []string // names of queries that the form suggests
 }
 
 // A ruleEdit is a rule that the form of the list changes.
@@ -37,6 +38,20 @@ type ruleTable struct {
 	Rows []ruleRow
 	All  int // rules of the visitor, at most mostRules
 }
+
+// A sharedTotals sums up the rules once for the pages of about a second.
+type sharedTotals struct {
+	allRules
+	cached[registry.RuleTotals]
+}
+
+// Totals implements web.Rules.
+func (s *sharedTotals) Totals() (registry.RuleTotals, error) {
+	oldest := func(took time.Duration) time.Duration { return max(time.Second, idleIndex*took) }
+	return s.get(time.Now(), oldest, s.allRules.Totals)
+}
+
+type allRules interface{ web.Rules }
 
 type ruleRow struct {
 	registry.ListedRule
@@ -129,7 +144,11 @@ func shownReceiver(x registry.Receiver) (kind, address string) {
 }
 
 func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
-	p := rulesPage{Form: f, Trial: trial, Made: made}
+	known, err := v.knownQueries()
+	if err != nil {
+		return content{}, err
+	}
+	p := rulesPage{Form: f, Trial: trial, Made: made, Known: known}
 	if r, ok, err := v.edited(cmp.Or(v.r.PostFormValue("edit"), v.r.URL.Query().Get("edit"))); err != nil {
 		return content{}, err
 	} else if ok && len(made) == 0 {
@@ -159,6 +178,23 @@ func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content,
 		p.Table.Rows = append(p.Table.Rows, v.row(r))
 	}
 	return content{Data: p, Live: []part{{"rule-rows", "rule-rows", p.Table}}}, nil
+}
+
+// knownQueries returns names of queries, those of the visitor first.
+func (v ruleHandler) knownQueries() (names []string, err error) {
+	snap, err := v.catalogue.look()
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range []bool{true, false} {
+		for i := range snap.digests {
+			d := &snap.digests[i]
+			if len(names) < shownRules && d.Name != "" && slices.Contains(d.Holders, v.caller.Name) == own {
+				names = append(names, d.Name)
+			}
+		}
+	}
+	return names, nil
 }
 
 func (v ruleHandler) row(r registry.ListedRule) ruleRow {

@@ -42,8 +42,9 @@ func (t *trends) points() []point {
 	return slices.Clone(t.list)
 }
 
-// trendLine draws one value of the points; each point drawn represents several.
-func trendLine(past []point, of func(point) float64, write func(float64) string) *spark {
+// trendLine draws one value of the points; each point drawn represents several. The last one is
+// now. The scale goes at least up to full.
+func trendLine(past []point, full float64, of func(point) float64, write func(float64) string) *spark {
 	if len(past) < pointsLeast {
 		return nil
 	}
@@ -53,7 +54,7 @@ func trendLine(past []point, of func(point) float64, write func(float64) string)
 	for i := (len(past) - 1) % step; i < len(past); i += step {
 		values, times = append(values, of(past[i])), append(times, past[i].at.UTC().Format("15:04"))
 	}
-	line := sparkline(values, write)
+	line := sparkline(values, full, write)
 	line.Times, line.Covers = times, past[len(past)-1].at.Sub(past[0].at).Round(time.Second)
 	return line
 }

@@ -45,6 +45,7 @@ type Server struct {
 	profiles  *profileIndex // nil if the server has no profiles
 	trends    trends
 	counted   cached[counted]
+	halts     web.Halts
 	streams   chan struct{}
 	shares    shares
 	builds    chan struct{} // limits concurrent page builds

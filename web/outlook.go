@@ -1,0 +1,163 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// An Outlook says what is fresh and what is in trouble. The pages, GET /v1/status and the metrics
+// take it from here, so that they agree.
+type Outlook struct {
+	Results  int // queries of the endpoints that have read theirs
+	States   map[registry.State]int
+	Starting int // endpoints that still read their queries
+	Disk     registry.Storage
+	Members  int        // nodes of the cluster that have not left it
+	Silent   []string   // those that show no signs of life
+	Troubled []Troubled // endpoints
+	Rules    registry.RuleTotals
+}
+
+// A Troubled endpoint is not asked as usual, although nobody paused it.
+type Troubled struct{ Endpoint, State, Why string }
+
+// A Trouble is something that keeps results from being fresh, or that alerts of rules report.
+type Trouble struct {
+	Kind   string `json:"kind"`           // one of TroubleKinds
+	Name   string `json:"name,omitempty"` // of the node or the endpoint
+	Count  int    `json:"count"`
+	Detail string `json:"detail"`
+}
+
+// TroubleKinds lists the kinds of troubles, the worst first.
+var TroubleKinds = []string{"storage", "node", "endpoint", "alert", "rule", "query"}
+
+// EndpointTrouble says whether an endpoint is asked as usual: "" if it is, else "unasked" (by no
+// node), "halted" (nothing can be stored), "failing" or "waiting" (it asked for a pause).
+func EndpointTrouble(st scheduler.LoopState) string {
+	switch {
+	case st.Away:
+		return "unasked"
+	case st.Halted != "":
+		return "halted"
+	case st.Health.State == registry.HealthFailing:
+		return "failing"
+	case st.Health.State == registry.HealthThrottled:
+		return "waiting"
+	}
+	return ""
+}
+
+// Outlook looks at everything. Its cost grows with the number of endpoints and rules, not of queries.
+func (c *Config) Outlook() (Outlook, error) {
+	o := Outlook{States: map[registry.State]int{}}
+	if c.Health != nil {
+		o.Disk = c.Health.Disk()
+	}
+	endpoints, err := c.Registry.Endpoints()
+	if err != nil {
+		return o, err
+	}
+	for _, e := range endpoints {
+		st, err := c.Daemon.State(e.Name)
+		if err != nil {
+			o.Starting++
+			continue
+		}
+		o.Results += st.Queries
+		for s, n := range st.States {
+			o.States[s] += n
+		}
+		if state := EndpointTrouble(st); state != "" && e.Pause == nil {
+			o.Troubled = append(o.Troubled, Troubled{e.Name, state, cmp.Or(st.Halted, st.Health.Error)})
+		}
+	}
+	if c.Cluster != nil {
+		if err := o.look(c.Cluster); err != nil {
+			return o, err
+		}
+	}
+	if c.Rules != nil {
+		o.Rules, err = c.Rules.Totals()
+	}
+	return o, err
+}
+
+func (o *Outlook) look(c Cluster) error {
+	s, err := c.Status()
+	for _, n := range s.Nodes {
+		switch n.State {
+		case registry.NodeLeft:
+			continue
+		case registry.NodeSilent:
+			o.Silent = append(o.Silent, n.Name)
+		}
+		o.Members++
+	}
+	return err
+}
+
+// Firing counts the alerts that a caller may see and that fire.
+func (o *Outlook) Firing(c registry.Caller) int {
+	if c.Role.Includes(registry.RoleAdmin) {
+		return o.Rules.Alerts[registry.AlertFiring]
+	}
+	return o.Rules.Firing[c.Name]
+}
+
+// Troubles lists what is wrong as a caller may see it, the worst first.
+func (o *Outlook) Troubles(c registry.Caller) []Trouble {
+	out := []Trouble{}
+	add := func(kind, name string, n int, detail string) {
+		if n > 0 {
+			out = append(out, Trouble{kind, name, n, detail})
+		}
+	}
+	if o.Disk.ReadOnly {
+		add("storage", "", 1, cmp.Or(o.Disk.Reason, "the disk is full: nothing is executed or stored"))
+	}
+	for _, n := range o.Silent {
+		add("node", n, 1, "the node shows no signs of life")
+	}
+	for _, e := range o.Troubled {
+		if e.State != "waiting" { // it answers, and later again
+			add("endpoint", e.Endpoint, 1, e.State+": "+e.Why)
+		}
+	}
+	add("alert", "", o.Firing(c), "alerts of rules fire")
+	if c.Role.Includes(registry.RoleAdmin) {
+		add("rule", "", o.Rules.Rules[registry.RuleFailing], "rules cannot be evaluated")
+	}
+	add("query", "", o.States[registry.Failing], "queries fail")
+	return out
+}
+
+// status answers what is fresh and what is in trouble.
+func (c serverAPI) status() error {
+	o, err := c.Outlook()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"results": o.Results, "fresh": o.States[registry.Live], "states": o.States, "starting": o.Starting, "troubles": o.Troubles(c.caller)})
+}
+
+// collectOutlook reports the troubles.
+func (s *server) collectOutlook(put func(*prometheus.Desc, float64, ...string)) error {
+	o, err := s.Outlook()
+	if err != nil {
+		return err
+	}
+	n := map[string]int{}
+	for _, t := range o.Troubles(registry.Caller{Role: registry.RoleAdmin}) {
+		n[t.Kind] += t.Count
+	}
+	for _, kind := range TroubleKinds {
+		put(troublesDesc, float64(n[kind]), kind)
+	}
+	return nil
+}
