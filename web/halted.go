@@ -6,7 +6,7 @@ import (
 )
 
 // While an endpoint runs no slot, because the disk is full or no node of the cluster asks it,
-// nobody knows whether its results are still true. The types of this file show its live queries as
+// its results may no longer be true. The types of this file show its live queries as
 // stale, with the reason. The API and the pages read through them, so that all answers agree.
 
 // ShowHalted makes the parts of a configuration that report states do so.

@@ -23,7 +23,7 @@ type Outlook struct {
 	Rules    registry.RuleTotals
 }
 
-// A Troubled endpoint is not asked as usual, although nobody paused it.
+// A Troubled endpoint is not asked as usual, and is not paused.
 type Troubled struct{ Endpoint, State, Why string }
 
 // A Trouble is something that keeps results from being fresh, or that alerts of rules report.

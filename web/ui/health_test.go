@@ -72,8 +72,8 @@ func (d haltingDaemon) State(endpoint string) (scheduler.LoopState, error) {
 	return st, err
 }
 
-// The headline and the navigation tell of everything that keeps results from being fresh, and of
-// alerts that fire. No page calls a result live that nobody checks.
+// The headline and the navigation report everything that keeps results from being fresh, and of
+// alerts that fire. No page calls a result live while its endpoint runs no slot.
 func TestTroublesAreInTheHeadline(t *testing.T) {
 	disk, why := registry.Storage{}, ""
 	nodes := newFixedCluster()
