@@ -209,6 +209,10 @@ func (r *EndpointRegistry) mayPublish(c Caller, endpoint string) (bool, error) {
 	return e.AllowPublic, err
 }
 
+// HasDefault reports whether requests need not name an endpoint because one is configured
+// for them.
+func (r *EndpointRegistry) HasDefault() bool { return r.defaultEndpoint != "" }
+
 // find finds the endpoint that a request names, or the default one.
 func (r *EndpointRegistry) find(name string) (Endpoint, error) {
 	if name == "" {

@@ -16,6 +16,7 @@ import (
 // run sooner: a wrong hint affects the order, never the correctness.
 type Hint struct {
 	All     bool             // something changed, and nothing else is known
+	New     bool             // queries have been registered; nothing else is said
 	Touched []string         // IRIs of changed triples, each once
 	Changed []sparql.Pattern // added and removed triples, each once; a blank node is "_"
 	Skipped int              // number of lines that are not triples

@@ -256,8 +256,13 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 }
 
 // Hint marks the queries that h may affect. They run at once if the last slot has left
-// some of its budget, and otherwise in the next slot. Hint may be called at any time.
+// some of its budget, and otherwise in the next slot. So do queries that have never run,
+// after a hint that says New. Hint may be called at any time.
 func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
+	if h.New {
+		l.pacer.followNew()
+		return plan.Hinted{}, nil
+	}
 	now := l.clock.Now()
 	if !h.All {
 		grow(l.loopData, (*plan.Planner).GrowPatterns)

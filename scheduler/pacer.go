@@ -16,6 +16,7 @@ type pacer struct {
 	*loopData
 	ticks  chan tick
 	hinted chan struct{} // hints have marked queries
+	fresh  chan struct{} // queries were registered that shall run soon
 	reconf chan struct{} // settings changed: recompute the next grid time
 
 	// The goroutine that runs slots uses these alone.
@@ -32,7 +33,7 @@ type ticked struct {
 }
 
 func newPacer(l *loopData) *pacer {
-	return &pacer{loopData: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
+	return &pacer{loopData: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
 }
 
 // run does what comes next until ctx is cancelled. The error is the ledger's.
@@ -54,6 +55,9 @@ func (p *pacer) reconsider() { signal(p.reconf) }
 
 // followHint makes the pacer execute marked queries soon.
 func (p *pacer) followHint() { signal(p.hinted) }
+
+// followNew makes the pacer execute new queries soon.
+func (p *pacer) followNew() { signal(p.fresh) }
 
 // signal sends unless the channel is full.
 func signal(c chan<- struct{}) {
@@ -114,6 +118,9 @@ func (p *pacer) step(ctx context.Context) error {
 	case <-p.hinted:
 		stop()
 		return p.followHints(ctx, next)
+	case <-p.fresh:
+		stop()
+		return p.runNew(ctx, next)
 	case t := <-p.ticks:
 		stop()
 		if err := p.refuse(); err != nil {
@@ -235,6 +242,29 @@ func (p *pacer) followHints(ctx context.Context, next time.Time) error {
 		return fmt.Errorf("executions for hints at endpoint %s: %w", r.name, err)
 	}
 	return nil
+}
+
+// runNew executes queries that have never run, before the next grid time: in what the last
+// slot has left of its budget or, if there was none, in the first slot, for which the next
+// one pays.
+func (p *pacer) runNew(ctx context.Context, next time.Time) error {
+	now := p.clock.Now()
+	p.mu.LockPlan()
+	err := p.update(now)
+	p.planner.HintNew()
+	first := p.last.Number == 0 && !next.IsZero()
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !first || p.refuse() != nil {
+		return p.followHints(ctx, next)
+	}
+	s, err := runSlot(ctx, p.loopData, true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.account.charge += exactly(s.Used)
+	return err
 }
 
 // Slots expire the rounds that are over. If no slot comes for long (the endpoint is

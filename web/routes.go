@@ -48,7 +48,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/changes", need: read, stream: true, run: on(changeAPI.all)},
 
 		{method: "GET", path: "/v1/watches", need: read, run: on(watchAPI.list)},
-		{method: "POST", path: "/v1/watches", need: app, run: on(watchAPI.register)},
+		{method: "POST", path: "/v1/watches", need: app, stream: true, run: on(watchAPI.register)},
 		{method: "POST", path: "/v1/watches/validate", need: app, stream: true, run: on(watchAPI.validate)},
 		{method: "GET", path: "/v1/watches/{id}", need: read, stream: true, run: of((*call).watched, watchAPI.show)},
 		{method: "DELETE", path: "/v1/watches/{id}", need: app, run: on(watchAPI.release)},

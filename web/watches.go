@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -43,7 +45,8 @@ type watchRequest struct {
 type watchView struct {
 	ID string `json:"id"`
 	watch.Watch
-	Describes string    `json:"describes"` // for people
+	Describes string    `json:"describes"`     // for people
+	Now       string    `json:"now,omitempty"` // the result in words; only for a single watch
 	Query     queryView `json:"query"`
 }
 
@@ -80,20 +83,67 @@ func (c watchAPI) registration() (w watch.Watch, reg registry.Registration, err 
 	}
 	reg = body.Registration
 	if reg.Endpoint == "" {
-		reg.Endpoint = WatchEndpoint(c.Registry, w)
+		reg.Endpoint, err = WatchEndpoint(c.r.Context(), c.Registry, c.Daemon, w)
 	}
 	w.Apply(&reg)
-	return w, reg, nil
+	return w, reg, err
 }
 
-// WatchEndpoint returns the endpoint that has the name of the watched site, or "" for
-// the default one.
-func WatchEndpoint(r *registry.Registry, w watch.Watch) string {
-	name := watch.SiteOf(w.IRI).Name
-	if _, err := r.Endpoint(name); name == "" || err != nil {
-		return ""
+// mostAsked is how many endpoints are asked whether they know an IRI.
+const mostAsked = 8
+
+// WatchEndpoint returns the endpoint for a watch that names none: the one with the name of
+// the watched site, else the default one ("") or, if there is none, the only one that knows
+// the IRI. The endpoints' budgets pay for the question. The error says which ones know it.
+func WatchEndpoint(ctx context.Context, r *registry.Registry, x Executor, w watch.Watch) (string, error) {
+	if name := watch.SiteOf(w.IRI).Name; name != "" {
+		if _, err := r.Endpoint(name); err == nil {
+			return name, nil
+		}
 	}
-	return name
+	all, err := r.Endpoints()
+	if r.HasDefault() || err != nil || len(all) < 2 || len(all) > mostAsked {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, labelTime)
+	defer cancel()
+	knows := make([]bool, len(all))
+	var asked sync.WaitGroup
+	for i, e := range all {
+		asked.Go(func() { knows[i] = knowsIRI(ctx, r, x, e.Name, w.IRI) })
+	}
+	asked.Wait()
+	var names []string
+	for i, e := range all {
+		if knows[i] {
+			names = append(names, e.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
+	}
+	return "", unprocessable(registry.KindUnknownEndpoint, "/endpoint", "several endpoints know it, choose one: %s", strings.Join(names, ", "))
+}
+
+// knowsIRI reports whether an endpoint has triples of an IRI. One that does not answer has none.
+func knowsIRI(ctx context.Context, r *registry.Registry, x Executor, endpoint, iri string) bool {
+	q, err := r.Analyse(registry.Registration{Endpoint: endpoint, Text: "ASK { { <" + iri + "> ?a ?b } UNION { ?c ?d <" + iri + "> } }"})
+	if err != nil {
+		return false
+	}
+	a, err := x.Trial(ctx, &q)
+	return err == nil && a.Outcome.Complete() && a.Result != nil && a.Result.Boolean()
+}
+
+// RunSoon makes a new query run at once, as far as the endpoint's budget allows. Without an
+// answer of the endpoint's loop, it runs in the next slot.
+func (l Loops) RunSoon(endpoint string) {
+	if l.Hints != nil {
+		_, _ = l.Hints.Hint(endpoint, registry.Hint{New: true})
+	}
 }
 
 func (c watchAPI) register() error {
@@ -104,6 +154,9 @@ func (c watchAPI) register() error {
 	q, status, err := queryAPI(c).take(reg, "/v1/watches/")
 	if err != nil {
 		return err
+	}
+	if status == http.StatusCreated {
+		c.RunSoon(q.Endpoint)
 	}
 	return c.answer(status, q.ID)
 }
@@ -164,8 +217,23 @@ func (c watchAPI) names(endpoint string, w watch.Watch, changes ...*diff.Delta) 
 }
 
 func (c watchAPI) show(w watched) error {
-	c.names(w.query.Endpoint, w.watch)
-	return c.answer(http.StatusOK, w.query.ID)
+	_, r, err := c.History.Current(w.query.ID, true)
+	if err != nil {
+		return err
+	}
+	sample := w.watch.Sample(r)
+	names := c.names(w.query.Endpoint, w.watch, sample)
+	it, err := c.Queries.Item(w.query.ID)
+	if err != nil {
+		return err
+	}
+	v := queryAPI(c).viewer()
+	if err := v.expect(it); err != nil {
+		return err
+	}
+	view, err := c.view(v, it)
+	view.Now = w.watch.Now(r, sample, names)
+	return c.reply(http.StatusOK, view, err)
 }
 
 func (c watchAPI) release() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // labelling makes the endpoint answer requests for labels, and counts them.
@@ -160,4 +161,53 @@ func TestWatchRefuses(t *testing.T) {
 	}
 	w.post("/v1/watches", `{"iri":"http://x.example/a","name":"same"}`).status(201)
 	w.post("/v1/watches", `{"iri":"http://x.example/b","name":"same"}`).problem(409, "name-taken")
+}
+
+// A watch that names no endpoint gets the only one that knows the IRI. It runs at once, and
+// its resource says in words what the result holds.
+func TestWatchFindsItsEndpoint(t *testing.T) {
+	var soon []string
+	w := newWorld(t, func(c *Config) {
+		c.Hints = hinter(func(endpoint string, h registry.Hint) (plan.Hinted, error) {
+			if h.New {
+				soon = append(soon, endpoint)
+			}
+			return plan.Hinted{}, nil
+		})
+	})
+	knows := map[string][]string{"adams": {"books"}, "Ulm": {"books", "city"}}
+	w.labelling()
+	labels := w.m.trial
+	w.m.trial = func(q *registry.Query) (scheduler.Answer, error) {
+		if !strings.HasPrefix(q.Text, "ASK") {
+			return labels(q)
+		}
+		known := false
+		for iri, endpoints := range knows {
+			known = known || strings.Contains(q.Text, "/"+iri+">") && slices.Contains(endpoints, q.Endpoint)
+		}
+		b := diff.NewBuilder(diff.Ask, diff.Options{})
+		err := b.SetBoolean(known)
+		r, e := b.Finish()
+		return scheduler.Answer{Outcome: registry.Changed, Result: r}, errors.Join(err, e)
+	}
+	for _, name := range []string{"books", "slow"} {
+		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/" + name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := w.post("/v1/watches", `{"iri":"http://x.example/adams","name":"adams"}`).status(201)
+	if e := a.json()["query"].(map[string]any)["endpoint"]; e != "books" || !slices.Equal(soon, []string{"books"}) {
+		t.Errorf("the endpoint is %v, and these run soon: %v", e, soon)
+	}
+	if a := w.post("/v1/watches", `{"iri":"http://x.example/Ulm"}`).problem(422, "unknown-endpoint"); !strings.Contains(a.string("detail"), "choose one: books, city") {
+		t.Errorf("known by two: %s", a.body)
+	}
+	if a := w.post("/v1/watches", `{"iri":"http://x.example/unheard"}`).problem(422, "unknown-endpoint"); !strings.Contains(a.string("detail"), "books, city, slow") {
+		t.Errorf("known by none: %s", a.body)
+	}
+	w.m.publish(a.string("id"), properties(t, [2]string{"birthPlace", "Ulm"}, [2]string{"birthPlace", "Bern"}, [2]string{"born", "Ulm"}))
+	if now := w.get("/v1/watches/adams").status(200).string("now"); now != "2 properties now: birth place: Bern; born: Ulm; …" {
+		t.Errorf("now: %q", now)
+	}
 }

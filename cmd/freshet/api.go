@@ -34,8 +34,11 @@ func (a *api) flags(c *cobra.Command) {
 	f.BoolVar(&a.asJSON, "json", false, "print JSON, one object a line for lists and streams")
 }
 
+// usualServer is where a server of this machine serves.
+const usualServer = "http://127.0.0.1:8080"
+
 func (a *api) base() string {
-	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), "http://127.0.0.1:8080"} {
+	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), usualServer} {
 		if s != "" {
 			return strings.TrimRight(s, "/")
 		}

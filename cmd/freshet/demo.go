@@ -100,9 +100,11 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 the city's own endpoint is %s, seed %d
 %d queries of the city are shown here as they change, the pages show three endpoints: %s has time
 for everything, %s too little for its queries, %s is down for 15 s of every 90 s; Ctrl-C ends
+in another terminal: freshet follow %s --endpoint %s%s
 %s
 `,
-		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint, nodes.describe())
+		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint,
+		city.Entities+"gauge/007", cityEndpoint, elsewhere(srv.URL()), nodes.describe())
 	const parts = 3
 	live := make(chan error, parts)
 	until := func(err error) { // the demo ends when one of its parts fails
@@ -122,6 +124,14 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 		}
 	}
 	return err
+}
+
+// elsewhere is the flag for a server that is not at the usual address.
+func elsewhere(url string) string {
+	if url == usualServer {
+		return ""
+	}
+	return " --server " + url
 }
 
 func (d demo) config(urls map[string]string) (*config.Config, func(), error) {

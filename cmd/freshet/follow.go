@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
+	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry/watch"
 )
@@ -23,7 +26,9 @@ type follower struct {
 	entityWatcher
 	site                       watch.Site
 	iri                        string
+	name                       string // of the endpoint
 	url, listen, data, contact string
+	insists                    bool // the contact was given on the command line
 	labels, properties, set    []string
 }
 
@@ -33,18 +38,21 @@ func followCommand(w *cli.Env) *cobra.Command {
 		Long: `Watches an entity, such as a page of Wikidata, and prints its changes in words until it
 is interrupted. If no server runs, it starts one, with the pack of the site as its
 endpoint. Public endpoints need a contact: give --contact, or set FRESHET_CONTACT.
+The first result comes at once, as far as the endpoint's budget allows. A server with
+several endpoints asks which of them knows the entity, unless --endpoint names one.
 The server keeps its data in a temporary directory unless --data names one; with
 --data, the next start continues the history.`,
 		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow http://dbpedia.org/resource/Ulm --labels de,en --data ulm",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.iri = watch.EntityIRI(args[0])
-			f.site = watch.SiteOf(f.iri)
+			f.site, f.insists = watch.SiteOf(f.iri), c.Flags().Changed("contact")
 			return f.run(c.Context())
 		}}
 	f.flags(c)
 	v := c.Flags()
 	v.StringArrayVar(&f.properties, "property", nil, "only this property; may be given several times")
 	v.StringSliceVar(&f.labels, "labels", nil, "languages of labels, best first (default en)")
+	v.StringVar(&f.name, "endpoint", "", "endpoint of the server to ask (default: the one of the site, else the only one that knows the entity)")
 	v.StringVar(&f.url, "url", "", "SPARQL endpoint to ask in place of the pack's")
 	v.StringArrayVar(&f.set, "set", nil, "setting of a new endpoint as KEY=VALUE, e.g. budget=5s; may be given several times")
 	v.StringVar(&f.contact, "contact", w.Getenv("FRESHET_CONTACT"), "mail or web address for the operators of public endpoints")
@@ -65,17 +73,37 @@ func (f follower) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return f.follow(ctx, w)
+			if err = f.follow(ctx, w); !noContact(err) {
+				return err
+			}
+			if f.server != "" || f.w.Getenv("FRESHET_SERVER") != "" || f.contact == "" {
+				return fmt.Errorf("%w\nor follow with a server of its own: --listen 127.0.0.1:0 --contact mailto:you@example.org", err)
+			}
+			fmt.Fprintf(f.w.Stderr, "the server at %s has no contact, so this command starts a server of its own\n", f.base())
+			f.listen = "127.0.0.1:0"
+			return f.alone(ctx, w)
 		}
 		f.listen = "127.0.0.1:8080"
 	}
 	return f.alone(ctx, w)
 }
 
+// noContact reports whether a server refused an endpoint because it has no contact.
+func noContact(err error) bool {
+	p, ok := errors.AsType[*problem](err)
+	return ok && strings.Contains(p.Error(), endpoint.ErrNoContact.Error())
+}
+
 // follow watches at a running server, to which it adds the endpoint of the site.
 func (f follower) follow(ctx context.Context, w watch.Watch) error {
 	request := map[string]any{"iri": w.IRI, "labels": w.Labels, "properties": w.Properties}
-	if f.site.Name == "" && f.url == "" { // the server has a default
+	if f.insists && f.listen == "" {
+		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which gives its own contact: --contact is for a server of this command\n", f.base())
+	}
+	if f.name != "" {
+		request["endpoint"] = f.name
+	}
+	if _, unpacked := pack.Find(f.pack()); unpacked != nil && f.url == "" { // the server knows its endpoints
 		return f.followWatch(ctx, request)
 	}
 	body, err := f.endpoint()
@@ -110,15 +138,18 @@ func (f follower) endpoint() (map[string]any, error) {
 	if f.url != "" {
 		given["url"] = f.url
 	}
-	if p, err := pack.Find(f.site.Name); err == nil {
+	if p, err := pack.Find(f.pack()); err == nil {
 		return p.Values(given), nil
 	}
 	if f.url == "" {
-		return nil, cli.UsageErrorf("no pack knows which endpoint has %s: name one with --url", f.iri)
+		return nil, cli.UsageErrorf("no server runs at %s, and no pack knows which endpoint has %s: name one with --url", f.base(), f.iri)
 	}
-	given["name"] = "follow"
+	given["name"] = cmp.Or(f.name, "follow")
 	return given, nil
 }
+
+// pack returns the name of the pack for the endpoint.
+func (f follower) pack() string { return cmp.Or(f.name, f.site.Name) }
 
 // alone runs a server for the time of the command and follows at it.
 func (f follower) alone(ctx context.Context, w watch.Watch) error {

@@ -54,7 +54,9 @@ func TestFollow(t *testing.T) {
 			go func() {
 				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
 			}()
-			clitest.Eventually(t, "the first result", func() bool { return strings.Contains(out.String(), "1 row") || len(ended) > 0 })
+			clitest.Eventually(t, "the first result", func() bool {
+				return strings.Contains(out.String(), "1 property now: place of birth: Ulm\n") || len(ended) > 0
+			})
 			w.update(t, `DELETE DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> } ; INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q4120> }`)
 			clitest.Eventually(t, "the change", func() bool { return strings.Contains(out.String(), "→") || len(ended) > 0 })
 			stop()
@@ -95,6 +97,49 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// The first result and the first failure come long before the first slot. Both say when the
+// endpoint is asked again.
+func TestFollowAnswersAtOnce(t *testing.T) {
+	w := newTown(t, "")
+	const a = "http://x.example/a"
+	w.update(t, `INSERT DATA { <`+a+`> <http://x.example/p> 1, 2 ; <http://x.example/q> "here" }`)
+	for name, c := range map[string]struct {
+		args      []string
+		out, tell string
+	}{
+		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+		"no answer":                         {[]string{"--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:1/sparql", "--set", "slot=@every 3h", "--set", "min_gap=0s"}, "", "nothing listens at the endpoint's address; it runs again at "},
+		"running server, several endpoints": {[]string{"--server", w.env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.HasPrefix(name, "running") {
+				at := &api{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
+				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.endpoint, "slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var out, stderr printed
+			ended := make(chan int, 1)
+			go func() {
+				ended <- runLine(ctx, append([]string{"follow", a}, c.args...), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
+			}()
+			clitest.Eventually(t, "the answer", func() bool {
+				return strings.Contains(out.String(), c.out) && strings.Contains(stderr.String(), c.tell) || len(ended) > 0
+			})
+			stop()
+			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), c.out) || !strings.Contains(stderr.String(), c.tell) {
+				t.Errorf("exit code %d\n%s%s", code, out.String(), stderr.String())
+			}
+		})
+	}
+	code, _, stderr := runCLI(t, w.env, "", "follow", "Q42", "--url", "http://public.invalid/sparql", "--contact", "mailto:you@example.org")
+	if code != cli.ExitUsage || !strings.Contains(stderr, "gives its own contact") || !strings.Contains(stderr, "--listen 127.0.0.1:0") {
+		t.Errorf("a server without a contact: exit code %d, %s", code, stderr)
+	}
+}
+
 // Without its terminal or the reader of its output, the command ends, and nothing of its
 // own server is left.
 func TestFollowLeavesNothing(t *testing.T) {
@@ -106,7 +151,10 @@ func TestFollowLeavesNothing(t *testing.T) {
 	defer signal.Stop(hangup)
 	for name, end := range map[string]func(c *exec.Cmd, out *os.File){
 		"terminal closed": func(c *exec.Cmd, _ *os.File) { c.Process.Signal(syscall.SIGHUP) },
-		"reader gone":     func(_ *exec.Cmd, out *os.File) { out.Close() },
+		"reader gone": func(_ *exec.Cmd, out *os.File) {
+			out.Close()
+			w.update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 2 }`) // to be printed
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in, err := os.Pipe()

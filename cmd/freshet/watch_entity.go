@@ -21,6 +21,19 @@ import (
 type watchView struct {
 	ID        string `json:"id"`
 	Describes string `json:"describes"`
+	Now       string `json:"now"` // the result in words
+	Query     struct {
+		Endpoint string     `json:"endpoint"`
+		NextDue  *time.Time `json:"next_due"`
+	} `json:"query"`
+}
+
+// next says when the query of the watch runs again.
+func (v *watchView) next() string {
+	if v.Query.NextDue == nil {
+		return "when it runs again is not known"
+	}
+	return "it runs again at " + clockTime(*v.Query.NextDue)
 }
 
 // A watchChange is a change in words.
@@ -149,22 +162,57 @@ func (a entityWatcher) followWatch(ctx context.Context, body any) error {
 	}}
 	return watchError(client.Follow(ctx, o, func(e client.Event) error {
 		switch e.Kind {
-		case client.Subscribed, client.Status:
+		case client.Subscribed:
+			if e.Empty && !e.Resumed && !a.asJSON {
+				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", escapeControls(v.Query.Endpoint), v.next())
+			}
+		case client.Status:
 			if !a.asJSON {
-				return a.watched(e, 0)
+				return a.printTrouble(ctx, v.ID, e)
 			}
 		case client.Snapshot:
 			at = registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq}
 			if !a.asJSON {
-				return a.watched(e, 0)
+				return a.printNow(ctx, v.ID, e)
 			}
 		case client.Delta:
+			if e.Delta.Baseline && !a.asJSON {
+				at = registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq}
+				return a.printNow(ctx, v.ID, e)
+			}
 			at, err = a.printSummaries(ctx, v.ID, at, registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq})
 			return err
 		}
 		return nil
 	}))
 }
+
+// printNow prints the result in words, and when it is asked for again.
+func (a entityWatcher) printNow(ctx context.Context, id string, e client.Event) error {
+	var v watchView
+	if err := a.insist(ctx, watchPath(id), &v); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.w.Stderr, "%s answered; %s; Ctrl-C ends\n", escapeControls(v.Query.Endpoint), v.next())
+	_, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", clockTime(e.CheckedAt), escapeControls(v.Now))
+	return err
+}
+
+// printTrouble prints why there is no new result, and when it is asked for again.
+func (a entityWatcher) printTrouble(ctx context.Context, id string, e client.Event) error {
+	if e.Error == "" {
+		return a.watched(e, 0)
+	}
+	var v watchView
+	if err := a.insist(ctx, watchPath(id), &v); err != nil {
+		return err
+	}
+	e.CheckedAt = time.Now()
+	_, err := fmt.Fprintf(a.w.Stderr, "%s; %s\n", statusLine(e), v.next())
+	return err
+}
+
+func watchPath(id string) string { return "/v1/watches/" + url.PathEscape(id) }
 
 // printSummaries prints the changes from one position to another in words.
 func (a entityWatcher) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {

@@ -177,6 +177,66 @@ func First(r *diff.Result) *diff.Delta {
 	return d
 }
 
+// mostSampled is the number of facts that Now names, mostCounted that of rows whose
+// properties it counts.
+const mostSampled, mostCounted = 5, 10_000
+
+// Sample returns a few rows of a result as a change, for IRIs and Now: of an entity, one
+// for each of the first properties.
+func (w Watch) Sample(r *diff.Result) *diff.Delta {
+	if r == nil || r.Form() != diff.Select {
+		return nil
+	}
+	d := &diff.Delta{Form: r.Form(), Vars: r.Vars()}
+	seen := map[group]bool{}
+	for i := 0; i < r.Len() && len(d.Added) < mostSampled; i++ {
+		g := w.facts(diff.Rows{r.Row(i)}, d.Vars)[0].group()
+		if w.Kind == Entity && seen[g] {
+			continue
+		}
+		seen[g] = true
+		d.Added = append(d.Added, r.Row(i))
+	}
+	return d
+}
+
+// Now says how much a watch's result holds, and names the facts of a Sample. It is "" without
+// a result.
+func (w Watch) Now(r *diff.Result, sample *diff.Delta, n Namer) string {
+	if sample == nil {
+		return ""
+	}
+	text := w.size(r) + " now"
+	for i, line := range w.Lines(sample, n) {
+		text += map[bool]string{true: ": ", false: "; "}[i == 0] + line
+	}
+	if r.Len() > len(sample.Added) {
+		text += "; …"
+	}
+	return text
+}
+
+// size says how much a result holds: of an entity, how many properties, if they are few.
+func (w Watch) size(r *diff.Result) string {
+	one, many, n := "statement", "statements", r.Len()
+	switch {
+	case w.Kind == Instances:
+		one, many = "instance", "instances"
+	case w.Kind == Members:
+		one, many = "member", "members"
+	case w.Direction == Outgoing && n <= mostCounted:
+		properties := map[diff.Term]bool{}
+		for i := range n {
+			properties[w.facts(diff.Rows{r.Row(i)}, r.Vars())[0].property] = true
+		}
+		one, many, n = "property", "properties", len(properties)
+	}
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // Lines writes the added rows of a change for people.
 func (w Watch) Lines(d *diff.Delta, n Namer) []string {
 	lines := []string{}

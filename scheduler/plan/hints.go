@@ -27,12 +27,19 @@ func JoinHints(a *registry.Hint, b registry.Hint) *registry.Hint {
 	return &b
 }
 
-// Hint marks the queries that h may affect.
-func (p *Planner) Hint(h registry.Hint) Hinted {
+// HintNew lets new queries run outside the grid.
+func (p *Planner) HintNew() { p.ownHints().fresh = true }
+
+func (p *Planner) ownHints() *hints {
 	if p.hints == nil {
 		p.hints = &hints{marked: map[*item]struct{}{}}
 	}
-	t := p.hints
+	return p.hints
+}
+
+// Hint marks the queries that h may affect.
+func (p *Planner) Hint(h registry.Hint) Hinted {
+	t := p.ownHints()
 	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}
 	var affected map[*item]struct{}
 	if !h.All {

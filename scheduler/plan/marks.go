@@ -24,6 +24,7 @@ const (
 type hints struct {
 	marked map[*item]struct{}
 	all    bool
+	fresh  bool    // new queries run at once, outside the grid
 	order  []*item // marked queries that may run in the slot, in the order of their keys
 }
 

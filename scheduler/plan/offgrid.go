@@ -19,7 +19,7 @@ func (p *Planner) BeginOffGrid(now, until time.Time, t Terms, budget time.Durati
 // OffGridCost prepares the marked queries for BeginOffGrid. It returns the sum of their
 // estimates; all means that any query may run. ok is false if none can run.
 func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) {
-	if p.hints == nil || len(p.hints.marked) == 0 && !p.hints.all {
+	if p.hints == nil || len(p.hints.marked) == 0 && !p.hints.all && !p.hints.fresh {
 		return 0, false, false
 	}
 	p.Advance(now)
@@ -35,6 +35,14 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 		if p.repeatable(c) {
 			cost += c.Estimate
 			ok = true
+		}
+	}
+	if p.hints.fresh {
+		p.hints.fresh = false
+		for _, c := range p.fresh.ahead(maxEarly) {
+			if p.repeatable(c.c) { // what it takes is unknown
+				p.hints.order, cost, ok = append(p.hints.order, c.c), p.budget, true
+			}
 		}
 	}
 	return cost, p.offGridAll, ok || p.offGridAll && p.ranked.len() > 0
@@ -64,7 +72,7 @@ func (s *SlotBudget) nextOffGrid(now time.Time) *Execution {
 	for len(t.order) > 0 {
 		c := t.order[0]
 		t.order[0], t.order = nil, t.order[1:]
-		if s.p.follows(c) && s.p.repeatable(c) && c.Estimate <= room {
+		if (s.p.follows(c) || c.in == &s.p.fresh) && s.p.repeatable(c) && c.Estimate <= room {
 			return s.startOffGrid(c, now, room)
 		}
 	}
@@ -79,8 +87,12 @@ func (s *SlotBudget) nextOffGrid(now time.Time) *Execution {
 }
 
 func (s *SlotBudget) startOffGrid(c *item, now time.Time, room time.Duration) *Execution {
+	why := TierOffGrid
+	if c.in == &s.p.fresh {
+		why = TierNew
+	}
 	r := s.startHinted(c, now, room)
-	r.tier = TierOffGrid
+	r.tier = why
 	r.limit = min(r.limit, s.until.Sub(now))
 	return r
 }

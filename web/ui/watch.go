@@ -53,7 +53,10 @@ func (v watchHandler) typed() (form, watch.Watch, registry.Registration, error) 
 		return f, w, reg, f.refuse(err)
 	}
 	if reg.Endpoint == "" {
-		reg.Endpoint = web.WatchEndpoint(v.Registry, w)
+		reg.Endpoint, err = web.WatchEndpoint(v.r.Context(), v.Registry, v.Daemon, w)
+	}
+	if err != nil {
+		return f, w, reg, f.refuse(err)
 	}
 	w.Apply(&reg)
 	return f, w, reg, nil
@@ -78,12 +81,15 @@ func (v watchHandler) watch() error {
 		}
 		return v.again(f, nil)
 	}
-	q, _, err := v.Registry.Register(v.caller, reg)
+	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err
 		}
 		return v.again(f, nil)
+	}
+	if created {
+		v.RunSoon(q.Endpoint)
 	}
 	v.catalogue.drop()
 	v.say("good", "watch-registered", "", "")

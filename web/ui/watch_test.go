@@ -52,9 +52,31 @@ func TestWatchPages(t *testing.T) {
 		r.tick("wikidata")
 	}
 	r.get("/watches/adams").status(200).has("Bern x", "→ Princeton x")
+	for _, endpoint := range []string{"city", "wikidata"} { // both know it: the visitor chooses, and sees where
+		known, err := r.reg.Analyse(registry.Registration{Endpoint: endpoint, Text: "ASK { { <http://x.example/a> ?a ?b } UNION { ?c ?d <http://x.example/a> } }"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.oracle.set(known.ID, yes(t))
+	}
+	doubt := r.post("/watch", "iri", "http://x.example/a", "kind", "entity").status(422).has("choose one: city, wikidata")
+	if at := strings.Index(doubt.body, "f-endpoint"); at < 0 || at > strings.Index(doubt.body, "More settings") {
+		t.Error("the endpoint is folded away")
+	}
 	other := r.register("city", "other", "ASK { ?a ?b ?c }")
 	r.get("/watches/" + other.ID).status(404).has("This query is no watch")
 	r.get(queryPath(other.ID)).status(200).lacks("/watches/")
 	r.oracle.partial("cut off")
 	r.post("/watch", append(page, "do", "look")...).status(200).has("A trial run brought no result.", "Cut off.")
+}
+
+func yes(t *testing.T) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Ask, diff.Options{})
+	err := b.SetBoolean(true)
+	x, e := b.Finish()
+	if err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	return x
 }

@@ -1,0 +1,130 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// soon asks for the first execution of new queries.
+func (w *world) soon() {
+	w.t.Helper()
+	if _, err := w.loop.Hint(registry.Hint{New: true}); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// The first query of an endpoint runs at once, in a slot for which the next one pays.
+func TestFirstQueryRunsAtOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 5m", 10*time.Second, "rr"), same(t, 4*time.Second))
+		w.run()
+		defer w.stop()
+		until(30 * time.Second)
+		w.register("a")
+		w.soon()
+		until(35 * time.Second)
+		if r := w.stats("q_a").LastRun; r.Outcome != registry.Changed || !r.At.Equal(epoch().Add(34*time.Second)) || r.Why != plan.TierNew {
+			t.Fatalf("it ran as %+v", r)
+		}
+		until(6 * time.Minute)
+		if list := w.slots(); len(list) != 2 || list[1].Charged != 4 {
+			t.Errorf("the slots are %+v", list)
+		}
+	})
+}
+
+// A later query runs at once in what the last slot has left of the budget.
+func TestNewQueryRunsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*registry.Endpoint)
+		do   func(*world)
+		took time.Duration // of a query in a slot
+		runs bool
+	}{
+		"free":    {took: time.Second, runs: true},
+		"used up": {took: 5 * time.Second},
+		"no grid": {took: time.Second, edit: func(e *registry.Endpoint) { e.Slot = "never" }, do: func(w *world) { w.tick() }},
+		"paused":  {took: time.Second, do: func(w *world) { w.pause() }},
+		"charged": {took: time.Second, do: func(w *world) { w.loop.Charge(time.Hour) }},
+		"blackout": {took: time.Second, edit: func(e *registry.Endpoint) {
+			e.Blackout = []registry.Blackout{{Start: "2 0 * * *", For: registry.Duration(50 * time.Second)}}
+		}},
+		"throttled": {took: time.Second, do: func(w *world) {
+			w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: time.Now().Add(time.Hour)})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				e := endpoint("@every 1m", 10*time.Second, "rr")
+				if c.edit != nil {
+					c.edit(&e)
+				}
+				w := newWorld(t, e, same(t, c.took))
+				w.register("a")
+				if !c.runs {
+					w.register("a2")
+				}
+				w.run()
+				defer w.stop()
+				until(130 * time.Second)
+				if c.do != nil {
+					c.do(w)
+				}
+				slots := len(w.slots())
+				w.register("b")
+				w.soon()
+				until(145 * time.Second)
+				if n := w.service.ran("q_b"); n != 0 != c.runs || len(w.slots()) != slots {
+					t.Fatalf("it ran %d times, in %d slots more", n, len(w.slots())-slots)
+				}
+				if !c.runs {
+					return
+				}
+				if r := w.stats("q_b").LastRun; r.Why != plan.TierNew || !r.At.Equal(epoch().Add(131*time.Second)) {
+					t.Errorf("it ran as %+v", r)
+				}
+				until(190 * time.Second)
+				if s := w.slots(); s[2].OffGrid.Used != 1 || s[3].Charged != 1 {
+					t.Errorf("the slots are %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// A query that was registered while a slot runs runs after it, and one that fails waits for
+// the next slot.
+func TestNewQueryRunsOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 30*time.Second, "rr"), func(q *registry.Query, _ int) reply {
+			return reply{takes: 2 * time.Second, outcome: registry.Failed}
+		})
+		w.register("a")
+		w.run()
+		defer w.stop()
+		until(61 * time.Second) // the first slot runs
+		w.register("b")
+		w.soon()
+		until(65 * time.Second)
+		for range 10 {
+			w.soon()
+		}
+		until(80 * time.Second)
+		if n := w.service.ran("q_b"); n != 1 {
+			t.Errorf("it ran %d times", n)
+		}
+	})
+}
+
+func (w *world) pause() {
+	w.t.Helper()
+	e := w.as
+	e.Pause = &registry.Pause{By: "me", At: time.Now()}
+	if err := w.loop.Reconfigure(e); err != nil {
+		w.t.Error(err)
+	}
+}
