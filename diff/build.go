@@ -160,8 +160,8 @@ func (b *Builder) Triple(s, p, o Term) error {
 	var t [3]Term
 	for i, x := range [3]Term{s, p, o} {
 		x, err := b.check(x)
-		if err == nil && x.Lang != "" && !ValidLang(x.Lang) {
-			err = malformed("bad language tag")
+		if err == nil && x.Lang != "" {
+			err = CheckLang(x.Lang)
 		}
 		if err == nil && x.Kind == Blank && b.opts.KeepLabels && !validLabel(x.Value) {
 			err = malformed("bad blank node label")

@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -88,7 +89,7 @@ func (d *decoder) document() {
 			hasBoolean = true
 			d.boolean()
 		default:
-			d.skip(0)
+			d.other(name)
 		}
 	})
 	if d.peek(); d.err == nil && d.i < len(d.b) {
@@ -99,6 +100,36 @@ func (d *decoder) document() {
 		d.i = results
 		d.results()
 	}
+}
+
+// other reads a member that the format does not define. Servers add some of their own, such as
+// statistics. One that reports an error means that the answer may not be whole.
+func (d *decoder) other(name []byte) {
+	d.peek()
+	from := d.i
+	d.skip(0)
+	if d.err == nil && alarming(string(name), string(d.b[from:d.i])) {
+		d.fail(`the answer has a member "` + string(name) + `" beside its rows: ` + shortened(string(d.b[from:d.i])))
+	}
+}
+
+// alarming reports whether a member with a value, in JSON, says that the answer is not whole.
+func alarming(name, value string) bool {
+	switch strings.ToLower(name) {
+	case "error", "errors", "exception", "exceptions":
+		return !slices.Contains([]string{"null", "false", `""`, "[]", "{}", "0"}, value)
+	case "timeout", "timedout", "timed_out", "partial", "incomplete", "truncated":
+		return value == "true" || value[0] == '"' && value != `""`
+	}
+	return false
+}
+
+// shortened is the beginning of a text for a message.
+func shortened(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
 }
 
 func (d *decoder) complete(hasResults, hasBoolean bool) {
@@ -120,7 +151,7 @@ func (d *decoder) head() {
 	has := false
 	d.object(func(name []byte) {
 		if string(name) != "vars" {
-			d.skip(0)
+			d.other(name)
 			return
 		}
 		has = true
@@ -169,7 +200,7 @@ func (d *decoder) results() {
 	has := false
 	d.object(func(name []byte) {
 		if string(name) != "bindings" || d.out.res.form != Select {
-			d.skip(0)
+			d.other(name)
 			return
 		}
 		has = true
@@ -268,9 +299,7 @@ func (d *decoder) term(t *binding) {
 		switch string(name) {
 		case "type":
 			first(sawType)
-			if t.kind = kindOf(d.text()); t.kind == Unbound {
-				d.fail("unknown type of term")
-			}
+			t.kind = d.kind()
 		case "value":
 			first(sawValue)
 			d.peek()
@@ -282,6 +311,8 @@ func (d *decoder) term(t *binding) {
 		case "datatype":
 			first(sawDatatype)
 			t.dt = d.text()
+		case "its:dir":
+			d.fail(rdf12 + baseDirection)
 		default:
 			if others.twice(name) {
 				d.fail("member twice in one term")
@@ -300,6 +331,20 @@ func (d *decoder) term(t *binding) {
 	d.normal(t)
 }
 
+// kind reads the type of a term.
+func (d *decoder) kind() Kind {
+	typ := d.text()
+	k := kindOf(typ)
+	switch {
+	case k != Unbound:
+	case string(typ) == "triple" || string(typ) == "statement": // the second is from RDF-star
+		d.fail(rdf12 + tripleTerm)
+	default:
+		d.fail("unknown type of term")
+	}
+	return k
+}
+
 // normal normalises pieces of the body as Term.normal does a term.
 func (d *decoder) normal(t *binding) {
 	switch {
@@ -308,6 +353,9 @@ func (d *decoder) normal(t *binding) {
 	case len(t.lang) > 0:
 		if len(t.dt) > 0 && string(t.dt) != langString {
 			d.fail("literal with a language and another datatype")
+		}
+		if hasDirection(string(t.lang)) {
+			d.fail(rdf12 + baseDirection)
 		}
 		t.lang, t.dt = []byte(lower(string(t.lang))), nil
 	case string(t.dt) == xsdString:

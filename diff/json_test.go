@@ -418,3 +418,26 @@ func FuzzReescape(f *testing.F) {
 		}
 	})
 }
+
+// A member that reports an error makes the answer incomplete, wherever it is. Others are ignored, and
+// so are those that report nothing.
+func TestMembersThatReportErrors(t *testing.T) {
+	documents := []string{
+		`{"head":{"vars":["x"]},"results":{"bindings":[]},%s}`, `{%s,"head":{"vars":["x"]},"results":{"bindings":[]}}`,
+		`{"head":{"vars":["x"],%s},"results":{"bindings":[]}}`, `{"head":{"vars":["x"]},"results":{%s,"bindings":[]}}`,
+		`{"results":{"bindings":[],%s},"head":{"vars":["x"]}}`,
+	}
+	for member, bad := range map[string]bool{
+		`"error":"timeout"`: true, `"Error": {"code":5}`: true, `"errors":["x"]`: true, `"exception" : "e"`: true, `"error":1`: true,
+		`"timeout":true`: true, `"timedOut":true`: true, `"partial":true`: true, `"truncated":"after 100 rows"`: true, `"incomplete":true`: true,
+		`"error":null`: false, `"error":false`: false, `"error":""`: false, `"errors":[]`: false, `"exception":{}`: false,
+		`"timeout":30`: false, `"partial":false`: false, `"truncated":""`: false, `"meta":{"error":"x"}`: false, `"link":[]`: false, `"distinct":false`: false,
+	} {
+		for _, d := range documents {
+			_, err := DecodeJSON(fmt.Appendf(nil, d, member), Select, Options{})
+			if (err != nil) != bad || bad && (!errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "beside its rows")) {
+				t.Errorf("%s in %s: %v", member, d, err)
+			}
+		}
+	}
+}

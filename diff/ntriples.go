@@ -140,6 +140,8 @@ func (l *Line) Triple() (t [3]Term, err error) {
 func (l *Line) Term() (t Term, err error) {
 	l.skip()
 	switch s := string(*l); {
+	case strings.HasPrefix(s, "<<"):
+		err = NotRDF11(tripleTerm)
 	case strings.HasPrefix(s, "<"):
 		t.Kind = IRI
 		t.Value, err = l.iri()
@@ -147,6 +149,8 @@ func (l *Line) Term() (t Term, err error) {
 		return l.blank()
 	case strings.HasPrefix(s, `"`):
 		return l.literal()
+	case strings.HasPrefix(s, "VERSION"):
+		err = NotRDF11("VERSION line")
 	default:
 		err = malformed("no term where one is required")
 	}
@@ -232,19 +236,27 @@ func (l *Line) lang() (string, error) {
 		end++
 	}
 	tag := string((*l)[1:end])
-	if *l = (*l)[end:]; !ValidLang(tag) {
-		return "", malformed("bad language tag")
-	}
-	return tag, nil
+	*l = (*l)[end:]
+	return tag, CheckLang(tag)
 }
 
 func isLang(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-'
 }
 
-// ValidLang reports whether a language tag is valid in N-Triples and Turtle:
+// CheckLang checks that a language tag is valid in N-Triples and Turtle of RDF 1.1:
 // letters, then parts of letters and digits, each after a hyphen.
-func ValidLang(tag string) bool {
+func CheckLang(tag string) error {
+	switch {
+	case hasDirection(tag):
+		return NotRDF11(baseDirection)
+	case !validLang(tag):
+		return malformed("bad language tag")
+	}
+	return nil
+}
+
+func validLang(tag string) bool {
 	n, first := 0, true // characters in the current part
 	for i := range len(tag) {
 		switch c := tag[i]; {

@@ -59,6 +59,9 @@ func (t Term) normal() (Term, error) {
 		if t.Datatype != "" && t.Datatype != langString {
 			return t, malformed("literal with a language and the datatype " + t.Datatype)
 		}
+		if hasDirection(t.Lang) {
+			return t, NotRDF11(baseDirection)
+		}
 		t.Lang, t.Datatype = lower(t.Lang), ""
 	}
 	if t.Datatype == xsdString {
@@ -66,6 +69,9 @@ func (t Term) normal() (Term, error) {
 	}
 	return t, nil
 }
+
+// hasDirection reports whether a language tag ends with a base direction, as in en--ltr.
+func hasDirection(tag string) bool { return strings.Contains(tag, "--") }
 
 // lower converts ASCII letters to lower case. Language tags are ASCII, and
 // other characters must not change their length.
@@ -116,6 +122,18 @@ func (e *SyntaxError) Error() string {
 
 // Unwrap makes errors.Is(err, ErrMalformed) true.
 func (e *SyntaxError) Unwrap() error { return ErrMalformed }
+
+// NotRDF11 reports a part of an answer that RDF 1.2 has added. It wraps ErrMalformed. Without such
+// parts an answer would look unchanged when they change.
+func NotRDF11(part string) error {
+	return malformed(rdf12 + part)
+}
+
+const (
+	rdf12         = "RDF 1.2 is not supported, and the answer has a "
+	baseDirection = "base direction (its:dir)"
+	tripleTerm    = "triple term"
+)
 
 func malformed(reason string) error { return &SyntaxError{Offset: -1, Reason: reason} }
 

@@ -51,6 +51,12 @@ type xmlScope struct {
 
 func (x *rdfXMLReader) in(s xmlScope, e xml.StartElement) (xmlScope, error) {
 	for _, a := range e.Attr {
+		switch {
+		case a.Name == xml.Name{Space: itsSpace, Local: "dir"}:
+			return s, diff.NotRDF11("base direction (its:dir)")
+		case a.Name.Space == rdfSpace && strings.HasPrefix(a.Name.Local, "annotation"):
+			return s, diff.NotRDF11("reifier or an annotation of a triple")
+		}
 		if a.Name.Space != xmlSpace && a.Name.Space != "xml" {
 			continue
 		}
@@ -214,6 +220,8 @@ func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) e
 		err = x.properties(o, here)
 	case "Collection":
 		o, err = x.collection(here)
+	case "Triple":
+		return diff.NotRDF11("triple term")
 	default:
 		return malformed("values of the kind %q are not supported", Bounded(OneLine(parse)))
 	}

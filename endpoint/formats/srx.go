@@ -191,8 +191,13 @@ func (x *srx) term(e xml.StartElement) (diff.Term, error) {
 		t.Kind = diff.Blank
 	case "literal", "typed-literal":
 		t.Kind = diff.Literal
+		if attribute(e, itsSpace, "dir") != "" {
+			return t, diff.NotRDF11("base direction (its:dir)")
+		}
 		t.Datatype, t.Lang = attribute(e, "", "datatype"), attribute(e, xmlSpace, "lang")
 	case "unbound":
+	case "triple":
+		return t, diff.NotRDF11("triple term")
 	default:
 		return t, malformed("unknown kind of term %q", e.Name.Local)
 	}

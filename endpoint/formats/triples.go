@@ -9,6 +9,7 @@ import (
 // The name spaces that the formats of graphs use themselves.
 const (
 	rdfSpace = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+	itsSpace = "http://www.w3.org/2005/11/its" // of base directions, in formats of XML
 	xsdSpace = "http://www.w3.org/2001/XMLSchema#"
 )
 

@@ -171,8 +171,13 @@ func (t *ttl) properties(s diff.Term) error {
 			if err != nil {
 				return err
 			}
-			if more = t.next() == ','; more {
+			switch c := t.next(); {
+			case c == '~' || c == '{':
+				return diff.NotRDF11("reifier or an annotation of a triple")
+			case c == ',':
 				t.i++
+			default:
+				more = false
 			}
 		}
 		if t.next() != ';' {
@@ -202,6 +207,8 @@ func (t *ttl) verb() (diff.Term, error) {
 // node reads any term, with the triples inside its brackets.
 func (t *ttl) node() (diff.Term, error) {
 	switch c := t.next(); {
+	case bytes.HasPrefix(t.b[t.i:], []byte("<<")):
+		return diff.Term{}, diff.NotRDF11("triple term")
 	case c == '<':
 		iri, err := t.iri()
 		return diff.Term{Kind: diff.IRI, Value: iri}, err
@@ -302,6 +309,9 @@ func (t *ttl) prefixed() (diff.Term, error) {
 		if name == "true" || name == "false" {
 			return diff.Term{Kind: diff.Literal, Value: name, Datatype: xsdSpace + "boolean"}, nil
 		}
+		if strings.EqualFold(name, "VERSION") {
+			return diff.Term{}, diff.NotRDF11("VERSION line")
+		}
 		return diff.Term{}, malformed("a term is missing")
 	}
 	space, known := t.prefixes[name]
@@ -384,10 +394,8 @@ func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
 			n++
 		}
 		t.i += n
-		if term.Lang = string(rest[1:n]); !diff.ValidLang(term.Lang) {
-			return term, malformed("bad language tag")
-		}
-		return term, nil
+		term.Lang = string(rest[1:n])
+		return term, diff.CheckLang(term.Lang)
 	}
 	if !bytes.HasPrefix(rest, []byte("^^")) {
 		return term, nil
