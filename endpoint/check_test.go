@@ -152,7 +152,9 @@ func TestCheckFindsCap(t *testing.T) {
 		case strings.HasPrefix(q, "ASK"):
 			fmt.Fprint(w, `{"head":{},"boolean":true}`)
 		default:
-			fmt.Fprint(w, rows(50))
+			_, column, _ := strings.Cut(q, "SELECT ?")
+			column, _, _ = strings.Cut(column, " ")
+			fmt.Fprint(w, strings.ReplaceAll(rows(50), `"x"`, `"`+column+`"`))
 		}
 	}))
 	defer s.Close()

@@ -10,7 +10,9 @@
 //     warning in X-SQL-State or X-SQL-Message, as many rows as the endpoint's
 //     cap, a body that was cut off, and any body that is not one complete
 //     results document of the query's form (trailing text, an error document or
-//     an HTML page with status 200, a media type that no results have);
+//     an HTML page with status 200, a media type that no results have), such as
+//     one that reports an error beside its rows, has columns that the query does
+//     not ask for, or uses RDF 1.2;
 //   - rejected: the endpoint refuses this query (400, 413, 414, 422, Virtuoso's
 //     cost estimates);
 //   - throttled: 429 or 503, or not asked because the time that they requested

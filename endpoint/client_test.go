@@ -263,8 +263,8 @@ func TestRequest(t *testing.T) {
 		e.Headers = map[string]string{"x-key": "k", "accept": "text/html", "host": "sparql.test"}
 	})
 	t.Run("short by GET", func(t *testing.T) {
-		want(t, execute(t, c, sel("SELECT * {?s ?p \"ü&+%\"}")), registry.Changed)
-		wantForm := url.Values{"key": {"1"}, "query": {"SELECT * {?s ?p \"ü&+%\"}"}, "timeout": {"5000"},
+		want(t, execute(t, c, sel("SELECT * {?x ?p \"ü&+%\"}")), registry.Changed)
+		wantForm := url.Values{"key": {"1"}, "query": {"SELECT * {?x ?p \"ü&+%\"}"}, "timeout": {"5000"},
 			"default-graph-uri": {"http://g/1", "http://g/2"}, "named-graph-uri": {"http://n"}}
 		if d := cmp.Diff(wantForm, form); d != "" {
 			t.Error(d)
@@ -276,7 +276,7 @@ func TestRequest(t *testing.T) {
 		}
 	})
 	t.Run("long by POST", func(t *testing.T) {
-		text := "SELECT * {} #" + strings.Repeat("x", longestGET)
+		text := "SELECT ?x {} #" + strings.Repeat("x", longestGET)
 		want(t, execute(t, c, sel(text)), registry.Changed)
 		if got.Method != "POST" || got.PostForm.Get("query") != text || got.PostForm.Get("timeout") != "5000" || got.Form.Get("key") != "1" {
 			t.Errorf("%s %v", got.Method, got.PostForm)
@@ -298,18 +298,18 @@ func TestRequest(t *testing.T) {
 	})
 	t.Run("the graphs of the text are not mixed with the endpoint's", func(t *testing.T) {
 		for text, alone := range map[string]bool{
-			"SELECT * FROM <http://own> {?s ?p ?o}":                           true,
-			"SELECT * from named <http://own> {GRAPH ?g {?s ?p ?o}}":          true,
-			"SELECT * F\\u0052OM <http://own> {?s ?p ?o}":                     true,
-			"DEFINE input:default-graph-uri <http://own> SELECT * {?s ?p ?o}": true,
-			"SELECT ?from {?from <http://from> \"FROM\"} # FROM <http://x>":   false,
+			"SELECT * FROM <http://own> {?s ?p ?x}":                           true,
+			"SELECT * from named <http://own> {GRAPH ?g {?s ?p ?x}}":          true,
+			"SELECT * F\\u0052OM <http://own> {?s ?p ?x}":                     true,
+			"DEFINE input:default-graph-uri <http://own> SELECT * {?s ?p ?x}": true,
+			"SELECT ?x {?from <http://from> \"FROM\"} # FROM <http://x>":      false,
 		} {
 			want(t, execute(t, c, sel(text)), registry.Changed)
 			if sent := form.Get("default-graph-uri") + form.Get("named-graph-uri"); (sent == "") != alone {
 				t.Errorf("%s: sent with %q", text, sent)
 			}
 		}
-		q := sel("SELECT * FROM <http://own> {?s ?p ?o}")
+		q := sel("SELECT * FROM <http://own> {?s ?p ?x}")
 		q.DefaultGraphs = []string{"http://asked"}
 		want(t, execute(t, c, q), registry.Changed)
 		if got := form["default-graph-uri"]; len(got) != 1 || got[0] != "http://asked" || form.Has("named-graph-uri") {

@@ -439,3 +439,27 @@ func TestUnchangedAllocates(t *testing.T) {
 		t.Errorf("%d bytes for a body of %d", least, len(body))
 	}
 }
+
+// An answer with a column that the query does not ask for is another query's. Columns in another order, and columns
+// that are left out, are the query's own.
+func TestForeignColumnsArePartial(t *testing.T) {
+	head := ""
+	c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", typeJSON)
+		fmt.Fprintf(w, `{"head":{"vars":[%s]},"results":{"bindings":[{}]}}`, head)
+	}), nil)
+	m := Memory{}
+	for _, x := range []struct {
+		head string
+		want registry.Outcome
+	}{{`"s","o"`, registry.Changed}, {`"o","s"`, registry.Changed}, {`"zz"`, registry.Partial}, {`"s"`, registry.Changed}, {`"s","o","p"`, registry.Partial}, {``, registry.Changed}} {
+		head = x.head
+		a := c.Execute(t.Context(), sel("SELECT ?s ?o { ?s ?p ?o }"), m, long)
+		if a.Outcome != x.want || a.Outcome == registry.Partial && !strings.Contains(a.Error, "does not ask for") {
+			t.Errorf("columns %s: %s (%s)", head, a.Outcome, a.Error)
+		}
+		if a.Outcome.Complete() {
+			m = a.Memory
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // result is a verdict without a result: an outcome and its reason.
@@ -88,10 +90,22 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	case cap.suspected(q, n, x.header):
 		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
 	}
+	if name := foreign(q, res.Vars(), m.Vars); name != "" {
+		return result(registry.Partial, fmt.Sprintf("the answer has a column ?%s, which the query does not ask for: a proxy or a cache may mix answers up", formats.OneLine(name)))
+	}
 	if !q.Form.Graph() && cap.told == 0 {
 		c.health.exceeded(n) // if it had a cap, the cap has been raised
 	}
 	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: newMemory(sum, x.header, r.identity, res.Vars())}}
+}
+
+// foreign returns a column that q does not ask for, "" if there is none. Those of the last complete
+// answer need no look. The columns of a merged query are checked where its answer is split.
+func foreign(q *registry.Query, columns, known []string) string {
+	if q.Form != diff.Select || q.Merged || slices.Equal(columns, known) {
+		return ""
+	}
+	return sparql.ForeignColumn(q.Text, columns)
 }
 
 // reading returns the options of reading the answer to q.

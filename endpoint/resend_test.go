@@ -33,7 +33,7 @@ func dropsSecond(t *testing.T) (addr string, asked *atomic.Int32) {
 // A request whose kept connection ends is sent again if and only if the server
 // cannot have worked on it: one execution is one request.
 func TestOnce(t *testing.T) {
-	short, lengthy := sel("SELECT * {?s ?p ?o}"), sel("SELECT * {?s ?p ?o} #"+strings.Repeat("x", longestGET))
+	short, lengthy := sel("SELECT * {?s ?p ?x}"), sel("SELECT * {?s ?p ?x} #"+strings.Repeat("x", longestGET))
 	for _, tc := range []struct {
 		name    string
 		q       *registry.Query
@@ -88,7 +88,7 @@ func TestOnceOverASlowNetwork(t *testing.T) {
 		}
 		return dial(ctx, network, to)
 	}
-	q := sel("SELECT * {?s ?p ?o}")
+	q := sel("SELECT * {?s ?p ?x}")
 	want(t, execute(t, c, q), registry.Changed)
 	want(t, execute(t, c, q), registry.Changed)
 	if n := asked.Load(); n != 3 {
@@ -128,7 +128,7 @@ func TestAllowed(t *testing.T) {
 		dialled = time.Now()
 		return conn, err
 	}
-	q := sel("SELECT * {?s ?p ?o}")
+	q := sel("SELECT * {?s ?p ?x}")
 	want(t, execute(t, c, q), registry.Changed)
 	if len(asked) != 1 || asked[0].Before(dialled) {
 		t.Fatalf("asked at %v, the connection is from %v", asked, dialled)

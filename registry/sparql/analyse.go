@@ -15,6 +15,7 @@ type Analysis struct {
 	HasFrom   bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
 	Pragmas   bool     // Virtuoso's DEFINE
 	Vars      []string // projected variables of a SELECT without *; unnamed columns are left out
+	Unnamed   bool     // the endpoint names a projected column: an expression without AS, or a variable that is projected twice
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
 	SideEffects      []string // what makes Virtuoso fetch, send or write, as written; see sideeffects.go

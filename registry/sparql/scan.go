@@ -165,6 +165,7 @@ func (s *scanner) named(i int) {
 	}
 	if c := s.top; c.clause == projection && c.form == "SELECT" {
 		c.vars = append(c.vars, s.body[i].text[1:])
+		c.unnamed--
 	}
 }
 
@@ -299,6 +300,7 @@ func (s *scanner) analysis() *Analysis {
 	}
 	if !c.star {
 		a.Vars = unique(c.vars)
+		a.Unnamed = c.form == "SELECT" && (c.unnamed > 0 || len(a.Vars) < len(c.vars))
 	}
 	slices.Sort(s.constants)
 	a.Constants = slices.Clip(slices.Compact(s.constants))

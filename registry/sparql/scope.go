@@ -45,6 +45,7 @@ type scope struct {
 	star          bool
 	from          bool
 	vars          []string
+	unnamed       int // projected expressions that no AS has followed
 }
 
 func newScope(form string, top bool) *scope {
@@ -129,17 +130,25 @@ func (s *scanner) count(c *scope, i int) error {
 // projected reads one token between the query form and the dataset or pattern.
 func (s *scanner) projected(c *scope, i int) {
 	t := s.body[i]
-	switch {
-	case t.keyword() == "DISTINCT":
+	switch w := t.keyword(); {
+	case w == "DISTINCT":
 		c.distinct = true
 	case t.is("*"):
 		c.star = true
-	case t.kind == variable && c.form == "SELECT":
+	case c.form != "SELECT", i == 0, w == "REDUCED", t.is(","), t.is(")"):
+	case t.kind == variable:
 		c.vars = append(c.vars, t.text[1:])
-	case t.is("(") && c.form == "SELECT":
-		if v, ok := s.parenthesised(i); ok && !s.isCall(i) {
+	case w == "AS":
+		c.unnamed--
+	case t.is("(") && s.isCall(i):
+	case t.is("("):
+		if v, ok := s.parenthesised(i); ok {
 			c.vars = append(c.vars, v)
+			return
 		}
+		c.unnamed++
+	default:
+		c.unnamed++
 	}
 }
 

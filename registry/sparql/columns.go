@@ -1,0 +1,33 @@
+package sparql
+
+import "strings"
+
+// ForeignColumn returns the first column of an answer that the text of a SELECT does not ask for, "" if
+// there is none. The answer may lack columns, as of variables without bindings, or have them in
+// any order and case. For SELECT *, every variable of the text counts. If endpoints name a column
+// themselves, none is foreign.
+func ForeignColumn(text string, columns []string) string {
+	a, err := Analyse(text)
+	if err != nil || a.Form != "SELECT" || a.Unnamed {
+		return ""
+	}
+	asked := map[string]bool{}
+	for _, v := range a.Vars {
+		asked[strings.ToLower(v)] = true
+	}
+	if a.Star {
+		l, _ := lex(text) // which Analyse has read without an error
+		defer l.release()
+		for _, t := range l.tokens {
+			if t.kind == variable {
+				asked[strings.ToLower(t.text[1:])] = true
+			}
+		}
+	}
+	for _, c := range columns {
+		if !asked[strings.ToLower(c)] {
+			return c
+		}
+	}
+	return ""
+}
