@@ -18,6 +18,7 @@ const (
 	CloseExpired      = 4002
 	CloseRate         = 4003
 	CloseDraining     = 4004
+	CloseElsewhere    = 4005 // this node of a cluster is cut off; another one answers
 	CloseMalformed    = 4400
 	CloseUnauthorized = 4401
 	CloseForbidden    = 4403

@@ -19,6 +19,9 @@ type Options struct {
 	Gate      Gate
 	// Head is the offset of the newest change of all.
 	Head func() (registry.Offset, error)
+	// Confirm is called before a result begins a subscription. Its error means that this node of
+	// a cluster may not have the newest one. nil: it always has.
+	Confirm func() error
 	// Due predicts when a query of an endpoint runs next, zero if that cannot be
 	// predicted. nil: it never can.
 	Due func(endpoint, query string) (time.Time, error)
@@ -78,6 +81,9 @@ func (o *Options) fill() {
 	t.Retry = cmp.Or(t.Retry, 2*time.Second)
 	if o.Credential == nil {
 		o.Credential = Bearer
+	}
+	if o.Confirm == nil {
+		o.Confirm = func() error { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

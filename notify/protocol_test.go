@@ -3,6 +3,7 @@ package notify_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,6 +82,7 @@ func TestCloseCodes(t *testing.T) {
 			p.expect("ready")
 			go r.srv.Shutdown(t.Context())
 		}, 4004},
+		{"a node that is cut off", cutOff, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`), 4005},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, c.opts)
@@ -91,6 +93,28 @@ func TestCloseCodes(t *testing.T) {
 				t.Errorf("closed with %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// cutOff makes a server that does not know the newest state of its cluster.
+func cutOff(o *notify.Options) {
+	o.Confirm = func() error {
+		return fmt.Errorf("confirm: %w", &registry.Problem{Kind: registry.KindUnavailable, Detail: "ask another node"})
+	}
+}
+
+// An event stream does not begin with a result that may not be the newest one.
+func TestEventsOfNodeThatIsCutOff(t *testing.T) {
+	r := newRig(t, cutOff)
+	r.log.Add("q", "SELECT", false)
+	resp, err := http.Get(r.http.URL + "/v1/queries/q/changes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "ask another node") {
+		t.Errorf("%s, %v: %s", resp.Status, err, body)
 	}
 }
 

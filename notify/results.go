@@ -37,7 +37,7 @@ const sweepAbove = 256
 // current returns a query's status and last complete result, nil before the
 // first, both of one moment.
 func (r *results) current(query string) (registry.Status, *diff.Result, error) {
-	if st, res, err := r.have(query); err != nil || st.Position.Seq == 0 || res != nil {
+	if st, res, err := r.have(query); err != nil || res != nil {
 		return st, res, err
 	}
 	alone := &r.loading[maphash.String(r.seed, query)%uint64(len(r.loading))]

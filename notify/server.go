@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -282,12 +283,25 @@ func (s *Server) longFold(ctx context.Context) (leave func()) {
 	}
 }
 
-// unavailable logs an internal error and returns a refusal without its details.
+// elsewhere returns what to tell a client whose request another node may answer, or this one later, "" for
+// other errors.
+func elsewhere(err error) string {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindUnavailable {
+		return p.Detail
+	}
+	return ""
+}
+
+// unavailable logs an internal error and returns a refusal without its details. It ends the connection to
+// a node that is cut off from its cluster, because another node can answer.
 func (s *Server) unavailable(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	s.opts.Logger.Error(doing, "error", err)
+	if elsewhere(err) != "" {
+		return &closing{CloseElsewhere, "not available at this node: connect to another one, or again later"}
+	}
 	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
 

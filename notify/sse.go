@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -44,7 +45,13 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 		problem(w, http.StatusBadRequest, "malformed", err.Error())
 		return
 	}
-	st, _, err := s.opts.Log.Current(query.ID, false)
+	if !given {
+		err = s.opts.Confirm()
+	}
+	var st registry.Status
+	if err == nil {
+		st, _, err = s.opts.Log.Current(query.ID, false)
+	}
 	if err != nil {
 		s.sseError(w, err)
 		return
@@ -95,7 +102,7 @@ func (s *Server) sseError(w http.ResponseWriter, err error) {
 	}
 	s.opts.Logger.Error("begin an event stream", "error", err)
 	w.Header().Set("Retry-After", "5")
-	problem(w, http.StatusServiceUnavailable, "unavailable", "not now; try again later")
+	problem(w, http.StatusServiceUnavailable, "unavailable", cmp.Or(elsewhere(err), "not now; try again later"))
 }
 
 // stream runs one event stream to its end.

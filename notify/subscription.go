@@ -140,6 +140,9 @@ func (sub *subscription) full() bool {
 // continues from there, else also the result.
 func (sub *subscription) begin(from *registry.Position) error {
 	if from == nil {
+		if err := sub.session.srv.opts.Confirm(); err != nil {
+			return err
+		}
 		return sub.restart("")
 	}
 	err := sub.cursor.Resume(&sub.session.reader, *from)

@@ -36,8 +36,9 @@
 //   - The purge is a sequence of numbered commands, because retention counts what it deletes.
 //   - Leases (leases.go) say which node owns an endpoint. What the owner records has the
 //     token of its lease, and has no effect once another node has taken the lease.
-//   - A read on a node that lags waits for the end of the journal before it reports a gap or
-//     that something does not exist.
+//   - A node reports a gap, or that something does not exist, only after a quorum has accepted
+//     a command without effect and the node has applied it (confirm.go). So a node that is cut
+//     off from the others reports that it does not know.
 //
 // To add data, name its bucket in keys.go, create it in a migration in schema.go, and
 // write its functions in a file of its own.

@@ -186,6 +186,9 @@ func (d *History) Latest(query string) (registry.Change, error) {
 	return list.list[0].unpack(d.pack, d.epoch)
 }
 
+// errNoResult says that a query has no result yet.
+var errNoResult error = &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far"}
+
 // Current returns a query's status and, if requested, its last complete result.
 func (d *History) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	var packed []byte
@@ -198,8 +201,14 @@ func (d *History) Current(query string, withResult bool) (registry.Status, *diff
 			return item, err
 		}
 		packed = slices.Clone(tx.Bucket(bResults).Get(key8(s.serial)))
-		return item, nil
+		if packed == nil {
+			err = errNoResult
+		}
+		return item, err
 	})
+	if err == errNoResult {
+		return item.Status, nil, nil
+	}
 	if err != nil || packed == nil {
 		return item.Status, nil, err
 	}
@@ -212,7 +221,7 @@ func (d *History) Current(query string, withResult bool) (registry.Status, *diff
 
 // Slots returns an endpoint's last slots, newest first.
 func (d *History) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
+	err = newestView(d.boltFile, func(tx *bbolt.Tx) error {
 		s, ok := findSpace(tx, endpoint)
 		if !ok {
 			if tx.Bucket(bEndpoints).Get([]byte(endpoint)) == nil {

@@ -63,7 +63,7 @@ func (d *History) kept(tx *bbolt.Tx, query string) (kept, error) {
 		return kept{}, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
 	}
 	if r.seq == 0 {
-		return kept{}, &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far"}
+		return kept{}, errNoResult
 	}
 	h := kept{tx: tx, record: r, epoch: d.epoch.of(r.serial), now: v, oldest: r.seq}
 	if k, _ := tx.Bucket(bChanges).Cursor().Seek(key8(r.serial)); hasPrefix(k, key8(r.serial)) {
@@ -195,7 +195,7 @@ func tooOld(state string, first registry.Version, r Retention) error {
 // Versions returns the versions of a query after a seq, oldest first, as far as they can
 // be read.
 func (d *History) Versions(query string, after uint64, limit int) ([]registry.Version, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (list []registry.Version, err error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (list []registry.Version, err error) {
 		h, err := d.kept(tx, query)
 		if err != nil {
 			return nil, err
@@ -308,7 +308,7 @@ func (r *route) read(tx *bbolt.Tx, page *changePage) (more bool, err error) {
 // StateAt returns a past result. Its hash is the one that was recorded at the time. The
 // errors are those of Place.
 func (d *History) StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error) {
-	r, err := fetch(d.boltFile, func(tx *bbolt.Tx) (route, error) {
+	r, err := newest(d.boltFile, func(tx *bbolt.Tx) (route, error) {
 		h, err := d.kept(tx, query)
 		if err != nil {
 			return route{}, err
@@ -411,7 +411,7 @@ func (d *History) Origins(ctx context.Context, query string, at registry.Positio
 	for i, row := range rows {
 		missing[string(row)] = append(missing[string(row)], i)
 	}
-	r, err := fetch(d.boltFile, func(tx *bbolt.Tx) (route, error) {
+	r, err := newest(d.boltFile, func(tx *bbolt.Tx) (route, error) {
 		h, err := d.kept(tx, query)
 		if err != nil {
 			return route{}, err

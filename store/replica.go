@@ -50,6 +50,8 @@ type replica struct {
 	others  others
 	foreign chan struct{} // signals that others is not empty
 	outage  *outage       // nil while the journal answers
+	next    *barrier      // that is not appended yet; nil without readers that wait
+	passing bool          // a barrier is in the journal
 
 	name     string // of this process, in reports
 	reports  atomic.Bool
@@ -359,51 +361,35 @@ func (r *replica) head(ctx context.Context) (journal.Position, error) {
 	}
 }
 
-// catchUp waits until everything that the journal contains now is applied.
-func (r *replica) catchUp(ctx context.Context) error {
-	head, err := r.head(ctx)
-	if err != nil {
-		return err
-	}
-	return r.wait(ctx, head.Seq)
-}
-
 // execute implements boltFile.execute. What is decided without a command, such as a refusal,
-// is decided on the newest state.
+// is decided on a state that a quorum has confirmed.
 func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, error) {
-	for {
+	for confirmed := false; ; {
 		if err := r.file.refusal(); err != nil {
 			return nil, err
 		}
-		var seen journal.Position
 		var form []byte
-		err := r.file.view(func(tx *bbolt.Tx) (err error) {
-			if seen, err = loadApplied(tx); err != nil {
-				return err
-			}
+		err := r.file.view(func(tx *bbolt.Tx) error {
 			c, err := decide(tx)
 			if err == nil {
 				form, err = r.encode(c)
 			}
 			return err
 		})
-		if errors.Is(err, registry.ErrTooLarge) {
-			return nil, err
-		}
-		if err != nil {
-			late, lateErr := r.late(seen)
-			switch {
-			case lateErr != nil:
-				return nil, lateErr
-			case late:
-				continue
-			case err == errUnchanged:
-				err = nil
+		switch {
+		case err == nil:
+			if c, err := r.submit(form); err != errMoved {
+				return c, err
 			}
+		case !confirmed && !errors.Is(err, registry.ErrTooLarge):
+			if err := r.confirm(); err != nil {
+				return nil, err
+			}
+			confirmed = true
+		case err == errUnchanged:
+			return nil, nil
+		default:
 			return nil, err
-		}
-		if c, err := r.submit(form); err != errMoved {
-			return c, err
 		}
 	}
 }
@@ -415,21 +401,6 @@ func (r *replica) encode(c command) ([]byte, error) {
 		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB", registry.ErrTooLarge, len(form)>>10, r.largest>>10)
 	}
 	return form, err
-}
-
-// late reports whether the journal has entries after a position. It waits until those that it
-// contains now are applied.
-func (r *replica) late(seen journal.Position) (bool, error) {
-	ctx, cancel := r.patient(0)
-	defer cancel()
-	head, err := r.head(ctx)
-	if err == nil && head.Seq > seen.Seq {
-		err = r.wait(ctx, head.Seq)
-	}
-	if errors.Is(err, ErrNoJournal) {
-		err = unavailable(outageDetail, err)
-	}
-	return head.Seq > seen.Seq, err
 }
 
 // submit appends a command and returns it as it was applied.
@@ -493,29 +464,6 @@ func (r *replica) purge() error {
 		return err
 	}
 	return r.once(r.ctx, fmt.Sprintf("purge-%d", done+1), &purgeStep{number: done + 1})
-}
-
-// newest is like fetch. If the error of f may only mean that this node lags, it reads again
-// once everything that the journal contains is applied.
-func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
-	v, err := fetch(d, f)
-	if d.replica == nil || !mayLag(err) {
-		return v, err
-	}
-	r := d.replica
-	if err := r.refusal(); err != nil {
-		return v, err
-	}
-	if _, err := r.late(journal.Position{}); err != nil {
-		return v, err
-	}
-	return fetch(d, f)
-}
-
-// mayLag reports whether the answer of a node that is up to date may be another one.
-func mayLag(err error) bool {
-	var gap *registry.GapError
-	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &gap) && gap.Reason != registry.TooOld
 }
 
 // loadApplied returns the position of the last entry that was applied.

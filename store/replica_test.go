@@ -884,3 +884,12 @@ func TestPurgeStepAgain(t *testing.T) {
 		t.Fatalf("step 1 was done again after step %d", before)
 	}
 }
+
+// catchUp waits until everything that the journal contains now is applied.
+func (r *replica) catchUp(ctx context.Context) error {
+	head, err := r.head(ctx)
+	if err != nil {
+		return err
+	}
+	return r.wait(ctx, head.Seq)
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/store/journal"
 	"go.etcd.io/bbolt"
 )
 
@@ -32,13 +31,8 @@ func storedTokens(tx *bbolt.Tx) (list []registry.Token, err error) {
 
 // Newest implements web.TokenStore.
 func (d *TokenStore) Newest() ([]registry.Token, error) {
-	if d.replica != nil {
-		if err := d.replica.refusal(); err != nil {
-			return nil, err
-		}
-		if _, err := d.replica.late(journal.Position{}); err != nil {
-			return nil, err
-		}
+	if err := d.Confirm(); err != nil {
+		return nil, err
 	}
 	return d.Tokens()
 }

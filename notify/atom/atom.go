@@ -193,7 +193,9 @@ func (f *feed) write(archive string) (Document, error) {
 	case p.Epoch != f.newest.Epoch:
 		return Document{}, &registry.GapError{Reason: registry.OtherEpoch}
 	case p.Seq > f.newest.Seq/block*block:
-		return Document{}, &registry.GapError{Reason: registry.Ahead}
+		if _, err := f.read(p, 0); err != nil { // a node that lagged may have it now
+			return Document{}, err
+		}
 	}
 	entries, err := f.entries(p.Seq-block, p.Seq)
 	if err != nil {

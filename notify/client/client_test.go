@@ -186,6 +186,7 @@ func TestRules(t *testing.T) {
 		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"new"}},
 		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
 		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"4005", [][]string{{fresh, snapshot("e", 3, "a"), "close 4005"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
 		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

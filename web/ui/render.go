@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -65,6 +66,9 @@ type errorPage struct {
 func (v *visit) fail(err error) {
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
+	if p.RetryAfter > 0 {
+		v.w.Header().Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
+	}
 	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors, Internal: !told, Section: section(v.r.URL.Path)}
 	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Data: e}))
 }

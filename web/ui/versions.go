@@ -41,8 +41,12 @@ func (v resultHandler) version(query string, seq uint64) (*diff.Result, error) {
 		return nil, &registry.Problem{Kind: registry.KindNoResult, Title: "There is no result yet", Detail: "No execution has been complete so far."}
 	case seq == st.Position.Seq:
 		return r, nil
-	case seq == 0 || seq > st.Position.Seq:
+	case seq == 0:
 		return nil, &registry.GapError{Reason: registry.Ahead}
+	case seq > st.Position.Seq:
+		if _, err := v.History.After(query, registry.Position{Epoch: st.Position.Epoch, Seq: seq}, 0); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), versionTime)
 	defer cancel()

@@ -1,0 +1,163 @@
+// Tests of reads at a node that is cut off and does not know it yet.
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/memory"
+)
+
+// A deposedJournal is the journal of a node that is cut off while it leads the engine: the engine still
+// answers with the end that it knows, and takes no command.
+type deposedJournal struct {
+	*cutJournal
+	end journal.Position
+}
+
+func (j *deposedJournal) Head(ctx context.Context) (journal.Position, error) {
+	if before, _ := j.state(); before {
+		return j.end, ctx.Err()
+	}
+	return j.Journal.Head(ctx)
+}
+
+func (j *deposedJournal) depose(t *testing.T) {
+	end, err := j.Journal.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.end = end
+	j.cut(true, false)
+}
+
+// No read of a node that is cut off says that something does not exist, or that a position is not in the
+// history. All methods of all stores are called that need no more than ids, numbers and positions.
+func TestReadsOfDeposedNode(t *testing.T) {
+	log := memory.New("test")
+	j := &deposedJournal{cutJournal: &cutJournal{Journal: openJournal(t, log)}}
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: j, JournalWait: time.Minute})
+	put(t, a, "q_known", "city")
+	settle(t, a, b)
+	b.replica.patience = 50 * time.Millisecond
+	j.depose(t)
+	put(t, a, "unknown", "city")
+	step(t, a, "city", "q_known", 1, "x")
+	step(t, a, "city", "q_known", 2, "y")
+	st, _, err := a.History.Current("q_known", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := a.History.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := map[reflect.Type][]any{
+		reflect.TypeFor[string]():              {"unknown", "q_known"},
+		reflect.TypeFor[int]():                 {10},
+		reflect.TypeFor[uint64]():              {uint64(0)},
+		reflect.TypeFor[bool]():                {true},
+		reflect.TypeFor[context.Context]():     {t.Context()},
+		reflect.TypeFor[registry.Position]():   {st.Position},
+		reflect.TypeFor[registry.Offset]():     {head},
+		reflect.TypeFor[registry.Moment]():     {registry.Moment{Position: st.Position}},
+		reflect.TypeFor[registry.RoundState](): {registry.RoundState("")},
+		reflect.TypeFor[diff.Rows]():           {diff.Rows(nil)},
+	}
+	called := 0
+	for i := range reflect.TypeFor[DB]().NumField() {
+		field := reflect.ValueOf(b).Elem().Field(i)
+		if !field.CanInterface() || field.Kind() != reflect.Pointer {
+			continue
+		}
+		for m := range field.NumMethod() {
+			name := fmt.Sprint(field.Type(), ".", field.Type().Method(m).Name)
+			for _, in := range combine(field.Method(m).Type(), arguments) {
+				out := field.Method(m).Call(in)
+				if len(out) == 0 {
+					continue
+				}
+				err, _ := out[len(out)-1].Interface().(error)
+				if called++; mayLag(err) {
+					t.Errorf("%s(%v): %v", name, in, err)
+				}
+			}
+		}
+	}
+	if t.Logf("%d calls", called); called < 40 {
+		t.Errorf("only %d calls", called)
+	}
+	if _, result, err := b.History.Current("q_known", true); err == nil {
+		t.Errorf("a result from elsewhere: %v", result)
+	}
+	_, err = b.History.After("q_known", st.Position, 10)
+	var p *registry.Problem
+	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 || p.Detail != cutOffDetail {
+		t.Errorf("a position from elsewhere: %v", err)
+	}
+	j.cut(false, false)
+	await(t, "the end of the outage", func() bool { return b.Writable() == nil })
+	if _, err := b.Queries.Query("unknown"); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+	if _, err := b.Queries.Query("nothing"); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("a query that does not exist: %v", err)
+	}
+}
+
+// combine returns the lists of arguments with which a function can be called, none if it takes others.
+func combine(f reflect.Type, by map[reflect.Type][]any) [][]reflect.Value {
+	if f.NumIn() == 0 || f.IsVariadic() {
+		return nil
+	}
+	lists := [][]reflect.Value{nil}
+	for i := range f.NumIn() {
+		var longer [][]reflect.Value
+		for _, list := range lists {
+			for _, v := range by[f.In(i)] {
+				longer = append(longer, append(list[:len(list):len(list)], reflect.ValueOf(v)))
+			}
+		}
+		lists = longer
+	}
+	return lists
+}
+
+// Many readers at the same time share a barrier, and a barrier changes nothing in any node.
+func TestBarriersAreShared(t *testing.T) {
+	log := memory.New("test")
+	j := openJournal(t, log)
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: j})
+	put(t, a, "q_a", "city")
+	step(t, a, "city", "q_a", 1, "x")
+	settle(t, a, b)
+	before, err := j.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const readers = 1000
+	var group sync.WaitGroup
+	for range readers {
+		group.Go(func() {
+			if _, err := b.Queries.Query("nothing"); !errors.Is(err, registry.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	after, err := j.Head(t.Context())
+	if err != nil || after.Seq == before.Seq || after.Seq-before.Seq > readers/10 {
+		t.Errorf("%d readers made %d entries, %v", readers, after.Seq-before.Seq, err)
+	}
+	settle(t, a, b)
+	expectSame(t, a, b)
+}
