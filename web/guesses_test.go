@@ -110,3 +110,26 @@ func TestShortSecrets(t *testing.T) {
 }
 
 func (r *recent[K, V]) len() int { return len(r.young) + len(r.old) }
+
+// After too many wrong tokens, each call says that it did not check the token, also if it is valid,
+// and when to try again.
+func TestGuessesAreNotCalledWrong(t *testing.T) {
+	w, secrets := lockedWorld(t)
+	for i := range guessBurst {
+		w.get("/v1/queries", fmt.Sprint("Authorization: Bearer wrong token number ", i)).problem(401, "unauthorized")
+	}
+	s := &server{Config: w.config}
+	for _, rt := range s.table() {
+		if rt.need == "" {
+			continue
+		}
+		target := strings.NewReplacer("{id}", "x", "{name}", "missing", "{slug}", "gap").Replace(rt.path)
+		for _, token := range []string{"a token that is wrong", secrets[registry.RoleAdmin]} {
+			w.token = token
+			a := w.do(rt.method, target, "").problem(429, "too-many-guesses")
+			if a.Header.Get("Retry-After") != "2" || !strings.Contains(a.string("detail"), "was not checked") {
+				t.Errorf("%s %s: Retry-After %q, %s", rt.method, rt.path, a.Header.Get("Retry-After"), a.body)
+			}
+		}
+	}
+}

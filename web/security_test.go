@@ -177,7 +177,7 @@ func TestUnknownPaths(t *testing.T) {
 	for _, slug := range registry.Kinds() {
 		k := problemKinds[slug]
 		a := w.get("/problems/" + string(slug)).status(200)
-		if !strings.Contains(string(a.body), k.about) || !strings.Contains(string(a.body), slug.Title()) || k.status < 400 {
+		if !strings.Contains(string(a.body), k.about) || k.remedy == "" || !strings.Contains(string(a.body), k.remedy) || !strings.Contains(string(a.body), slug.Title()) || k.status < 400 {
 			t.Errorf("%s: %s", slug, a.body)
 		}
 	}

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -67,12 +66,15 @@ func (c serverAPI) asset(mediaType string, b []byte) error {
 func (c serverAPI) explainProblem() error {
 	slug := registry.Kind(c.r.PathValue("slug"))
 	k, ok := problemKinds[slug]
-	if !ok {
+	c.w.Header().Add("Vary", "Accept")
+	switch {
+	case c.Pages != nil && strings.Contains(c.r.Header.Get("Accept"), "text/html"):
+		c.Pages.ServeHTTP(c.w, c.r)
+		return nil
+	case !ok:
 		return notFound("there is no problem of this type")
 	}
-	var b strings.Builder
-	b.WriteString(string(slug) + ": " + slug.Title() + "\n\nHTTP status " + strconv.Itoa(k.status) + " " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
-	return c.text(http.StatusOK, b.String())
+	return c.text(http.StatusOK, fmt.Sprintf("%s: %s\n\nHTTP status %d %s\n\n%s\n\n%s\n", slug, slug.Title(), k.status, http.StatusText(k.status), k.about, k.remedy))
 }
 
 // index links the calls whose path has no parameters.

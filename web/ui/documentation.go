@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 	"github.com/freshet/freshet/web/docs"
 )
 
@@ -31,6 +32,23 @@ func (v docsHandler) page() (content, error) {
 	if p.Page == nil || p.Page == site.Index {
 		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such page", Detail: "The documentation has no page of this name. /docs lists its pages."}
 	}
+	return content{Data: p}, nil
+}
+
+// A problemPage explains a kind of problem.
+type problemPage struct {
+	Kind          registry.Kind
+	Status        int
+	About, Remedy string
+}
+
+func (v docsHandler) problem() (content, error) {
+	p := problemPage{Kind: registry.Kind(v.r.PathValue("slug"))}
+	var ok bool
+	if p.About, p.Remedy, ok = web.Explain(p.Kind); !ok {
+		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no problem of this type"}
+	}
+	p.Status = web.Status(p.Kind)
 	return content{Data: p}, nil
 }
 

@@ -44,6 +44,7 @@ func (s *Server) pages() []page {
 		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
 		{path: "/docs", look: "docs", section: "docs", build: by(docsHandler.index)},
 		{path: "/docs/{page}", look: "docs", section: "docs", build: by(docsHandler.page)},
+		{path: "/problems/{slug}", look: "problem", section: "docs", build: by(docsHandler.problem)},
 		{path: "/about", look: "about", section: "about", need: read, build: by(serverHandler.about)},
 	}
 }

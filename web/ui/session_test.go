@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // Repeated sign-ins with one token end only that token's sessions.
@@ -77,4 +78,27 @@ func TestStreamsOfOneToken(t *testing.T) {
 	if _, held := r.pages.shares.n["late"]; !ok || held {
 		t.Errorf("placed %v, and given back %v", ok, !held)
 	}
+}
+
+// A visitor whose token is not checked, because too many wrong ones came from the address, is not
+// told that it is wrong.
+func TestSignInAfterGuesses(t *testing.T) {
+	now := time.Now()
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRig(t, ops)
+	gate, err := web.NewTokenGate([]registry.Token{ops}, r.store.Tokens, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pages.Gate = gate
+	for range 100 {
+		r.post("/signin", "token", "a secret that is wrong").status(403)
+	}
+	for _, token := range []string{"a secret that is wrong", secret} {
+		if a := r.post("/signin", "token", token).status(429).has("was not checked").lacks("not known"); a.Header.Get("Retry-After") != "2" {
+			t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
+		}
+	}
+	now = now.Add(2 * time.Second)
+	r.post("/signin", "token", secret).status(303)
 }

@@ -22,10 +22,11 @@ func (v sessionHandler) open(token string) {
 
 // A signInForm is the page that asks for a token.
 type signInForm struct {
-	Next    string
-	Wrong   bool
-	Host    string
-	Expired bool
+	Next      string
+	Wrong     bool
+	Unchecked bool // too many wrong tokens came from the address
+	Host      string
+	Expired   bool
 }
 
 // ask shows the sign-in form at the requested address. It does not redirect, so the
@@ -50,6 +51,11 @@ func (v sessionHandler) form(status int, f signInForm) {
 func (v sessionHandler) signIn() error {
 	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), localPath(v.r.PostForm.Get("next"))
 	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
+	if errors.Is(err, registry.ErrGuessing) {
+		v.w.Header().Set("Retry-After", "2")
+		v.form(http.StatusTooManyRequests, signInForm{Next: next, Unchecked: true})
+		return nil
+	}
 	if err != nil && !errors.Is(err, web.ErrUnauthorized) {
 		return err
 	}

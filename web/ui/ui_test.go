@@ -94,6 +94,11 @@ func TestTheme(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	r := newRig(t)
+	r.get("/problems/gap").status(200).has("<title>", registry.KindGap.Title(), "What to do", "Read the results and go on from the position in their ETag.")
+	r.get("/problems/none").status(404).has("There is no problem of this type")
+	if a := r.get("/problems/gap", "Accept: */*"); !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
+		t.Errorf("a program gets %s", a.Header.Get("Content-Type"))
+	}
 	r.get("/nowhere").status(404).has("There is no such page", "/problems/not-found")
 	a := r.get("/nowhere", "Accept: application/json").status(404)
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "application/problem+json") {
