@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // A Format says how changes are written.
@@ -21,6 +22,8 @@ type Format struct {
 	// Filtered marks a change as what a filter left of it: it says "filtered":true
 	// and carries no hash.
 	Filtered bool
+	// Summary adds the change in words.
+	Summary bool
 }
 
 // ResultsURL returns the URL of a query's last complete result.
@@ -42,7 +45,7 @@ var errNoDelta = errors.New("a change without a delta")
 //
 // followed by added and removed (SELECT: SPARQL results JSON; graphs:
 // {"triples":[…]}), for ordered SELECT also added_at and removed_at, for ASK
-// boolean and previous. Of a baseline, which follows nothing, jaccard,
+// boolean and previous. With f.Summary there is a summary, a text. Of a baseline, which follows nothing, jaccard,
 // previous_hash and previous are null. A change above f.MaxChange has instead
 // "truncated":true, added_count, removed_count and results, a link.
 func MarshalChange(c registry.Change, f Format) ([]byte, error) {
@@ -75,6 +78,9 @@ func appendChange(b []byte, c *registry.Change, f Format) []byte {
 	} else {
 		b = appendMember(b, "hash", d.NewHash)
 		b = appendMember(b, "previous_hash", orNull(d.OldHash))
+	}
+	if f.Summary {
+		b = appendMember(b, "summary", watch.InWords(d, nil, watch.Plain).Short())
 	}
 	if d.Form == diff.Ask {
 		return appendAsk(b, c)

@@ -32,6 +32,9 @@ func TestMarshalChange(t *testing.T) {
 		{ask(false), ask(true), notify.Format{}},
 		{graph("a"), graph("<b>", "a"), notify.Format{}},
 		{rows("a"), rows("b", "c"), notify.Format{MaxChange: 30, PublicURL: "https://fresh.example/"}},
+		{rows("a"), rows("b", "c"), notify.Format{Summary: true}},
+		{ask(false), ask(true), notify.Format{Summary: true}},
+		{graph("a"), graph("<b>", "a"), notify.Format{Summary: true}},
 	} {
 		d := diff.Compare(c.old, c.new)
 		b, err := notify.MarshalChange(registry.Change{Query: "q_1", Endpoint: "e", Epoch: "Zq81", Prev: 41, Seq: 42, Offset: 7, Slot: 1711,

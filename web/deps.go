@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
@@ -156,6 +157,8 @@ func (NoRechecks) Rechecked() <-chan struct{} { return nil }
 type Feeds interface {
 	// QueryFeed writes the changes of one query. It reads the parameter archive.
 	QueryFeed(q *registry.Query, params url.Values) (Feed, error)
+	// WatchFeed writes the changes of a watch in words. It reads the parameter archive.
+	WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (Feed, error)
 	// AllFeed writes all changes. It reads the parameters archive, tag and endpoint.
 	AllFeed(params url.Values) (Feed, error)
 }

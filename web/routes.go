@@ -81,6 +81,7 @@ func (s *server) table() []route {
 	if s.Feeds != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: of(query, changeAPI.queryFeed)},
+			route{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, stream: true, run: of((*call).watched, watchAPI.feed)},
 			route{method: "GET", path: "/v1/changes.atom", need: read, stream: true, run: on(changeAPI.allFeed)})
 	}
 	if s.Hints != nil {

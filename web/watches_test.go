@@ -107,6 +107,13 @@ func TestWatch(t *testing.T) {
 	if rest := w.get("/v1/watches/adams/changes?after=" + c.next).status(200).json(); len(rest["changes"].([]any)) != 0 || rest["next"] != c.next {
 		t.Errorf("after the last change: %v", rest)
 	}
+	if a := w.get("/v1/watches/adams/changes.atom").status(200); !strings.Contains(string(a.body), "all properties of Douglas Adams") || a.Header.Get("ETag") == "" {
+		t.Errorf("the feed: %s", a.body)
+	}
+	w.get("/v1/watches/adams/changes.atom", `If-None-Match: "1.atom"`).status(304)
+	w.get("/v1/watches/adams/changes.atom?archive=bad").problem(400, "bad-position")
+	w.get("/v1/watches/adams/changes.atom?archive=gone").problem(410, "gap")
+	w.get("/v1/watches/"+other+"/changes.atom").problem(404, "not-found")
 	w.get("/v1/watches/adams/changes?after=old:1").problem(410, "gap")
 	w.get("/v1/watches/adams/changes?after=1").problem(400, "malformed")
 	w.get("/v1/watches/adams/changes?rate=1s").problem(400, "malformed")

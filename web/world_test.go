@@ -21,6 +21,7 @@ import (
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/registrytest"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/web/docs"
@@ -159,6 +160,12 @@ type feeds struct{}
 
 func (feeds) QueryFeed(q *registry.Query, params url.Values) (Feed, error) {
 	return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
+}
+
+func (feeds) WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (Feed, error) {
+	f, err := feedOf("/v1/watches/"+q.ID+"/changes.atom", params)
+	f.Body = []byte("<feed>" + w.Describe(names) + "</feed>")
+	return f, err
 }
 
 func (feeds) AllFeed(params url.Values) (Feed, error) { return feedOf("/v1/changes.atom", params) }

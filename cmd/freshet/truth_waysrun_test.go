@@ -28,7 +28,7 @@ func readFeed(body []byte) (entries []payload, prev string, err error) {
 		Link  []struct{ Rel, Href string }
 		Entry []struct {
 			ID      string `xml:"id"`
-			Content string `xml:"content"`
+			Content string `xml:"change"`
 		} `xml:"entry"`
 	}
 	var raw struct {

@@ -3,9 +3,10 @@
 // do not change as long as the log contains them.
 //
 // The id of an entry is a tag URI with the position of the change, and is the same in every
-// feed. The content is the change in its usual JSON form, as text. A large change says
-// "truncated" and links to the result instead. A reader that processes the entries in the
-// order of their positions has the whole log.
+// feed. Titles and contents are for people: words, and the rows that were added and removed as
+// HTML. The element change of an entry, in the namespace Extension, has the change in its usual
+// JSON form. A large change says "truncated" and links to the result instead. A program that
+// processes the entries in the order of their positions has the whole log.
 //
 // The parameters min_jaccard, min_rows, vars and where of event streams filter a feed. Each
 // entry is about one change, which is compared with the filter on its own. A change that
@@ -21,7 +22,7 @@ import (
 	"encoding/hex"
 	"encoding/xml"
 	"errors"
-	"fmt"
+	"html/template"
 	"math"
 	"net/url"
 	"slices"
@@ -33,10 +34,14 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // Type is the media type of feeds.
 const Type = "application/atom+xml; charset=utf-8"
+
+// Extension is the XML namespace of the element change.
+const Extension = "urn:freshet:atom"
 
 // block is the number of positions in an archive document. The feed itself holds the newest
 // complete block and the changes after it.
@@ -53,6 +58,8 @@ type Source struct {
 	// Tagged reports whether a query has a tag. It is needed for feeds of a tag.
 	Tagged    func(query, tag string) bool
 	PublicURL string
+	// Title returns the name of a query for people; nil: its id.
+	Title func(query string) string
 	// Named returns the URL whose host is part of all ids, which must not change; nil: PublicURL.
 	// It is called once for each document.
 	Named func() string
@@ -70,16 +77,30 @@ type Document struct {
 // Query writes the feed of one query or, with archive=epoch:seq, the archive that ends at a
 // position. The error is a *registry.GapError if the log does not contain the archive.
 func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
+	return s.query(q, nil, nil, params)
+}
+
+// Watch writes the feed of a watch in its words, with the names of IRIs. It is like Query otherwise.
+func (s *Source) Watch(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Document, error) {
+	return s.query(q, w, names, params)
+}
+
+func (s *Source) query(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Document, error) {
 	st, _, err := s.Log.Current(q.ID, false)
 	if err != nil {
 		return Document{}, err
 	}
 	f := feed{
 		s: s, host: s.host(), path: "/v1/queries/" + url.PathEscape(q.ID) + "/changes.atom", newest: st.Position, epochless: q.CreatedAt,
-		id: "freshet/" + q.ID + "/changes", title: "Changes of " + q.ID,
+		id: "freshet/" + q.ID + "/changes", title: "Changes of " + s.title(q.ID), words: plain,
 		read: func(p registry.Position, limit int) ([]registry.Change, error) { return s.Log.After(q.ID, p, limit) },
 		at:   func(c *registry.Change) uint64 { return c.Seq },
 		keep: func(*registry.Change) bool { return true }, topic: true,
+	}
+	if w != nil {
+		f.path, f.id, f.topic = "/v1/watches/"+url.PathEscape(q.ID)+"/changes.atom", "freshet/"+q.ID+"/watch", false
+		f.title = "Changes of " + w.Describe(names)
+		f.words = func(c *registry.Change) watch.Words { return watch.InWords(c.Delta, w, names) }
 	}
 	if err := f.readParams(params); err != nil {
 		return Document{}, err
@@ -99,7 +120,7 @@ func (s *Source) All(params url.Values) (Document, error) {
 	}
 	f := feed{
 		s: s, host: s.host(), path: "/v1/changes.atom", newest: head, epochless: time.Unix(0, 0).UTC(),
-		id: "freshet/changes", title: "Changes",
+		id: "freshet/changes", title: "Changes", words: plain,
 		read: s.Log.All,
 		at:   func(c *registry.Change) uint64 { return c.Offset },
 	}
@@ -135,6 +156,16 @@ type feed struct {
 	read      func(registry.Position, int) ([]registry.Change, error)
 	at        func(*registry.Change) uint64
 	keep      func(*registry.Change) bool
+	words     func(*registry.Change) watch.Words
+}
+
+func plain(c *registry.Change) watch.Words { return watch.InWords(c.Delta, nil, watch.Plain) }
+
+func (s *Source) title(query string) string {
+	if s.Title == nil {
+		return query
+	}
+	return s.Title(query)
 }
 
 // readParams reads the filter of a feed from the parameters.
@@ -293,17 +324,17 @@ func (f *feed) document(entries []entry, archive, before uint64) (Document, erro
 	element(&b, "title", f.title)
 	element(&b, "updated", stamp(d.Modified))
 	b.WriteString("<author><name>Freshet</name></author>\n<generator>Freshet</generator>\n")
-	f.s.linkTo(&b, "self", d.Self)
+	f.s.linkTo(&b, "self", "", d.Self)
 	if d.Topic {
-		f.s.linkTo(&b, "hub", "/v1/hub")
+		f.s.linkTo(&b, "hub", "", "/v1/hub")
 	}
 	if archive > 0 {
 		b.WriteString("<fh:archive/>\n")
-		f.s.linkTo(&b, "current", f.link(0))
+		f.s.linkTo(&b, "current", "", f.link(0))
 	}
 	if before > 0 {
-		f.s.linkTo(&b, "prev-archive", f.link(before))
-		f.s.linkTo(&b, "next", f.link(before))
+		f.s.linkTo(&b, "prev-archive", "", f.link(before))
+		f.s.linkTo(&b, "next", "", f.link(before))
 	}
 	for _, e := range slices.Backward(entries) {
 		b.Write(e.text)
@@ -330,43 +361,53 @@ func (f *feed) link(archive uint64) string {
 // entry writes one change.
 func (f *feed) entry(c *registry.Change) (entry, error) {
 	s, e := f.s, entry{updated: c.Time}
-	content, err := notify.MarshalChange(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL, Filtered: f.only.ByRow()})
+	format := notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL, Filtered: f.only.ByRow()}
+	change, err := notify.MarshalChange(*c, format)
 	if err != nil {
 		return e, err
+	}
+	words := f.words(c)
+	if format.TooLarge(c.Delta) {
+		words = watch.Words{Headline: words.Headline}
+	}
+	title, page := words.Short(), "/queries/"+url.PathEscape(c.Query)+"/changes/"+strconv.FormatUint(c.Seq, 10)
+	if f.path == "/v1/changes.atom" {
+		title = s.title(c.Query) + ": " + title
 	}
 	var b bytes.Buffer
 	b.WriteString("<entry>\n")
 	element(&b, "id", f.tag("freshet/"+c.Query+"/"+c.Position().String()+f.suffix))
-	element(&b, "title", fmt.Sprintf("%s, change %d: %s", c.Query, c.Seq, summary(c)))
+	element(&b, "title", title)
 	element(&b, "updated", stamp(c.Time))
 	if c.Baseline {
 		b.WriteString(`<category term="baseline"/>` + "\n")
 	}
-	s.linkTo(&b, "alternate", "/v1/queries/"+url.PathEscape(c.Query)+"/changes?limit=1&after="+
+	s.linkTo(&b, "alternate", "text/html", page)
+	s.linkTo(&b, "alternate", "application/json", "/v1/queries/"+url.PathEscape(c.Query)+"/changes?limit=1&after="+
 		url.QueryEscape(registry.Position{Epoch: c.Epoch, Seq: c.Seq - 1}.String()))
-	element(&b, "summary", summary(c))
-	element(&b, "content", printable(content))
+	element(&b, "summary", words.Headline)
+	content, err := difference(words, strings.TrimSuffix(s.PublicURL, "/")+page)
+	if err != nil {
+		return e, err
+	}
+	tagged(&b, "content", `type="html"`, content)
+	tagged(&b, "change", `xmlns="`+Extension+`"`, printable(change))
 	b.WriteString("</entry>\n")
 	e.text = b.Bytes()
 	return e, nil
 }
 
-func summary(c *registry.Change) string {
-	d := c.Delta
-	switch {
-	case d.Form == diff.Ask && d.Boolean:
-		return "now true"
-	case d.Form == diff.Ask:
-		return "now false"
-	}
-	kind := "rows"
-	if d.Form.Graph() {
-		kind = "triples"
-	}
-	if c.Baseline {
-		return strconv.Itoa(len(d.Added)) + " " + kind + " at first"
-	}
-	return fmt.Sprintf("%d %s added, %d removed", len(d.Added), kind, len(d.Removed))
+var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{with .Lines}}<ul>{{range .}}<li>{{.}}</li>{{end}}</ul>{{end}}` +
+	`{{with .More}}<p>and {{.}} more</p>{{end}}<p><a href="{{.Page}}">the whole change</a></p>`))
+
+// difference writes words as HTML.
+func difference(w watch.Words, page string) (string, error) {
+	var b strings.Builder
+	err := differences.Execute(&b, struct {
+		watch.Words
+		Page string
+	}{w, page})
+	return b.String(), err
 }
 
 // printable replaces characters that JSON allows and XML does not by JSON escapes. They
@@ -377,14 +418,20 @@ func printable(json []byte) string {
 
 var unprintable = strings.NewReplacer("\uFFFE", `\uFFFE`, "\uFFFF", `\uFFFF`)
 
-func element(b *bytes.Buffer, name, text string) {
-	b.WriteString("<" + name + ">")
+func element(b *bytes.Buffer, name, text string) { tagged(b, name, "", text) }
+
+func tagged(b *bytes.Buffer, name, attributes, text string) {
+	b.WriteString("<" + strings.TrimSpace(name+" "+attributes) + ">")
 	_ = xml.EscapeText(b, []byte(text)) // writing to a buffer cannot fail
 	b.WriteString("</" + name + ">\n")
 }
 
-func (s *Source) linkTo(b *bytes.Buffer, rel, path string) {
-	b.WriteString(`<link rel="` + rel + `" href="`)
+// linkTo writes a link to a path of this server; typ is the media type, "" to leave it out.
+func (s *Source) linkTo(b *bytes.Buffer, rel, typ, path string) {
+	if typ != "" {
+		typ = ` type="` + typ + `"`
+	}
+	b.WriteString(`<link rel="` + rel + `"` + typ + ` href="`)
 	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // cannot fail either
 	b.WriteString(`"/>` + "\n")
 }

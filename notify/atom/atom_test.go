@@ -15,6 +15,7 @@ import (
 	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 const base = "http://fresh.example:8080"
@@ -36,7 +37,12 @@ type feed struct {
 		Title   string    `xml:"http://www.w3.org/2005/Atom title"`
 		Updated time.Time `xml:"http://www.w3.org/2005/Atom updated"`
 		Summary string    `xml:"http://www.w3.org/2005/Atom summary"`
-		Content string    `xml:"http://www.w3.org/2005/Atom content"`
+		HTML    string    `xml:"http://www.w3.org/2005/Atom content"`
+		Content string    `xml:"urn:freshet:atom change"`
+		Links   []struct {
+			Type string `xml:"type,attr"`
+			Href string `xml:"href,attr"`
+		} `xml:"http://www.w3.org/2005/Atom link"`
 	} `xml:"http://www.w3.org/2005/Atom entry"`
 }
 
@@ -305,5 +311,33 @@ func TestFiltered(t *testing.T) {
 	}
 	if _, err := s.Query(&ask, url.Values{"vars": {"s"}}); err == nil {
 		t.Error("variables of an ASK query")
+	}
+}
+
+// A feed is readable for people: titles and contents in words, HTML that data cannot break, and a link
+// to the page of the change.
+func TestFeedForPeople(t *testing.T) {
+	log, s := setUp()
+	s.Title = func(string) string { return "Free spaces" }
+	id := log.Add("q", diff.Select, false)
+	record(log, id, 0, "a")
+	record(log, id, 1, "a", `<script>alert("x")</script> & more`)
+	q := must(log.Resolve(registry.Caller{}, "q"))
+	f, all := parse(t, must(s.Query(&q, nil))), parse(t, must(s.All(nil)))
+	if f.Title != "Changes of Free spaces" || f.Entries[1].Title != "first result: 1 row" || f.Entries[0].Title != `+ <script>alert("x")</script> & more` ||
+		f.Entries[0].Summary != "1 row added" || all.Entries[1].Title != "Free spaces: first result: 1 row" {
+		t.Errorf("%s: %q, %q, %q", f.Title, f.Entries[0].Title, f.Entries[1].Title, all.Entries[1].Title)
+	}
+	page := base + "/queries/" + id + "/changes/2"
+	if h := f.Entries[0].HTML; !strings.Contains(h, "<li>&#43; &lt;script&gt;") || strings.Contains(h, "<script") || !strings.Contains(h, `<a href="`+page+`">`) {
+		t.Errorf("the content is %s", h)
+	}
+	if l := f.Entries[0].Links; len(l) != 2 || l[0].Type != "text/html" || l[0].Href != page || l[1].Type != "application/json" {
+		t.Errorf("links %v", l)
+	}
+	w := &watch.Watch{Kind: watch.Instances, IRI: "http://x.example/Dock"}
+	d := must(s.Watch(&q, w, func(string) string { return "dock" }, nil))
+	if f := parse(t, d); f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" || len(f.Entries) != 2 {
+		t.Errorf("the feed of the watch: %+v", f)
 	}
 }

@@ -52,7 +52,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	})
 	hooks := webhook.New(webhook.Options{
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
-		Format: s.Format(),
+		Format: s.inWords(),
 	})
 	engine, err := deliver.New(deliver.Options{
 		Owns:  owns,

@@ -4,8 +4,10 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web"
 )
 
@@ -15,6 +17,11 @@ type feeds struct{ *atom.Source }
 // QueryFeed is web.Feeds'.
 func (f feeds) QueryFeed(q *registry.Query, params url.Values) (web.Feed, error) {
 	return served(f.Source.Query(q, params))
+}
+
+// WatchFeed is web.Feeds'.
+func (f feeds) WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (web.Feed, error) {
+	return served(f.Source.Watch(q, &w, names, params))
 }
 
 // AllFeed is web.Feeds'.
@@ -28,6 +35,27 @@ func served(d atom.Document, err error) (web.Feed, error) {
 func (s *Server) tagged(query, tag string) bool {
 	q, err := s.Store.Queries.Query(query)
 	return err == nil && slices.Contains(q.Tags(), tag)
+}
+
+// inWords is the format of changes for webhooks, which people read in chats.
+func (s *Server) inWords() notify.Format {
+	f := s.Format()
+	f.Summary = true
+	return f
+}
+
+// title returns the first name that a holder gave to a query, else its id.
+func (s *Server) title(query string) string {
+	q, err := s.Store.Queries.Query(query)
+	if err != nil {
+		return query
+	}
+	for _, h := range q.Holders {
+		if h.Name != "" {
+			return h.Name
+		}
+	}
+	return query
 }
 
 // named returns the URL whose host is in the ids of feeds. Readers may continue at another node of a

@@ -233,7 +233,7 @@ func (s *Server) serveHTTP() error {
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
-	feeds := feeds{&atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL, Named: s.named}}
+	feeds := feeds{&atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title, PublicURL: s.conf.PublicURL, Named: s.named}}
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Tokens: s.Store.Tokens, Backup: s.Store.Backup},

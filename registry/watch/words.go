@@ -1,0 +1,162 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// Words are a change for people.
+type Words struct {
+	Headline string   // what happened in numbers, such as "1 row added, 2 removed"
+	Lines    []string // what happened to single rows, such as "dock 7: bikes 3 → 4"
+	More     int      // rows without a line
+}
+
+// Short returns one line: that of the rows, if there are at most three, else the headline.
+func (w Words) Short() string {
+	if w.More > 0 || len(w.Lines) == 0 || len(w.Lines) > 3 {
+		return w.Headline
+	}
+	return strings.Join(w.Lines, "; ")
+}
+
+// InWords writes a change of any form for people. The rows of a watch are written as its facts. A
+// row that is removed and one that is added are written as one line if they have a term in common
+// and no other row has more in common with them.
+func InWords(d *diff.Delta, w *Watch, n Namer) Words {
+	switch {
+	case d == nil:
+		return Words{Headline: "no change"}
+	case d.Form == diff.Ask && d.Baseline:
+		return Words{Headline: fmt.Sprintf("first result: %v", d.Boolean)}
+	case d.Form == diff.Ask:
+		return Words{Headline: fmt.Sprintf("now %v, was %v", d.Boolean, d.Previous)}
+	case d.Baseline:
+		return Words{Headline: "first result: " + counted(d.NewLen, d.Form)}
+	}
+	out := Words{Headline: headline(d)}
+	if w != nil && d.Form == diff.Select {
+		out.Lines = w.Summarize(d, n)
+		return out
+	}
+	out.lines(d, n)
+	return out
+}
+
+func counted(n int, f diff.Form) string {
+	kind := "row"
+	if f.Graph() {
+		kind = "triple"
+	}
+	if n != 1 {
+		kind += "s"
+	}
+	return fmt.Sprintf("%d %s", n, kind)
+}
+
+func headline(d *diff.Delta) string {
+	added, removed := len(d.Added), len(d.Removed)
+	switch {
+	case added == 0 && removed == 0 && d.Ordered:
+		return "only the order changed"
+	case added == 0 && removed == 0:
+		return "no row changed"
+	case added == 0:
+		return counted(removed, d.Form) + " removed"
+	case removed == 0:
+		return counted(added, d.Form) + " added"
+	}
+	return fmt.Sprintf("%s added, %d removed", counted(added, d.Form), removed)
+}
+
+// mostPaired is the number of rows of each side that are compared with the other side.
+const mostPaired = 50
+
+// lines writes the rows, those that changed first.
+func (w *Words) lines(d *diff.Delta, n Namer) {
+	added, removed := terms(d.Form, d.Vars, d.Added), terms(d.Form, d.OldVars, d.Removed)
+	names := d.Vars
+	if d.Form.Graph() {
+		names = nil
+	}
+	var rest []string
+	taken := map[int]bool{}
+	for _, old := range removed {
+		i := closest(old, added, taken)
+		if i < 0 {
+			rest = append(rest, "− "+n.row(old))
+			continue
+		}
+		taken[i] = true
+		w.Lines = append(w.Lines, n.edit(names, old, added[i]))
+	}
+	for i, row := range added {
+		if !taken[i] {
+			rest = append(rest, "+ "+n.row(row))
+		}
+	}
+	w.Lines = append(w.Lines, rest...)
+	if len(w.Lines) > mostLines {
+		w.Lines = w.Lines[:mostLines]
+	}
+	w.More = len(d.Added) + len(d.Removed) - len(taken) - len(w.Lines)
+}
+
+func terms(f diff.Form, vars []string, rows diff.Rows) (list [][]diff.Term) {
+	for _, row := range rows[:min(len(rows), mostPaired)] {
+		list = append(list, diff.RowTerms(f, vars, row))
+	}
+	return list
+}
+
+// closest returns the index of the row that has most terms in common with old, -1 if none has one.
+func closest(old []diff.Term, added [][]diff.Term, taken map[int]bool) int {
+	best, most := -1, 0
+	for i, row := range added {
+		same := 0
+		for j := range min(len(old), len(row)) {
+			if old[j] == row[j] && old[j].Kind != diff.Unbound {
+				same++
+			}
+		}
+		if len(row) == len(old) && same > most && !taken[i] {
+			best, most = i, same
+		}
+	}
+	return best
+}
+
+// row writes the terms of a row.
+func (n Namer) row(terms []diff.Term) string {
+	var list []string
+	for _, t := range terms {
+		if t.Kind != diff.Unbound {
+			list = append(list, n.term(t))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// edit writes what two rows have in common, and then what differs.
+func (n Namer) edit(vars []string, old, row []diff.Term) string {
+	var same, differ []string
+	for i := range row {
+		if old[i] == row[i] {
+			if row[i].Kind != diff.Unbound {
+				same = append(same, n.term(row[i]))
+			}
+			continue
+		}
+		name := ""
+		if i < len(vars) {
+			name = vars[i] + " "
+		}
+		differ = append(differ, name+n.term(old[i])+" → "+n.term(row[i]))
+	}
+	return strings.Join(same, ", ") + ": " + strings.Join(differ, ", ")
+}
+
+// Plain knows no label.
+func Plain(string) string { return "" }
