@@ -11,6 +11,11 @@ var ErrReadOnly = errors.New("the store takes no writes for now")
 // once. The write has no effect, and neither has any other attempt.
 var ErrTooLarge = errors.New("too large to be stored at once")
 
+// ErrUnusable is what the errors of a store are whose content is damaged, or whose disk is broken.
+// The process should exit. Any other error of a store is about what was read or written: it makes
+// that failing, and the process goes on.
+var ErrUnusable = errors.New("the store cannot be used any more")
+
 // StorageFull is the problem of a write for which the server's disk has too
 // little room.
 func StorageFull(detail string) *Problem {

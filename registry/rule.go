@@ -82,6 +82,25 @@ type Alert struct {
 	Rows    map[string]int    `json:"rows,omitempty"`    // the rows that meet the condition, and how often
 }
 
+// Size returns about how many bytes the alert takes.
+func (a *Alert) Size() int {
+	n := alertBytes + textBytes(a.Labels) + len(a.Summary)
+	for row := range a.Rows {
+		n += len(row)
+	}
+	return n
+}
+
+// alertBytes is about what an alert or a message takes besides its texts.
+const alertBytes = 200
+
+func textBytes(m map[string]string) (n int) {
+	for k, v := range m {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
 // A RuleEvent is a step in the history of a rule.
 type RuleEvent struct {
 	Time    time.Time         `json:"time"` // of the complete answer that led to it
@@ -92,6 +111,9 @@ type RuleEvent struct {
 	Alert   string            `json:"alert"`
 	Since   time.Time         `json:"since"` // when the alert fired, or when it was first met
 }
+
+// Size returns about how many bytes the event takes.
+func (e *RuleEvent) Size() int { return alertBytes + textBytes(e.Labels) + len(e.Summary) }
 
 // A RuleState is what a rule has computed from the log up to a position.
 type RuleState struct {
@@ -142,6 +164,11 @@ type AlertMessage struct {
 	EndsAt   time.Time         `json:"ends_at,omitzero"`
 	Position Position          `json:"position"`
 	At       time.Time         `json:"at"` // when the message was created
+}
+
+// Size returns about how many bytes the message takes.
+func (m *AlertMessage) Size() int {
+	return alertBytes + textBytes(m.Labels) + len(m.Summary) + len(m.Name) + len(m.To.Key()) + len(m.To.Secret)
 }
 
 // A RuleEdit changes rules, their states and messages in one transaction.

@@ -101,7 +101,7 @@ func (r *runner) flush(lends bool) error {
 	r.logHealth(h)
 	r.health = h
 	r.l.mu.Lock()
-	r.l.health = h
+	r.l.health, r.l.unrecorded = h, ""
 	r.l.planner.Committed(changes)
 	r.l.mu.Unlock()
 	r.pending = nil

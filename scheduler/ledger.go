@@ -34,9 +34,10 @@ type Ledger interface {
 	// registered again since, as the epoch of their position shows. If Record returns an
 	// error, nothing of the batch is in effect, except that a ledger that is shared by several
 	// processes may have recorded it or its first outcomes. After an error that wraps
-	// registry.ErrReadOnly the loop waits and starts again from the recorded state, as
-	// after a restart. After an error that wraps ErrFenced, the loop must end. After any other
-	// error the process must end, because the disk can no longer be trusted.
+	// registry.ErrReadOnly the loop waits. After one that wraps ErrFenced, the loop must end, and
+	// after one that is registry.ErrUnusable the process. After any other error, and when the
+	// ledger can be written again, the loop starts again from the recorded state, as after a
+	// restart.
 	Record(endpoint string, b Batch) ([]registry.Change, error)
 
 	// Result returns the last complete result of a query, nil if there is none yet.

@@ -128,8 +128,8 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 
 // Run runs slots on the grid and on request until ctx is cancelled. Then it cuts
 // the running executions, trial runs included, records what completed and returns
-// nil. No slot runs while the ledger is read-only. Run returns any other error of
-// the ledger; the process must then end. Run is called once.
+// nil. No slot runs while the ledger is read-only. Run returns an error of the ledger after
+// which the loop or the process must end (see Ledger). Run is called once.
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.trials.stop()
 	if err := l.news(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -326,13 +327,24 @@ func TestCancelInTheMiddle(t *testing.T) {
 	})
 }
 
+// A slot that is not recorded is run again. Only a ledger that cannot be used any more ends the loop.
 func TestLedgerErrorEndsRun(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, time.Second))
 		w.register("a")
-		broken := errors.New("no space left on device")
-		w.ledger.Break(broken)
+		w.ledger.Break(errors.New("too large"))
 		w.run()
+		until(25 * time.Second)
+		if s := w.loop.State(); !strings.Contains(s.Halted, "not recorded") || !strings.Contains(s.Halted, "too large") {
+			t.Errorf("%+v", s)
+		}
+		w.ledger.Break(nil)
+		until(45 * time.Second)
+		if s := w.loop.State(); s.Halted != "" || s.Results != 1 {
+			t.Errorf("%+v", s)
+		}
+		broken := fmt.Errorf("no space left on device: %w", registry.ErrUnusable)
+		w.ledger.Break(broken)
 		if err := <-w.done; !errors.Is(err, broken) {
 			t.Errorf("Run ended with %v", err)
 		}

@@ -55,6 +55,7 @@ type loopData struct {
 	asked      Asked
 	audits     audits
 	updating   bool           // the plan is being updated with news from the ledger
+	unrecorded string         // why the last slot was not recorded, "" if it was
 	late       *registry.Hint // a hint that came during the update; it also applies to queries updated after it
 }
 
@@ -168,7 +169,7 @@ func (l *loopData) state(now time.Time) LoopState {
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: slots.nextTry(now),
 		Queries: n.Queries, Debt: l.planner.Debt().Seconds(), Last: l.last, Health: l.currentHealth(),
-		States: n.States, Results: n.Results, Oldest: n.Oldest,
+		States: n.States, Results: n.Results, Oldest: n.Oldest, Halted: l.unrecorded,
 	}
 	l.seen.Store(&s)
 	return s

@@ -137,7 +137,7 @@ func TestManagerEndsOnLedgerError(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.Run(t.Context()) }()
 		until(15 * time.Second)
-		full := errors.New("no space left on device")
+		full := fmt.Errorf("no space left on device: %w", registry.ErrUnusable)
 		ledger.Break(full)
 		if err := <-done; !errors.Is(err, full) {
 			t.Errorf("Run: %v", err)

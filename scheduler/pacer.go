@@ -36,11 +36,12 @@ func newPacer(l *loopData) *pacer {
 	return &pacer{loopData: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
 }
 
-// run does what comes next until ctx is cancelled. The error is the ledger's.
+// run does what comes next until ctx is cancelled. It returns an error of the ledger that is
+// ErrFenced or registry.ErrUnusable.
 func (p *pacer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := p.step(ctx)
-		if errors.Is(err, registry.ErrReadOnly) {
+		if err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, registry.ErrUnusable) {
 			err = p.forget(err)
 		}
 		if err != nil {
@@ -77,6 +78,9 @@ func (p *pacer) forget(why error) error {
 	p.apply()
 	p.blank()
 	p.halted = why
+	if !errors.Is(why, registry.ErrReadOnly) {
+		p.unrecorded = "the last slot was not recorded, so its queries run again: " + why.Error()
+	}
 	return p.update(now)
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // Errors of Open. They are wrapped in a message that names the file and the remedy.
@@ -15,12 +17,22 @@ var (
 	ErrLocked   = errors.New("the store is in use by another process")
 	ErrNotStore = errors.New("not a Freshet store")
 	ErrSchema   = errors.New("unknown schema version")
-	ErrDamaged  = errors.New("the store is damaged")
+	ErrDamaged  = unusable("the store is damaged")
 )
 
 // ErrBroken is returned by writes after a failed commit: the disk can no longer be
 // trusted, and the process should exit.
-var ErrBroken = errors.New("the store takes no writes after a failed commit")
+var ErrBroken = unusable("the store takes no writes after a failed commit")
+
+func unusable(text string) error { return &unusableError{text} }
+
+// An unusableError is registry.ErrUnusable with a text of its own.
+type unusableError struct{ text string }
+
+func (e *unusableError) Error() string { return e.text }
+
+// Is implements the interface of errors.Is.
+func (e *unusableError) Is(target error) bool { return target == registry.ErrUnusable }
 
 // withRemedy adds the remedy to an error of opening path.
 func withRemedy(path string, err error) error {

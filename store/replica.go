@@ -41,7 +41,7 @@ type replica struct {
 	done    sync.WaitGroup
 	// patience is how long a write, or a read of the newest state, waits for the journal.
 	patience time.Duration
-	largest  int // size of a command
+	largest  atomic.Int64 // size of a command
 
 	mu      sync.Mutex
 	applied uint64
@@ -69,7 +69,8 @@ type answer struct {
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
 func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
-	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), largest: journal.MaxCommand, name: randomText(10), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), name: randomText(10), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+	r.largest.Store(journal.MaxCommand)
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.waits, r.hurry = context.WithCancelCause(r.ctx)
 	at, err := fetch(d, loadApplied)
@@ -397,8 +398,8 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 // encode returns the form of a command for which the journal has room.
 func (r *replica) encode(c command) ([]byte, error) {
 	form, err := encodeCommand(c)
-	if err == nil && len(form) > r.largest {
-		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB", registry.ErrTooLarge, len(form)>>10, r.largest>>10)
+	if largest := r.largest.Load(); err == nil && int64(len(form)) > largest {
+		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB", registry.ErrTooLarge, len(form)>>10, largest>>10)
 	}
 	return form, err
 }
@@ -435,7 +436,8 @@ func (r *replica) submit(form []byte) (command, error) {
 		if errors.Is(err, journal.ErrDamaged) {
 			r.fail(err)
 		}
-		if errors.Is(err, journal.ErrTooLarge) { // for servers with another limit
+		if errors.Is(err, journal.ErrTooLarge) { // its servers have a lower limit
+			r.largest.Store(min(r.largest.Load(), int64(len(form)-len(form)/8)))
 			err = fmt.Errorf("%w: %w", registry.ErrTooLarge, err)
 		}
 		return nil, err

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (r *ruleEdit) frees() bool {
 }
 
 func (r *ruleEdit) append(b []byte) ([]byte, error) {
-	text, err := json.Marshal(r.edit)
+	text, err := compactJSON(r.edit)
 	return putText(b, string(text)), err
 }
 
@@ -212,9 +213,19 @@ func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
 }
 
 func putJSON(b *bbolt.Bucket, key []byte, v any) error {
-	text, err := json.Marshal(v)
+	text, err := compactJSON(v)
 	if err != nil {
 		return err
 	}
 	return b.Put(key, text)
+}
+
+// compactJSON encodes texts of others as they are: json.Marshal takes six bytes for each < of an
+// IRI.
+func compactJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

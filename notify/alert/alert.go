@@ -34,10 +34,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,7 +53,8 @@ type Store interface {
 	// Rule returns one rule. It wraps registry.ErrNotFound.
 	Rule(id string) (registry.StoredRule, error)
 	// EditRules makes all changes in one durable transaction, or none. An error that wraps
-	// registry.ErrReadOnly or ErrAway is temporary; any other that is no problem ends the engine.
+	// registry.ErrReadOnly or ErrAway is temporary, one that is registry.ErrUnusable ends the
+	// engine, and any other makes the rules failing that it is about.
 	EditRules(*registry.RuleEdit) error
 }
 
@@ -107,6 +106,7 @@ type entry struct {
 	registry.StoredRule
 	program *rule.Program
 	broken  string // why the rule cannot be evaluated, unless that is in its state
+	trouble string // why its last evaluation failed, until the next one
 }
 
 // An Engine evaluates rules and sends their alerts. Its methods may be called concurrently.
@@ -255,8 +255,8 @@ func (e *Engine) forget(x *entry) {
 	}
 }
 
-// Run evaluates and sends until ctx ends. It returns after the last request has ended,
-// with an error if the store failed.
+// Run evaluates and sends until ctx ends. It returns after the last request has ended, with an
+// error that is registry.ErrUnusable if the store failed.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	defer e.follow.Close()
 	defer e.client.CloseIdleConnections()
@@ -334,19 +334,22 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 		n := 0
 		err := e.exclusive(func(token uint64) error {
 			s := step{token: token}
-			for n < len(queries) && s.size() < pageRules {
+			for n < len(queries) && !s.full() {
 				if err := e.look(ctx, &s, queries[n]); err != nil {
 					return err
 				}
 				n++
 			}
-			return e.commit(&s)
-		})
-		if errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) {
-			e.later(queries, e.opts.Now().Add(recheck)) // the store logs this once
+			if err := e.commit(&s); !errors.Is(err, errTrouble) || passing(err) || errors.Is(err, registry.ErrUnusable) {
+				return err
+			}
 			return nil
-		}
+		})
 		if err != nil && ctx.Err() == nil {
+			e.later(queries, e.opts.Now().Add(recheck))
+			if passing(err) { // the store logs this once
+				return nil
+			}
 			return fmt.Errorf("evaluate alert rules: %w", err)
 		}
 		queries = queries[n:]
@@ -380,98 +383,40 @@ func (e *Engine) later(queries []string, at time.Time) {
 	}
 }
 
-// A step collects the next states of rules, and the messages that they lead to.
-type step struct {
-	token       uint64 // of the lease
-	states      map[string]*registry.RuleState
-	messages    []registry.AlertMessage
-	evaluations [2]uint64 // as in counter
-}
-
-func (s *step) size() int { return len(s.states) + len(s.messages) }
-
-// state returns the state of a rule that may be changed.
-func (s *step) state(x *entry) *registry.RuleState {
-	if s.states == nil {
-		s.states = map[string]*registry.RuleState{}
-	}
-	if s.states[x.ID] == nil {
-		s.states[x.ID] = x.State.Clone()
-	}
-	return s.states[x.ID]
-}
-
-// peek returns the newest state of a rule for reading.
-func (s *step) peek(x *entry) *registry.RuleState {
-	if n := s.states[x.ID]; n != nil {
-		return n
-	}
-	return &x.State
-}
-
-// halve removes half of the rules with their messages from a step and returns them.
-func (s *step) halve() *step {
-	first := &step{token: s.token, states: map[string]*registry.RuleState{}}
-	for _, id := range slices.Sorted(maps.Keys(s.states))[:len(s.states)/2] {
-		first.states[id] = s.states[id]
-		delete(s.states, id)
-	}
-	rest := s.messages[:0:0]
-	for _, m := range s.messages {
-		if first.states[m.Rule] != nil {
-			first.messages = append(first.messages, m)
-		} else {
-			rest = append(rest, m)
-		}
-	}
-	s.messages = rest
-	return first
-}
-
-// commit stores a step and makes it visible. A step that is too large for one transaction is
-// stored by several, each with whole rules. The caller holds turn.
-func (e *Engine) commit(s *step) error {
-	if s.size() == 0 {
-		return nil
-	}
-	edit := registry.RuleEdit{Token: s.token, States: s.states, Queue: s.messages}
-	if err := e.opts.Store.EditRules(&edit); errors.Is(err, registry.ErrTooLarge) && len(s.states) > 1 {
-		first := s.halve()
-		if err := e.commit(first); err != nil {
-			return err
-		}
-		return e.commit(s)
-	} else if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for id, state := range s.states {
-		e.rules[id].State = *state
-	}
-	e.enqueue(edit.Queue)
-	for i, n := range s.evaluations {
-		e.count.evaluated[i] += n
-	}
-	*s = step{token: s.token}
-	return nil
-}
-
-// look evaluates the rules of a query up to its newest answer. The caller holds turn.
+// look evaluates the rules of a query up to its newest answer. A query that cannot be read makes
+// its rules failing. The caller holds turn.
 func (e *Engine) look(ctx context.Context, s *step, query string) error {
 	e.mu.Lock()
 	rules := make([]*entry, 0, len(e.queries[query]))
 	for _, x := range e.queries[query] {
-		if x.broken == "" && !x.State.Ended && !x.Paused {
+		if x.trouble = ""; x.broken == "" && !x.State.Ended && !x.Paused {
 			rules = append(rules, x)
 		}
 	}
 	e.mu.Unlock()
+	soon := e.opts.Now().Add(recheck)
+	err := e.bring(ctx, s, query, rules)
+	switch {
+	case err == nil || passing(err) || errors.Is(err, registry.ErrUnusable) || ctx.Err() != nil:
+		return err
+	case errors.Is(err, errTrouble):
+		e.later([]string{query}, soon)
+	default:
+		e.trouble(rules, err)
+	}
+	return nil
+}
+
+// bring evaluates rules of a query up to its newest answer.
+func (e *Engine) bring(ctx context.Context, s *step, query string, rules []*entry) error {
 	now := e.opts.Now()
 	q, err := e.opts.Query(query)
 	if errors.Is(err, registry.ErrNotFound) {
 		for _, x := range rules {
 			e.record(s, x, x.program.End(s.state(x), now))
+			if err := e.commitFull(s); err != nil {
+				return err
+			}
 		}
 		return nil
 	} else if err != nil {
@@ -527,6 +472,9 @@ func (e *Engine) follows(ctx context.Context, s *step, query string, rules []*en
 			} else if next := x.program.Next(state); !next.IsZero() && !next.After(status.CheckedAt) {
 				e.record(s, x, x.program.Confirm(s.state(x), status.CheckedAt))
 				s.evaluated(x)
+				if err := e.commitFull(s); err != nil {
+					return err
+				}
 			}
 		}
 		if len(behind) == 0 {
@@ -535,11 +483,6 @@ func (e *Engine) follows(ctx context.Context, s *step, query string, rules []*en
 		for at, list := range behind {
 			if err := e.catchUp(s, query, at, list); err != nil {
 				return err
-			}
-			if s.size() >= pageRules {
-				if err := e.commit(s); err != nil {
-					return err
-				}
 			}
 		}
 		if err := ctx.Err(); err != nil {
@@ -569,6 +512,9 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 				}
 				e.record(s, x, x.program.Change(s.state(x), &page[i]))
 				s.evaluated(x)
+				if err := e.commitFull(s); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -588,34 +534,9 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 		}
 		e.record(s, x, x.program.Reset(s.state(x), result, status.Position, status.CheckedAt))
 		s.evaluated(x)
+		if err := e.commitFull(s); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// record makes the messages about events.
-func (e *Engine) record(s *step, x *entry, events []registry.RuleEvent) {
-	for _, v := range events {
-		if v.State != registry.AlertFiring && v.State != registry.AlertResolved {
-			continue
-		}
-		e.opts.Logger.Debug("alert", "rule", x.Name, "state", v.State, "labels", v.Labels, "since", v.Since)
-		s.messages = append(s.messages, e.messages(x, s.peek(x).At, v)...)
-	}
-}
-
-// messages returns the messages about an event, one for each receiver.
-func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
-	for i, to := range x.To {
-		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
-			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
-			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
-		if x.Edition > 0 { // the same answer may lead to the same alert again
-			m.ID += fmt.Sprintf("_e%d", x.Edition)
-		}
-		if v.State == registry.AlertResolved {
-			m.EndsAt = v.Time
-		}
-		list = append(list, m)
-	}
-	return list
 }

@@ -303,28 +303,22 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 		if err != nil {
 			return err
 		}
-		change := registry.RuleEdit{Token: token}
+		query = next.Query
 		if fresh {
 			next.Edition++
-			next.State = *x.State.Clone()
-			if x.program != nil {
-				for _, v := range x.program.Clear(&next.State, e.opts.Now()) {
-					if v.State == registry.AlertResolved {
-						change.Queue = append(change.Queue, e.messages(x, x.State.At, v)...)
-					}
-				}
-			}
-			change.States = map[string]*registry.RuleState{id: &next.State}
+			d := x.ending(e.opts.Now())
+			next.State, d.last.Put = *d.state, []registry.Rule{next.Rule}
+			err = e.storeOne(token, d)
+		} else {
+			err = e.opts.Store.EditRules(&registry.RuleEdit{Token: token, Put: []registry.Rule{next.Rule}})
 		}
-		change.Put, query = []registry.Rule{next.Rule}, next.Query
-		if err := e.opts.Store.EditRules(&change); err != nil {
+		if err != nil {
 			return err
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.forget(x)
 		e.enter(next)
-		e.enqueue(change.Queue)
 		return nil
 	})
 	if err != nil {
@@ -337,6 +331,15 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 	return e.Rule(id)
 }
 
+// ending returns the draft of a rule whose alerts end, because a caller has edited it.
+func (x *entry) ending(now time.Time) *draft {
+	d := &draft{rule: x, state: x.State.Clone(), edited: true}
+	if x.program != nil {
+		d.tell(x.State.At, x.program.Clear(d.state, now))
+	}
+	return d
+}
+
 // Remove deletes a rule. Its firing alerts are resolved.
 func (e *Engine) Remove(id string) error {
 	err := e.exclusive(func(token uint64) error {
@@ -346,21 +349,14 @@ func (e *Engine) Remove(id string) error {
 		if x == nil {
 			return fmt.Errorf("rule: %w", registry.ErrNotFound)
 		}
-		edit := registry.RuleEdit{Token: token, Remove: []string{id}}
-		if x.program != nil {
-			for _, v := range x.program.End(x.State.Clone(), e.opts.Now()) {
-				if v.State == registry.AlertResolved {
-					edit.Queue = append(edit.Queue, e.messages(x, x.State.At, v)...)
-				}
-			}
-		}
-		if err := e.opts.Store.EditRules(&edit); err != nil {
+		d := x.ending(e.opts.Now())
+		d.last.Remove = []string{id}
+		if err := e.storeOne(token, d); err != nil {
 			return err
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.forget(x)
-		e.enqueue(edit.Queue)
 		return nil
 	})
 	e.signal()
@@ -406,7 +402,7 @@ func (e *Engine) Rule(ref string) (registry.ListedRule, error) {
 		return registry.ListedRule{}, fmt.Errorf("rule %.64q: %w", ref, registry.ErrNotFound)
 	}
 	v := registry.ListedRule{StoredRule: x.StoredRule} // states are replaced, not changed
-	broken := cmp.Or(x.broken, x.State.Problem)
+	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
 	for _, to := range x.To {
 		v.Receivers = append(v.Receivers, e.receiver(to).status(to))
 	}

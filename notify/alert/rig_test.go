@@ -23,6 +23,8 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/memory"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -52,7 +54,9 @@ type rig struct {
 	options   alert.Options
 	withdrawn atomic.Bool
 	tick      int
-	most      int // states in one transaction; 0: any number
+	most      int                    // states in one transaction; 0: any number
+	journal   *memory.Log            // nil: none
+	refuse    func(cmd []byte) error // what the journal does with a command; nil: it takes all
 	readOnly  atomic.Bool
 	stop      func()
 }
@@ -72,6 +76,21 @@ func (s tight) EditRules(e *registry.RuleEdit) error {
 		return fmt.Errorf("%w: %d states", registry.ErrTooLarge, len(e.States))
 	}
 	return s.RuleStore.EditRules(e)
+}
+
+// A guarded journal refuses commands.
+type guarded struct {
+	journal.Journal
+	*rig
+}
+
+func (g guarded) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	if g.refuse != nil {
+		if err := g.refuse(cmd); err != nil {
+			return 0, err
+		}
+	}
+	return g.Journal.Append(ctx, id, cmd)
 }
 
 func newRig(t testing.TB) *rig {
@@ -96,7 +115,13 @@ func newRig(t testing.TB) *rig {
 
 func (r *rig) start() {
 	var err error
-	if r.db, err = store.Open(r.dir, store.Options{}); err != nil {
+	var with store.Options
+	if r.journal != nil {
+		j := r.journal.Open()
+		r.t.Cleanup(func() { j.Close() })
+		with.Journal = guarded{j, r}
+	}
+	if r.db, err = store.Open(r.dir, with); err != nil {
 		r.t.Fatal(err)
 	}
 	o := r.options

@@ -30,7 +30,8 @@ const (
 	giveUpAfter  = 24 * time.Hour
 	mostWaiting  = 100_000 // messages of a receiver that fails; the oldest are given up beyond
 	maxAnswer    = 4 << 10
-	endsInResend = 4 // a firing alert ends after as many pauses, unless it is sent again
+	mostLate     = 1000 // messages that one command deletes
+	endsInResend = 4    // a firing alert ends after as many pauses, unless it is sent again
 )
 
 // A receiver is an address with the messages that wait for it. The engine's mu guards it.
@@ -269,14 +270,13 @@ func (r *receipts) record(sent []uint64) error {
 		return nil
 	}
 	err := r.store.EditRules(&registry.RuleEdit{Sent: sent})
-	if errors.Is(err, registry.ErrReadOnly) {
+	if errors.Is(err, registry.ErrUnusable) {
+		return fmt.Errorf("delete delivered alerts: %w", err)
+	}
+	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.late = append(r.late, sent...)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete delivered alerts: %w", err)
 	}
 	return nil
 }
@@ -289,10 +289,11 @@ func (r *receipts) retry() error {
 	if len(sent) == 0 {
 		return nil
 	}
-	if err := r.store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrReadOnly) {
-		return nil
-	} else if err != nil {
+	sent = sent[:min(len(sent), mostLate)]
+	if err := r.store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrUnusable) {
 		return fmt.Errorf("delete delivered alerts: %w", err)
+	} else if err != nil {
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

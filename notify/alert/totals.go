@@ -3,6 +3,7 @@
 package alert
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 	}
 	list := make([]registry.ListedRule, len(rules))
 	for i, x := range rules { // states are replaced, not changed
-		list[i] = registry.ListedRule{StoredRule: x.StoredRule, Reason: x.broken}
+		list[i] = registry.ListedRule{StoredRule: x.StoredRule, Reason: cmp.Or(x.broken, x.trouble)}
 	}
 	e.mu.Unlock()
 	oldest := map[string]registry.Position{} // of rules that lag, by query

@@ -16,9 +16,9 @@ type Store interface {
 	// Subscriptions returns at most limit subscriptions after an id, in id order.
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
 	// EditSubscriptions applies all edits in order in one durable transaction. If it
-	// returns an error, none of them takes effect. An error that wraps
-	// registry.ErrReadOnly is temporary. After one that wraps registry.ErrTooLarge, fewer edits
-	// may fit. Any other ends the engine.
+	// returns an error, none of them takes effect. After one that wraps registry.ErrTooLarge,
+	// fewer edits may fit. One that is registry.ErrUnusable ends the engine. Any other is
+	// temporary.
 	EditSubscriptions([]*registry.SubscriptionEdit) error
 }
 
@@ -76,13 +76,12 @@ func (w *writer) write(batch []*waitingEdit) {
 		edits[i] = &e.SubscriptionEdit
 	}
 	err := w.store.EditSubscriptions(edits)
-	large := errors.Is(err, registry.ErrTooLarge)
-	if n := len(batch); large && n > 1 {
+	if n := len(batch); errors.Is(err, registry.ErrTooLarge) && n > 1 {
 		w.write(batch[:n/2])
 		w.write(batch[n/2:])
 		return
 	}
-	if err != nil && !large && !errors.Is(err, registry.ErrReadOnly) {
+	if errors.Is(err, registry.ErrUnusable) {
 		w.fail(fmt.Errorf("keep subscriptions: %w", err))
 	}
 	for _, e := range batch {

@@ -20,6 +20,9 @@ const (
 	mostEvents    = 50   // of a rule's history
 	mostLabelText = 1024 // bytes of a label's value
 	mostSummary   = 4000 // bytes of a summary with its values
+
+	mostBytes      = 1 << 20   // of all alerts of a rule
+	mostEventBytes = 256 << 10 // of a rule's history
 )
 
 // Change takes a change of the log and returns what happened. It must follow the state's
@@ -157,9 +160,10 @@ func (f *fold) put(d *diff.Delta) {
 	if d.Form == diff.Ask {
 		rows = diff.Rows{[]byte(strconv.FormatBool(d.Boolean))}
 	}
-	meeting := 0
+	meeting, size := 0, 0
 	for _, a := range f.state.Alerts {
 		meeting += len(a.Rows)
+		size += a.Size()
 	}
 	touched := map[string]bool{}
 	for _, row := range rows {
@@ -170,24 +174,47 @@ func (f *fold) put(d *diff.Delta) {
 		a := f.state.Alerts[key]
 		if a == nil {
 			a = f.enter(key, labels)
+			size += a.Size()
 		}
 		if a.Rows == nil {
 			a.Rows = map[string]int{}
 		}
-		if a.Rows[string(row)] == 0 {
-			if meeting++; meeting > f.most {
-				f.state.Problem = fmt.Sprintf("more than %d rows (limits.rule_rows) meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", f.most)
-				return
-			}
+		if a.Rows[string(row)]++; a.Rows[string(row)] == 1 {
+			meeting++
+			size += len(row)
 		}
-		a.Rows[string(row)]++
+		if f.exceeds(meeting, size) {
+			return
+		}
 		touched[key] = true
 	}
+	summaries := make(map[string]string, len(touched))
 	for key := range touched { // the values of the first row
 		a := f.state.Alerts[key]
 		first := slices.Min(slices.Collect(maps.Keys(a.Rows)))
-		a.Summary = cut(f.summary.fill(values(d.Form, d.Vars, []byte(first))), mostSummary)
+		summaries[key] = cut(f.summary.fill(values(d.Form, d.Vars, []byte(first))), mostSummary)
+		if size += len(summaries[key]) - len(a.Summary); f.exceeds(meeting, size) {
+			return
+		}
 	}
+	for key, text := range summaries {
+		f.state.Alerts[key].Summary = text
+	}
+}
+
+// exceeds sets the problem of a rule with too many rows, or too large alerts. The alerts that it
+// has stay as they are.
+func (f *fold) exceeds(meeting, size int) bool {
+	switch {
+	case meeting > f.most:
+		f.state.Problem = fmt.Sprintf("more than %d rows (limits.rule_rows) meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", f.most)
+	case size > mostBytes:
+		f.state.Problem = fmt.Sprintf("its alerts take more than %d KiB, so the rule is not evaluated: use fewer or shorter labels, a shorter summary, or narrow the condition", mostBytes>>10)
+	default:
+		return false
+	}
+	f.forgetRows()
+	return true
 }
 
 // match returns the labels of a row and their fingerprint if it meets the condition.
@@ -293,10 +320,20 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 		}
 	}
 	s.Events = append(s.Events, events...)
-	if over := len(s.Events) - mostEvents; over > 0 {
-		s.Events = slices.Delete(s.Events, 0, over)
-	}
+	s.Events = newest(s.Events)
 	return events
+}
+
+// newest returns the last events, as many as a state has room for.
+func newest(events []registry.RuleEvent) []registry.RuleEvent {
+	first, size := len(events), 0
+	for first > max(0, len(events)-mostEvents) {
+		if size += events[first-1].Size(); size > mostEventBytes {
+			break
+		}
+		first--
+	}
+	return slices.Delete(events, 0, first)
 }
 
 // number returns the values that the summary of a rule on rows or changes may name.

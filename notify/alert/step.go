@@ -1,0 +1,281 @@
+// This file stores what an evaluation or an edit makes of rules.
+
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// mostQueued is about how many bytes of messages one command of the store takes.
+const mostQueued = 1 << 20
+
+// A step collects the next states of rules, and what their receivers are to be told.
+type step struct {
+	token       uint64 // of the lease
+	drafts      map[string]*draft
+	bytes       int       // of all messages
+	evaluations [2]uint64 // as in counter
+}
+
+// A draft is the next state of a rule.
+type draft struct {
+	rule   *entry
+	state  *registry.RuleState
+	told   []told
+	last   registry.RuleEdit // goes with the state
+	edited bool              // by a caller, who is told if this cannot be stored
+}
+
+// A told is an event that receivers are told.
+type told struct {
+	registry.RuleEvent
+	at registry.Position
+}
+
+func (s *step) full() bool { return len(s.drafts) >= pageRules || s.bytes >= mostQueued }
+
+// state returns the state of a rule that may be changed.
+func (s *step) state(x *entry) *registry.RuleState {
+	if s.drafts == nil {
+		s.drafts = map[string]*draft{}
+	}
+	if s.drafts[x.ID] == nil {
+		s.drafts[x.ID] = &draft{rule: x, state: x.State.Clone()}
+	}
+	return s.drafts[x.ID].state
+}
+
+// peek returns the newest state of a rule for reading.
+func (s *step) peek(x *entry) *registry.RuleState {
+	if d := s.drafts[x.ID]; d != nil {
+		return d.state
+	}
+	return &x.State
+}
+
+// record takes note of events.
+func (e *Engine) record(s *step, x *entry, events []registry.RuleEvent) {
+	s.bytes += s.drafts[x.ID].tell(s.peek(x).At, events)
+	for _, v := range events {
+		e.opts.Logger.Debug("alert", "rule", x.Name, "state", v.State, "labels", v.Labels, "since", v.Since)
+	}
+}
+
+// tell adds events, and returns about how many bytes their messages take.
+func (d *draft) tell(at registry.Position, events []registry.RuleEvent) (size int) {
+	for _, v := range events {
+		if v.State == registry.AlertFiring || v.State == registry.AlertResolved {
+			d.told = append(d.told, told{v, at})
+			size += d.size(v)
+		}
+	}
+	return size
+}
+
+func (d *draft) size(v registry.RuleEvent) int { return v.Size() * len(d.rule.To) }
+
+// commit stores a step and makes it visible. The caller holds turn.
+func (e *Engine) commit(s *step) error {
+	var list []*draft
+	var rules []*entry
+	for _, id := range slices.Sorted(maps.Keys(s.drafts)) {
+		list, rules = append(list, s.drafts[id]), append(rules, s.drafts[id].rule)
+	}
+	counted := s.evaluations
+	*s = step{token: s.token}
+	err := e.store(s.token, list)
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for i, n := range counted {
+			e.count.evaluated[i] += n
+		}
+		return nil
+	}
+	if passing(err) || errors.Is(err, registry.ErrUnusable) || errors.Is(err, errTrouble) {
+		return err
+	}
+	return e.trouble(rules, err)
+}
+
+// commitFull commits a step that has enough for a command.
+func (e *Engine) commitFull(s *step) error {
+	if !s.full() {
+		return nil
+	}
+	return e.commit(s)
+}
+
+// passing reports whether an error is about the whole store, and goes away by itself.
+func passing(err error) bool {
+	return errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) || errors.Is(err, context.Canceled)
+}
+
+// errTrouble means that an evaluation has ended early, because of rules that are failing now.
+var errTrouble = errors.New("some rules are failing")
+
+// trouble makes rules failing until they are evaluated again. It returns errTrouble.
+func (e *Engine) trouble(rules []*entry, why error) error {
+	e.mu.Lock()
+	queries := map[string]bool{}
+	for _, x := range rules {
+		e.opts.Logger.Error("an alert rule cannot be evaluated, it is tried again", "rule", x.Name, "error", why)
+		x.trouble = "its last evaluation failed, and is tried again: " + why.Error()
+		queries[x.Query] = true
+	}
+	e.mu.Unlock()
+	e.later(slices.Collect(maps.Keys(queries)), e.opts.Now().Add(recheck))
+	return errTrouble
+}
+
+// store stores drafts in as many commands as they take. An error about one rule makes that
+// rule failing.
+func (e *Engine) store(token uint64, list []*draft) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if len(list) == 1 {
+		return e.storeOne(token, list[0])
+	}
+	size := 0
+	for _, d := range list {
+		for _, v := range d.told {
+			size += d.size(v.RuleEvent)
+		}
+	}
+	if size <= mostQueued {
+		if err := e.put(token, list); !errors.Is(err, registry.ErrTooLarge) {
+			return err
+		}
+	}
+	half := len(list) / 2
+	return errors.Join(e.store(token, list[:half]), e.store(token, list[half:]))
+}
+
+// storeOne stores the draft of one rule. If its messages do not fit into one command, each
+// command holds some of its alerts with their messages, so that the state always says what was
+// queued. The state has no position until the last of them: a process that is killed before it
+// takes the whole result, which raises the alerts that are missing.
+func (e *Engine) storeOne(token uint64, d *draft) error {
+	room := mostQueued
+	for {
+		part, rest := d.split(room)
+		err := e.put(token, []*draft{part})
+		switch {
+		case err == nil && part == d:
+			return nil
+		case err == nil:
+			d.told = rest
+		case !errors.Is(err, registry.ErrTooLarge):
+			return err
+		case room > 0 && len(d.told) > 0:
+			room /= 8 // at last, one alert at a time
+		case d.edited && len(d.told) > 0: // the alerts end in any case
+			e.opts.Logger.Error("a message about an alert is too large to be stored", "rule", d.rule.Name, "error", err)
+			d.told = d.told[1:]
+		case d.edited:
+			return err
+		default:
+			return e.tooLarge(token, d, err)
+		}
+	}
+}
+
+// split returns the draft of a command with the first alerts of d, and what is left to be told. It
+// returns d if all fits into one command.
+func (d *draft) split(room int) (part *draft, rest []told) {
+	var alerts []string
+	taken := map[string]bool{}
+	size := 0
+	for _, v := range d.told {
+		if size += d.size(v.RuleEvent); size > room && len(alerts) > 0 {
+			break
+		}
+		if !taken[v.Alert] {
+			taken[v.Alert] = true
+			alerts = append(alerts, v.Alert)
+		}
+	}
+	if size <= room || len(d.told) == 0 {
+		return d, nil
+	}
+	part = &draft{rule: d.rule, state: d.rule.State.Clone()}
+	part.state.At = registry.Position{}
+	for _, v := range d.told {
+		if !taken[v.Alert] {
+			rest = append(rest, v)
+			continue
+		}
+		part.told = append(part.told, v)
+		if delete(part.state.Alerts, v.Alert); d.state.Alerts[v.Alert] != nil {
+			part.state.Alerts[v.Alert] = d.state.Alerts[v.Alert]
+		}
+		if v.State == registry.AlertFiring {
+			part.state.Fired++
+		}
+	}
+	return part, rest
+}
+
+// tooLarge makes a rule failing whose next state cannot be stored.
+func (e *Engine) tooLarge(token uint64, d *draft, why error) error {
+	s := d.rule.State.Clone()
+	s.At, s.Hash, s.Rows, s.CheckedAt = d.state.At, d.state.Hash, d.state.Rows, d.state.CheckedAt
+	s.Problem = fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, or narrow the condition", why)
+	for _, a := range s.Alerts {
+		a.Rows = nil
+	}
+	err := e.put(token, []*draft{{rule: d.rule, state: s}})
+	if errors.Is(err, registry.ErrTooLarge) {
+		return e.trouble([]*entry{d.rule}, errors.New(s.Problem))
+	}
+	return err
+}
+
+// put stores drafts in one command, and makes them visible.
+func (e *Engine) put(token uint64, list []*draft) error {
+	edit := registry.RuleEdit{Token: token, States: make(map[string]*registry.RuleState, len(list))}
+	for _, d := range list {
+		if len(d.last.Remove) == 0 {
+			edit.States[d.rule.ID] = d.state
+		}
+		edit.Put, edit.Remove = append(edit.Put, d.last.Put...), append(edit.Remove, d.last.Remove...)
+		for _, v := range d.told {
+			edit.Queue = append(edit.Queue, e.messages(d.rule, v.at, v.RuleEvent)...)
+		}
+	}
+	if err := e.opts.Store.EditRules(&edit); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range list {
+		d.rule.State, d.rule.trouble = *d.state, ""
+	}
+	e.enqueue(edit.Queue)
+	return nil
+}
+
+// messages returns the messages about an event, one for each receiver.
+func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
+	for i, to := range x.To {
+		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
+			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
+			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
+		if x.Edition > 0 { // the same answer may lead to the same alert again
+			m.ID += fmt.Sprintf("_e%d", x.Edition)
+		}
+		if v.State == registry.AlertResolved {
+			m.EndsAt = v.Time
+		}
+		list = append(list, m)
+	}
+	return list
+}
