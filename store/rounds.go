@@ -70,7 +70,7 @@ const lookAtRounds = 5000
 // newest first. next is the number to continue with, 0 at the end; a page may be
 // shorter than limit.
 func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
-	return list, next, newestView(d.boltFile, func(tx *bbolt.Tx) error {
+	err = newestView(d.boltFile, func(tx *bbolt.Tx) error {
 		list, next = nil, 0
 		n, err := findProfile(tx, id)
 		if err != nil {
@@ -97,6 +97,7 @@ func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64,
 		next = 0
 		return nil
 	})
+	return list, next, err
 }
 
 // seekBefore moves to the last round below a number, or to the last one for 0.
