@@ -1,17 +1,17 @@
 package main
 
-// This file lists the parts of the programs, in an SBOM and by their licences.
+// This file lists the parts of the programs in an SBOM.
 
 import (
 	"bytes"
 	"cmp"
 	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -61,6 +61,35 @@ func modules(dir string, names []string) (list []*debug.Module, goVersion string
 	return slices.CompactFunc(list, func(a, b *debug.Module) bool { return a.Path == b.Path }), goVersion, nil
 }
 
+// contents returns the modules, the standard library and the crates of the engine as parts.
+func (r *release) contents(mods []*debug.Module, goVersion string) ([]cyclonedx.Component, error) {
+	texts, err := licenseTexts(mods)
+	if err != nil {
+		return nil, err
+	}
+	library := func(purl, name, version string) cyclonedx.Component {
+		return cyclonedx.Component{BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: purl}
+	}
+	std := library("pkg:golang/std@"+strings.TrimPrefix(goVersion, "go"), "std", strings.TrimPrefix(goVersion, "go"))
+	std.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "BSD-3-Clause"}}}
+	list := []cyclonedx.Component{std}
+	for i, m := range mods {
+		c := library("pkg:golang/"+m.Path+"@"+m.Version, m.Path, m.Version)
+		c.Licenses = licensesOf(m.Path, texts[i])
+		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 { // as in go.sum
+			c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
+		}
+		list = append(list, c)
+	}
+	inEngine, err := crates(r.engine)
+	for _, k := range inEngine {
+		c := library("pkg:cargo/"+k.name+"@"+k.version, k.name, k.version)
+		c.Licenses = &cyclonedx.Licenses{{Expression: k.license}}
+		list = append(list, c)
+	}
+	return list, err
+}
+
 // bom writes the parts of an archive as a CycloneDX document.
 func (r *release) bom(path, dir string, names []string) error {
 	mods, goVersion, err := modules(dir, names)
@@ -88,11 +117,13 @@ func (r *release) bom(path, dir string, names []string) error {
 	if err != nil {
 		return err
 	}
+	c.Licenses = &cyclonedx.Licenses{{Expression: engineLicense}}
 	parts = append(parts, c)
-	for _, m := range append(mods, &debug.Module{Path: "std", Version: strings.TrimPrefix(goVersion, "go")}) {
-		purl := "pkg:golang/" + m.Path + "@" + m.Version
-		parts = append(parts, cyclonedx.Component{BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl})
+	contents, err := r.contents(mods, goVersion)
+	if err != nil {
+		return err
 	}
+	parts = append(parts, contents...)
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: r.time.Format(time.RFC3339), Component: &cyclonedx.Component{
 		BOMRef: "pkg:golang/github.com/freshet/freshet@" + r.version, Type: cyclonedx.ComponentTypeApplication, Name: "freshet", Version: r.version,
@@ -104,59 +135,4 @@ func (r *release) bom(path, dir string, names []string) error {
 		return err
 	}
 	return os.WriteFile(path, b.Bytes(), 0o644)
-}
-
-var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|authors)`)
-
-// licenses writes the licences of all parts into one file, as they require.
-func (r *release) licenses(path, dir string, names []string) error {
-	mods, goVersion, err := modules(dir, names)
-	if err != nil {
-		return err
-	}
-	engine, err := engineVersion()
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "The programs contain the parts below. Their licences follow.\n\noxigraph %s, the embedded SPARQL engine (oxigraph.wasm): MIT or Apache-2.0, at your choice.\nThe text of Apache-2.0 is in the file LICENSE.\n", engine)
-	add := func(name, from string) error {
-		list, err := os.ReadDir(from)
-		if err != nil {
-			return err
-		}
-		found := false
-		for _, e := range list {
-			if !e.Type().IsRegular() || !licenseFile.MatchString(e.Name()) {
-				continue
-			}
-			b, err := os.ReadFile(filepath.Join(from, e.Name()))
-			if err != nil {
-				return err
-			}
-			found = true
-			fmt.Fprintf(&text, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 80), name, e.Name(), strings.TrimSpace(string(b)))
-		}
-		if !found { // as old modules that name their licence in the comments of the source
-			fmt.Fprintf(&text, "\n%s\n%s has no licence file: see the comments of its source.\n", strings.Repeat("=", 80), name)
-		}
-		return nil
-	}
-	if err := add(goVersion, output("go", "env", "GOROOT")); err != nil {
-		return err
-	}
-	ask := []string{"list", "-m", "-f", "{{.Dir}}"}
-	for _, m := range mods {
-		ask = append(ask, m.Path)
-	}
-	dirs := strings.Split(output("go", ask...), "\n")
-	if len(dirs) != len(mods) || slices.Contains(dirs, "") {
-		return errors.New("go list knows no directory of a module: run \"go mod download\"")
-	}
-	for i, m := range mods {
-		if err := add(m.Path+" "+m.Version, dirs[i]); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(path, []byte(text.String()), 0o644)
 }

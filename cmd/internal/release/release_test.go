@@ -221,10 +221,20 @@ func TestLongBOM(t *testing.T) {
 	}
 	parts := map[string]string{}
 	for _, c := range *bom.Components {
-		if parts[c.Name] != "" {
-			t.Errorf("%s is there twice", c.Name)
+		if c.Type == cyclonedx.ComponentTypeLibrary && (c.Licenses == nil || len(*c.Licenses) == 0) {
+			t.Errorf("%s has no licence in the SBOM", c.Name)
 		}
-		parts[c.Name] = c.Version
+		if c.Hashes == nil && c.Name != "std" && !strings.HasPrefix(c.PackageURL, "pkg:cargo/") {
+			t.Errorf("%s has no hash in the SBOM", c.Name)
+		}
+		name := c.Name
+		if strings.HasPrefix(c.PackageURL, "pkg:cargo/") { // several versions of a crate may be linked
+			name = c.PackageURL
+		}
+		if parts[name] != "" {
+			t.Errorf("%s is there twice", name)
+		}
+		parts[name] = c.Version
 	}
 	home := t.TempDir()
 	unpack(t, one(t, dir, "*-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz"), home)
@@ -250,6 +260,14 @@ func TestLongBOM(t *testing.T) {
 				}
 			}
 		}
+	}
+	for _, want := range []string{"The FreeType Project LICENSE", "tokio 1.", "quick-xml 0.", "Unlicense OR MIT"} {
+		if !strings.Contains(string(licenses), want) {
+			t.Errorf("the licences have no %q", want)
+		}
+	}
+	if parts["pkg:cargo/tokio@1.52.3"] == "" || parts["pkg:cargo/i_overlay@4.0.7"] == "" {
+		t.Errorf("the SBOM lacks crates of the engine: %v", parts)
 	}
 	t.Chdir("../../..")
 	engine, err := engineVersion()
