@@ -193,6 +193,9 @@ func RequestsDiffer(was, now Endpoint) bool {
 // WithDefaults returns e with the default values of the settings that are zero.
 func (e Endpoint) WithDefaults() Endpoint {
 	setDefault(&e.Slot, DefaultSlot)
+	if d, err := ParseDuration(e.Slot); err == nil && d > 0 { // 5m
+		e.Slot = "@every " + e.Slot
+	}
 	setDefault(&e.Budget, DefaultBudget)
 	setDefault(&e.Policy, DefaultPolicy)
 	setDefault(&e.Rule, "strict")

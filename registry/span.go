@@ -49,7 +49,7 @@ func (s *Span) UnmarshalText(b []byte) error {
 		*s = Span{Slots: count}
 		return nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil || d < 0 || d > maxSpanTime {
 		return fmt.Errorf("%q is neither a duration such as 90s, 10m or 24h nor a number of slots such as \"3 slots\"", b)
 	}

@@ -17,9 +17,28 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a Go duration. Negative durations are refused.
+// ParseDuration reads a Go duration, which may begin with a number of days of 24 hours, such
+// as 30d or 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number of days", days)
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	return d + more, err
+}
+
+// UnmarshalText reads a duration; see ParseDuration. Negative durations are refused.
 func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
+	v, err := ParseDuration(string(b))
 	if err != nil || v < 0 {
 		return fmt.Errorf("%q is not a duration such as 90s, 10m or 24h", b)
 	}

@@ -6,6 +6,23 @@ import (
 	"time"
 )
 
+// Days are 24 hours.
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "5m": 5 * time.Minute, "0d": 0} {
+		if d, err := ParseDuration(text); err != nil || d != want {
+			t.Errorf("%q is %s, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"", "d", "xd", "-1d", "1.5d", "99999999d", "1dx", "1d2d"} {
+		if d, err := ParseDuration(text); err == nil {
+			t.Errorf("%q is %s", text, d)
+		}
+	}
+	if e := (Endpoint{Slot: "5m"}).WithDefaults(); e.Slot != "@every 5m" {
+		t.Errorf("the slot 5m is %q", e.Slot)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for in, want := range map[string]time.Duration{`"90s"`: 90 * time.Second, `"24h"`: 24 * time.Hour, `"0s"`: 0} {
 		var d Duration

@@ -56,7 +56,7 @@ func ParseSlot(spec string) (Schedule, error) {
 }
 
 func parseEvery(spec, d string) (Schedule, error) {
-	every, err := time.ParseDuration(d)
+	every, err := registry.ParseDuration(d)
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %q is not a duration such as 10s or 5m", ErrSlot, spec, d)
 	}

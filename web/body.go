@@ -114,6 +114,9 @@ func wanted(t reflect.Type) string {
 func unknownMember(e *json.SemanticError) string {
 	const said = "there is no member of this name"
 	names := memberNames(e.GoType)
+	if slices.Contains(names, "query") && e.JSONPointer.LastToken() == "sparql" { // as messages of the WebSocket call it
+		return said + ": the text of the query is the member query"
+	}
 	if near := registry.Nearest(e.JSONPointer.LastToken(), names); near != "" {
 		return said + ", did you mean " + near + "?"
 	}

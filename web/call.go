@@ -64,7 +64,10 @@ func (c *call) start(rt route) error {
 		return &http.MaxBytesError{Limit: limit}
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, int64(c.Limits.Body))
-	return c.admit(rt)
+	if err := c.admit(rt); err != nil {
+		return err
+	}
+	return c.params.known(rt)
 }
 
 var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.MinSecretLength)+" characters: have an admin make one with 'freshet token add'"), bearer: true}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/freshet/freshet/diff"
 )
 
@@ -118,7 +120,8 @@ func TestZeroIsNoDefault(t *testing.T) {
 func TestUnknownMembers(t *testing.T) {
 	w := newWorld(t)
 	for _, x := range [][4]string{
-		{"POST", "/v1/queries", `{"endpoint":"city","sparql":"ASK {}"}`, "there are endpoint, query, name, tags, weight"},
+		{"POST", "/v1/queries", `{"endpoint":"city","sparql":"ASK {}"}`, "the text of the query is the member query"},
+		{"POST", "/v1/queries", `{"endpoint":"city","statement":"ASK {}"}`, "there are endpoint, query, name, tags, weight"},
 		{"POST", "/v1/queries", `{"endpoint":"city","qeury":"ASK {}"}`, "did you mean query?"},
 		{"POST", "/v1/queries", `{"endpoint":"city","Query":"ASK {}"}`, "did you mean query?"},
 		{"PATCH", "/v1/queries/" + w.register(selectText), `{"tag":["a"]}`, "did you mean tags?"},
@@ -131,6 +134,50 @@ func TestUnknownMembers(t *testing.T) {
 		if !strings.Contains(a.string("detail"), x[3]) {
 			t.Errorf("%s %s %s: %s", x[0], x[1], x[2], a.string("detail"))
 		}
+	}
+}
+
+// A parameter that a call does not have is refused, and the intended one is suggested. The
+// table of parameters is that of the OpenAPI document.
+func TestUnknownParameters(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	for path, want := range map[string]string{
+		"/v1/queries?stat=live":                "did you mean state?",
+		"/v1/queries/" + id + "?x=1":           "no parameter of this name",
+		"/v1/queries/" + id + "/results.csv?z": "there are at, seq",
+		"/v1/endpoints?limit=3":                "no parameter of this name",
+	} {
+		if a := w.get(path).problem(400, "malformed"); !strings.Contains(a.string("detail"), want) {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+	w.get("/metrics?x=1").status(200)
+	paths := w.document()["paths"].(map[string]any)
+	listed := map[string]string{}
+	for path, item := range paths {
+		for method, op := range item.(map[string]any) {
+			var names []string
+			for _, from := range []any{item, op} {
+				m, _ := from.(map[string]any)
+				list, _ := m["parameters"].([]any)
+				for _, p := range list {
+					p := p.(map[string]any)
+					if ref, ok := p["$ref"].(string); ok {
+						p = child(w.document(), "components", "parameters", strings.TrimPrefix(ref, "#/components/parameters/")).(map[string]any)
+					}
+					if p["in"] == "query" {
+						names = append(names, p["name"].(string))
+					}
+				}
+			}
+			if len(names) > 0 && method != "parameters" && !strings.Contains(path, "/results.") {
+				listed[strings.ToUpper(method)+" "+path] = strings.Join(names, " ")
+			}
+		}
+	}
+	if diff := cmp.Diff(listed, parameters); diff != "" {
+		t.Errorf("the OpenAPI document (-) and the table (+) differ:\n%s", diff)
 	}
 }
 

@@ -184,6 +184,9 @@ func (a *api) unreachable(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		hint = "a certificate that this machine does not know is trusted when SSL_CERT_FILE names its file"
 	}
+	if strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		hint = "the server speaks HTTP without TLS: write http:// in place of https://"
+	}
 	return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("no answer from %s: %w\n%s", a.base(), errors.Unwrap(err), hint))
 }
 
@@ -193,6 +196,9 @@ func (a *api) refusal(resp *http.Response) error {
 	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
 	} // other answers that are no problem documents keep the status line
+	if resp.StatusCode == http.StatusUnauthorized {
+		p.Detail = a.wantsToken(p.Detail)
+	}
 	code := cli.ExitFailure
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -203,6 +209,17 @@ func (a *api) refusal(resp *http.Response) error {
 		code = cli.ExitUsage
 	}
 	return cli.WithCode(code, &p)
+}
+
+// wantsToken says how a command gets a token, in place of how HTTP does.
+func (a *api) wantsToken(detail string) string {
+	if token, err := a.token(); err == nil && token == "" {
+		return "this server wants a token: set FRESHET_TOKEN, or name the file that holds it with --token-file"
+	}
+	if strings.Contains(detail, "Authorization") {
+		return "the server does not know the token from FRESHET_TOKEN or --token-file"
+	}
+	return detail
 }
 
 // each calls visit for every member of the pages of a list.

@@ -83,7 +83,7 @@ func (v tokenHandler) make() error {
 	f := v.typed(tokenFields)
 	var expires *time.Time
 	if life := f.Get("expires_at"); life != "" {
-		d, err := time.ParseDuration(life)
+		d, err := registry.ParseDuration(life)
 		if err != nil || d <= 0 {
 			f.bad("expires_at", "expires_at")
 		}

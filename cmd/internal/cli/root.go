@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // Finish adds the common parts of all programs to root: version, help, completion,
@@ -15,7 +19,7 @@ func Finish(root *cobra.Command, examples map[string]string) {
 	root.Version = Version()
 	root.SetVersionTemplate(fmt.Sprintln(ThisBuild())) // what "freshet version" prints
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return UsageErrorf("%v\nSee '%s --help'.", err, c.CommandPath())
+		return UsageErrorf("%v%s\nSee '%s --help'.", err, nearFlag(c, err), c.CommandPath())
 	})
 	root.InitDefaultCompletionCmd()
 	root.AddCommand(helpCommand(root))
@@ -75,7 +79,7 @@ func strict(c *cobra.Command) {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return UsageErrorf("unknown command %q for %q\nSee '%s --help'.", args[0], c.CommandPath(), c.CommandPath())
+				return unknownCommand(c, args[0])
 			}
 			return c.Help()
 		}
@@ -83,6 +87,35 @@ func strict(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strict(sub)
 	}
+}
+
+// unknownCommand suggests the intended subcommand.
+func unknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(append(names, sub.Name()), sub.Aliases...)
+	}
+	hint := ""
+	if near := registry.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf(", did you mean %s?", near)
+	}
+	return UsageErrorf("unknown command %q for %q%s\nSee '%s --help'.", name, c.CommandPath(), hint, c.CommandPath())
+}
+
+// nearFlag suggests the intended flag of a command, or returns "".
+func nearFlag(c *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	for _, flags := range []*pflag.FlagSet{c.Flags(), c.InheritedFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	}
+	if near := registry.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return ", did you mean --" + near + "?"
+	}
+	return ""
 }
 
 // argumentError names the argument that is missing or is one too many.

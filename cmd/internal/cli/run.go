@@ -24,7 +24,8 @@ type Env struct {
 	Stdout   io.Writer // data
 	Stderr   io.Writer // messages and progress
 	Getenv   func(string) string
-	Terminal bool // stderr is a terminal: show progress
+	Environ  func() []string // all variables as NAME=VALUE; nil: none
+	Terminal bool            // stderr is a terminal: show progress
 	Color    bool
 	Exec     func(path string, args, env []string) error // replaces this process; nil in tests
 }
@@ -33,7 +34,7 @@ type Env struct {
 func OSEnv() *Env {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
 	return &Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Terminal: tty,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Terminal: tty,
 		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv), Exec: replace,
 	}
 }

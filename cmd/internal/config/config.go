@@ -22,6 +22,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -382,7 +383,12 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 func endpointFlag(s string) (registry.Endpoint, error) {
 	name, u, ok := strings.Cut(s, "=")
 	if !ok || name == "" || u == "" {
-		return registry.Endpoint{}, cli.UsageErrorf("--endpoint takes NAME=URL, not %q", s)
+		hint := ""
+		if p, err := pack.Find(registry.Nearest(s, pack.Names())); err == nil {
+			e, _ := p.Endpoint() // a test reads all of them
+			hint = fmt.Sprintf(", such as %s=%s; with its settings as well: start the server, and run 'freshet endpoint add --pack %s'", p.Name, e.URL, p.Name)
+		}
+		return registry.Endpoint{}, cli.UsageErrorf("--endpoint takes NAME=URL, not %q%s", s, hint)
 	}
 	return registry.Endpoint{Name: name, URL: u}, nil
 }

@@ -211,6 +211,7 @@ func TestConfigErrors(t *testing.T) {
 		{"less than no queries", "limits: {queries: -1}\n", "limits"},
 		{"bad level", "log: {level: loud}\n", "log.level"},
 		{"misspelt key", "listen: 127.0.0.1:1\ndatta: x\n", `did you mean "data"?`},
+		{"key of another place", "token: x\n", "at this place: it belongs to endpoints.auth.bearer"},
 		{"misspelt key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    bugdet: 1s\n", `did you mean "budget"?`},
 		{"a key like no other", "colour: red\n", "config print"},
 		{"text for a number", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    concurrency: many\n", "line 4: \"many\" is not a whole number"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
@@ -130,28 +131,39 @@ func plain(message string) string {
 		return s
 	})
 	return unknownField.ReplaceAllStringFunc(message, func(s string) string {
-		if near := registry.Nearest(unknownField.FindStringSubmatch(s)[1], keys(reflect.TypeFor[Config]())); near != "" {
+		word, places := unknownField.FindStringSubmatch(s)[1], keys("", reflect.TypeFor[Config]())
+		near := registry.Nearest(word, slices.Sorted(maps.Keys(places)))
+		switch {
+		case near == word:
+			return s + " at this place: it belongs to " + places[near]
+		case near != "":
 			return s + fmt.Sprintf(", did you mean %q?", near)
 		}
 		return s + "; 'freshet config print --endpoint NAME=URL' shows all there are"
 	})
 }
 
-// keys lists the keys of a configuration type, those of nested types included.
-func keys(t reflect.Type) (list []string) {
+// keys returns the keys of a configuration type, those of nested types included, with the
+// keys above them, such as "limits" or "the top level".
+func keys(above string, t reflect.Type) map[string]string {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	out := map[string]string{}
 	if t.Kind() != reflect.Struct {
-		return nil
+		return out
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
-			list = append(append(list, name), keys(f.Type)...)
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == "" || name == "-" {
+			continue
 		}
+		for key, place := range keys(join(above, name), f.Type) {
+			out[key] = place
+		}
+		out[name] = cmp.Or(above, "the top level")
 	}
-	return list
+	return out
 }
 
 // settable returns the values that environment variables may set, by key: all except
@@ -216,6 +228,41 @@ func (c *Config) readEnv(getenv func(string) string) error {
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
 	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: HashSecret(secret)})
 	return nil
+}
+
+// otherVariables are those that set no key of the configuration.
+var otherVariables = []string{"FRESHET_CONFIG", "FRESHET_ADMIN_TOKEN", "FRESHET_ADMIN_TOKEN_FILE", "FRESHET_SERVER", "FRESHET_TOKEN", "FRESHET_TOKEN_FILE"}
+
+// warnOfUnknown names the FRESHET_… variables that have no effect. Kubernetes itself sets some
+// for a service of the name freshet, and tests have theirs.
+func warnOfUnknown(w *cli.Env) {
+	if w.Environ == nil {
+		return
+	}
+	known := slices.Clone(otherVariables)
+	for key := range new(Config).settable() {
+		known = append(known, Variable(key))
+	}
+	for _, text := range w.Environ() {
+		name, _, _ := strings.Cut(text, "=")
+		if !strings.HasPrefix(name, "FRESHET_") || slices.Contains(known, name) || foreignVariable.MatchString(name) {
+			continue
+		}
+		hint := ""
+		if near := registry.Nearest(strings.ToLower(name), lowered(known)); near != "" {
+			hint = ", did you mean " + strings.ToUpper(near) + "?"
+		}
+		fmt.Fprintf(w.Stderr, "freshet: the variable %s has no effect%s\n", name, hint)
+	}
+}
+
+var foreignVariable = regexp.MustCompile(`^FRESHET_(SERVICE_|PORT$|PORT_|TEST_|REQUIRE$)`)
+
+func lowered(names []string) (list []string) {
+	for _, n := range names {
+		list = append(list, strings.ToLower(n))
+	}
+	return list
 }
 
 // HashSecret returns the hash of a secret that the configuration and the store hold.

@@ -45,6 +45,7 @@ func (s *Flags) Load(w *cli.Env) (*Config, error) {
 	if err := c.readEnv(w.Getenv); err != nil {
 		return nil, err
 	}
+	warnOfUnknown(w)
 	if err := s.override(&c); err != nil {
 		return nil, err
 	}
