@@ -165,12 +165,10 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client, hold *cluster
 	if err != nil {
 		return nil, err
 	}
-	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before}
+	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before,
+		LastRequest: time.Now()} // a process before this one may have asked just now, also in a slot that is not recorded
 	if hold != nil {
 		o.Allowed = hold.Valid
-	}
-	if news.Last.Number > 0 {
-		o.LastRequest = time.Now() // a process before this one may have asked just now
 	}
 	return endpoint.New(e, o)
 }

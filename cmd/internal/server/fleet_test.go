@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,33 @@ func TestStoredSettingIsUnknown(t *testing.T) {
 	err = f.syncAll()
 	if err == nil || strings.Count(err.Error(), "endpoint city") != 1 || !strings.Contains(err.Error(), `"own"`) || !strings.Contains(err.Error(), "set policy to a value that this one accepts in the configuration file") {
 		t.Error(err)
+	}
+}
+
+// A process before this one may have been killed in the first slot of the endpoint, of which nothing is
+// recorded. So the first request of a process waits for min_gap.
+func TestGapBeginsWithProcess(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	asked := make(chan struct{}, 1)
+	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	defer engine.Close()
+	f := newFleet(db, "", slog.New(slog.DiscardHandler), db.Ledger, func([]scheduler.Note) {})
+	c, err := f.dial(registry.Endpoint{Name: "city", URL: engine.URL, MinGap: registry.Duration(time.Hour)}.WithDefaults(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	c.Execute(ctx, &registry.Query{ID: "q_a", Text: "ASK {}", Form: "ASK"}, endpoint.Memory{}, time.Minute)
+	select {
+	case <-asked:
+		t.Error("the endpoint was asked at once")
+	default:
 	}
 }
 
