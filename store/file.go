@@ -29,6 +29,8 @@ type boltFile struct {
 	retention Retention
 	log       *slog.Logger
 	now       func() time.Time
+	elapsed   func() time.Duration // since the store was opened, by a clock that is never set
+	aging     aging
 	pack      *packer
 	disk      *diskState
 	broken    atomic.Pointer[error]

@@ -178,7 +178,8 @@ func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	if err := d.refusal(); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	w := &writer{b: &b, endpoint: endpoint, token: d.token, epoch: d.epoch, keep: d.retention, now: d.now().UTC()}
+	w := &writer{b: &b, endpoint: endpoint, token: d.token, epoch: d.epoch, now: d.now().UTC()}
+	w.keep = d.aging.bounds(d.retention, w.now, d.elapsed(), func() time.Time { return lastCommit(d.boltFile, endpoint) })
 	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)

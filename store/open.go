@@ -71,6 +71,8 @@ func Open(dir string, o Options) (*DB, error) {
 	if d.now == nil {
 		d.now = time.Now
 	}
+	opened := d.now()
+	d.elapsed = func() time.Duration { return d.now().Sub(opened) }
 	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
 	if d.pack, err = newPacker(); err == nil {
 		err = guarded(func() error { return d.enter(o.Journal != nil) })

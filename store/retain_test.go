@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"go.etcd.io/bbolt"
 )
 
@@ -68,6 +69,63 @@ func TestRetentionByAge(t *testing.T) {
 	step(t, d, "city", "q_b", 7, "still")
 	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 5 || b != 1 {
 		t.Fatalf("kept from change %d and %d on: the newest of each must stay, and only it", a, b)
+	}
+	check(t, d)
+}
+
+// A clock that is ahead for a moment deletes nothing, whether the process was running or has just started. Once
+// it has been right for as long as it was ahead, what is too old is deleted.
+func TestRetentionWithClockAhead(t *testing.T) {
+	const ahead = 40 * 24 * time.Hour
+	now, passed, dir := start, time.Duration(0), t.TempDir()
+	options := Options{Retention: Retention{Age: time.Hour}, Now: func() time.Time { return now }}
+	start := func(d *DB) *DB {
+		passed = 0
+		d.elapsed = func() time.Duration { return passed }
+		return d
+	}
+	wait := func(d time.Duration) { now, passed = now.Add(d), passed+d }
+	d := start(open(t, dir, options))
+	put(t, d, "q_a", "city")
+	slot := uint64(0)
+	record := func() {
+		slot++
+		b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))}, Slot: &scheduler.Slot{Number: slot, Finished: now}}
+		if _, err := d.Ledger.Record("city", b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 {
+		record()
+		wait(time.Second)
+	}
+	for _, restarted := range []bool{false, true} {
+		now = now.Add(ahead)
+		if restarted {
+			d = start(reopen(t, d, dir, options))
+		}
+		for range 4 {
+			record()
+			wait(time.Second)
+		}
+		if n := first(t, d, "q_a"); n != 1 {
+			t.Fatalf("restarted %t: kept from change %d on", restarted, n)
+		}
+		now = now.Add(-ahead)
+		record()
+		wait(time.Second)
+		if n := first(t, d, "q_a"); n != 1 {
+			t.Fatalf("restarted %t: kept from change %d on, after the clock was set back", restarted, n)
+		}
+	}
+	now = now.Add(ahead) // the clock was wrong before, and is right now
+	record()
+	for range 90 {
+		wait(12 * time.Hour)
+		record()
+	}
+	if n := first(t, d, "q_a"); n < slot-1 {
+		t.Errorf("kept from change %d of %d on", n, slot)
 	}
 	check(t, d)
 }
