@@ -18,6 +18,37 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// A file that is empty or cut off is refused with a sentence and stays as it is.
+func TestEmptyFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, File)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{0, 1, 15, 16, 80, 4095, 4096, 8191, 8192, 12288} {
+		if err := os.WriteFile(path, good[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Open(dir, Options{}); err == nil {
+			t.Errorf("%d bytes: opened", size)
+			d.Close()
+		} else if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotStore) || size == 0 && !strings.Contains(err.Error(), "the file is empty: put a backup in its place") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, good[:size]) {
+			t.Errorf("%d bytes: the file was changed: %v", size, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("more files than the store and its generation: %v, %v", entries, err)
+	}
+}
+
 // A damaged file causes an error that says so, without a panic, a fault or an endless loop.
 func TestDamagedFiles(t *testing.T) {
 	dir := t.TempDir()

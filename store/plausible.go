@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
 )
 
 // plausible refuses a file that is not a bbolt file or that was truncated. The file is
@@ -30,7 +33,7 @@ func plausible(path string) error {
 		return fmt.Errorf("%w: it is not a regular file", ErrNotStore)
 	}
 	if i.Size() == 0 {
-		return nil
+		return fmt.Errorf("%w: the file is empty: put a backup in its place, or remove it to begin a new store", ErrDamaged)
 	}
 	need, err := extent(f)
 	if err != nil {
@@ -40,6 +43,36 @@ func plausible(path string) error {
 		return fmt.Errorf("%w: the file was cut off (%d of %d bytes): put a backup in its place", ErrDamaged, i.Size(), need)
 	}
 	return nil
+}
+
+// createWhole makes a new file as a whole, so that a file that is empty or cut off is always a damaged one.
+func createWhole(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // also for errors, which opening it reports
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), temporaryPattern)
+	if err != nil {
+		return err
+	}
+	part := f.Name()
+	defer os.Remove(part)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	b, err := bbolt.Open(part, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType})
+	if err == nil {
+		err = b.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Link(part, path); err == nil {
+		return syncDir(filepath.Dir(path))
+	}
+	if _, there := os.Stat(path); there == nil {
+		return nil // another process was faster
+	}
+	return os.Rename(part, path) // a file system without links
 }
 
 // extent returns the size in bytes that the file's newest state requires.
