@@ -45,6 +45,7 @@ type ask struct {
 	members  []askMember
 	again    bool
 	salt     string // of a probe
+	caps     bool   // it is known where the endpoint stops
 }
 
 // An askMember is one query of an ask, and what the answer says about it.
@@ -169,7 +170,7 @@ var errCapped = errors.New("the merged answer has as many rows as an endpoint ma
 // caps are round numbers. The single answers may all be far below a cap that did not
 // matter before. An answer in which no member has fewer rows than before is whole.
 func (k *ask) capped(n int) bool {
-	if n < 100 || n%100 != 0 && n&(n-1) != 0 {
+	if k.caps || n < 100 || n%100 != 0 && n&(n-1) != 0 {
 		return false
 	}
 	return slices.ContainsFunc(k.members, func(m askMember) bool {

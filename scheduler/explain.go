@@ -122,6 +122,9 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate, c.Cut), "the slot ended before its turn")}
 	}
+	if v := c.Void; v != nil && v.Slot == l.last.Number && !l.running {
+		x.PassedOver = &PassedOver{Slot: v.Slot, Reason: fmt.Sprintf("the answer to a request for %d queries said nothing about it (%s), and the slot ended before it was asked again", v.Members, v.Why)}
+	}
 	if shut := slots.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why
 	}

@@ -130,8 +130,10 @@ type Slot struct {
 	Tick           bool      `json:"tick,omitempty"` // run on request, not on the grid
 	Planned        int       `json:"planned"`        // executions in the plan
 	PlannedSeconds float64   `json:"planned_seconds"`
-	Run            int       `json:"run"`            // executions started, each of one query
-	Asks           int       `json:"asks,omitempty"` // requests sent; a merged one is for several queries
+	Run            int       `json:"run"`                   // executions started, each of one query
+	Asks           int       `json:"asks,omitempty"`        // requests sent; a merged one is for several queries
+	Void           int       `json:"void,omitempty"`        // those for several queries whose answer said nothing about them
+	VoidReason     string    `json:"void_reason,omitempty"` // of the last of them
 	Complete       int       `json:"complete"`
 	Changed        int       `json:"changed"`
 	Failed         int       `json:"failed"`

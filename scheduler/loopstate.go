@@ -49,6 +49,8 @@ type LoopState struct {
 type Asked struct {
 	Requests map[cohort.Kind]uint64
 	Members  map[cohort.Kind]uint64 // queries in these requests
+	// Void counts requests for several queries whose answer said nothing about them.
+	Void uint64
 	// Same and Different count the audits by their result.
 	Same, Different uint64
 }

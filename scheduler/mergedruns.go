@@ -4,6 +4,7 @@ package scheduler
 // observes each member of an answer as if it had been asked alone.
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -67,10 +68,18 @@ func (r *runner) takeAsk(x answered) error {
 	a, _ := r.budget.Finish(x.r.Execution, x.a, stopped)
 	r.l.account.executed(now)
 	if dropped || !a.Outcome.Complete() {
-		r.budget.Void(x.r.Execution, !dropped && !stopped && a.Outcome != registry.Throttled)
+		why := cmp.Or(a.Error, string(a.Outcome))
+		if dropped {
+			why = "the endpoint's settings were edited"
+		}
+		r.budget.Void(x.r.Execution, !dropped && !stopped && a.Outcome != registry.Throttled, why, a.Elapsed)
+		r.l.asked.Void++
 		r.l.mu.Unlock()
+		r.slot.Void++
+		r.slot.VoidReason = why
 		r.checkHealth(now)
-		r.l.log.Debug("merged request", "slot", r.slot.Number, "kind", k.kind, "members", len(k.members), "outcome", a.Outcome, "elapsed", a.Elapsed, "error", a.Error)
+		r.l.log.Info("the answer to a request for several queries says nothing about them", "slot", r.slot.Number, "kind", k.kind,
+			"members", len(k.members), "outcome", a.Outcome, "elapsed", a.Elapsed, "error", why)
 		return nil
 	}
 	outs, err := r.conclude(x.r.Execution, k, a, now)

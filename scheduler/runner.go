@@ -161,6 +161,7 @@ func (r *runner) launch(x *plan.Execution) {
 func (r *runner) launchAsk(ctx context.Context, y *request) {
 	r.l.mu.Lock()
 	y.ask = newAsk(y.Execution, r.l.audits)
+	y.ask.caps = r.l.set.endpoint.MaxRows > 0 || r.l.health.MaxRows > 0
 	r.l.mu.Unlock()
 	limit := r.budget.Limit(y.Execution)
 	go func() {

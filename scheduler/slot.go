@@ -32,6 +32,9 @@ func runSlot(ctx context.Context, l *loopData, onTick bool) (Slot, error) {
 	if r.slot.Finished.IsZero() { // the slot number stays free
 		return Slot{}, nil
 	}
+	for _, id := range r.budget.Spoilers() {
+		l.log.Warn("a query spoils requests for several queries; it is asked alone until the server restarts", "query", id, "slot", r.slot.Number)
+	}
 	l.last, l.rest = r.slot, r.budget.Opening()
 	l.state(l.clock.Now())
 	return r.slot, nil

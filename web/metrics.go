@@ -46,6 +46,7 @@ import (
 //	freshet_endpoint_health{endpoint,state}            1 for its current state: healthy, throttled or failing
 //	freshet_asks_total{endpoint,kind}                  requests by kind: single, values and union (several queries), probe (digests of several)
 //	freshet_ask_members_total{endpoint,kind}           queries in these requests
+//	freshet_asks_void_total{endpoint}                  those for several queries whose answer said nothing about them
 //	freshet_merge_audits_total{endpoint,result}        merged answers compared with that of the query alone: same, different
 //	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
 //	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid

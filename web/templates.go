@@ -22,6 +22,7 @@ func (c endpointAPI) templates(e registry.Endpoint) error {
 var (
 	asksDesc    = prometheus.NewDesc("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", []string{"endpoint", "kind"}, nil)
 	membersDesc = prometheus.NewDesc("freshet_ask_members_total", "Queries in these requests.", []string{"endpoint", "kind"}, nil)
+	voidDesc    = prometheus.NewDesc("freshet_asks_void_total", "Requests for several queries whose answer said nothing about them.", []string{"endpoint"}, nil)
 	auditsDesc  = prometheus.NewDesc("freshet_merge_audits_total", "Merged answers that were compared with the answer of the query alone.", []string{"endpoint", "result"}, nil)
 )
 
@@ -31,6 +32,7 @@ type askCollector struct{ s *server }
 func (c askCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- asksDesc
 	ch <- membersDesc
+	ch <- voidDesc
 	ch <- auditsDesc
 }
 
@@ -55,6 +57,7 @@ func (c askCollector) Collect(ch chan<- prometheus.Metric) {
 			count(asksDesc, asked.Requests[k], string(k))
 			count(membersDesc, asked.Members[k], string(k))
 		}
+		ch <- prometheus.MustNewConstMetric(voidDesc, prometheus.CounterValue, float64(asked.Void), e.Name)
 		count(auditsDesc, asked.Same, "same")
 		count(auditsDesc, asked.Different, "different")
 	}

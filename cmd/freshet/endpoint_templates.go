@@ -16,13 +16,14 @@ func (a endpointCommands) templates() *cobra.Command {
 	return &cobra.Command{Use: "templates NAME", Short: "Show how queries that differ in constants only are asked", Args: cobra.ExactArgs(1),
 		Long: `Show the templates of an endpoint's queries: how many queries each has, how they were
 asked last (single, values, union or probe), how long a request for one more query and one more
-row takes, and the audits that compared merged answers with the answer of a query alone.`,
+row takes, how many requests said nothing about their queries (void), how many queries are always
+asked alone, and the audits that compared merged answers with the answer of a query alone.`,
 		Example: "  freshet endpoint templates coins",
 		RunE: func(c *cobra.Command, args []string) error {
-			return printTable(c.Context(), a.api, endpointPath(args[0])+"/templates", "templates", "TEMPLATE\tQUERIES\tKIND\tREQUESTS\tASKED\tPER REQUEST\tPER QUERY\tPER ROW\tAUDITS\tDIFFERENT\tOFF UNTIL", func(s cohort.Snapshot) []any {
-				requests, asked := uint64(0), uint64(0)
+			return printTable(c.Context(), a.api, endpointPath(args[0])+"/templates", "templates", "TEMPLATE\tQUERIES\tKIND\tREQUESTS\tASKED\tPER REQUEST\tPER QUERY\tPER ROW\tVOID\tALONE\tAUDITS\tDIFFERENT\tOFF UNTIL", func(s cohort.Snapshot) []any {
+				requests, asked, void := uint64(0), uint64(0), uint64(0)
 				for _, k := range cohort.Kinds() {
-					requests, asked = requests+s.Asks[k], asked+s.Asked[k]
+					requests, asked, void = requests+s.Asks[k], asked+s.Asked[k], void+s.Void[k]
 				}
 				var off []string
 				for _, k := range cohort.Kinds() {
@@ -30,7 +31,7 @@ row takes, and the audits that compared merged answers with the answer of a quer
 						off = append(off, string(k)+" "+until.UTC().Format(time.RFC3339))
 					}
 				}
-				return []any{s.Template, s.Members, s.Kind, requests, asked, milliseconds(s.A), milliseconds(s.B), milliseconds(s.C), s.Audits, s.Different, strings.Join(off, ", ")}
+				return []any{s.Template, s.Members, s.Kind, requests, asked, milliseconds(s.A), milliseconds(s.B), milliseconds(s.C), void, s.Alone, s.Audits, s.Different, strings.Join(off, ", ")}
 			})
 		}}
 }

@@ -58,6 +58,7 @@ type Cohort struct {
 	audits    uint64
 	different uint64
 	asks      map[Kind]uint64
+	void      map[Kind]uint64
 	members   map[Kind]uint64
 	tried     map[Kind]uint64 // turn of the last request
 	last      Kind
@@ -78,7 +79,7 @@ type merging struct {
 // New returns a cohort that has learnt nothing yet.
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
-		Template: template, Probes: probes, asks: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,
+		Template: template, Probes: probes, asks: map[Kind]uint64{}, void: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,
 		merged: map[Kind]*merging{Values: {limit: firstMembers}, Union: {limit: firstMembers}, Probe: {limit: firstMembers}},
 	}
 }
@@ -255,13 +256,30 @@ func mostMembers(k Kind) int {
 	return MaxMembers
 }
 
-// Failed adds a request that says nothing about its members.
-func (c *Cohort) Failed(k Kind, members int) {
+// Voided counts a request that says nothing about its members.
+func (c *Cohort) Voided(k Kind, members int) {
 	c.count(k, members)
-	if k != Single {
-		m := c.merged[k]
-		m.limit, m.good, m.grown = max(1, members/2), 0, false
-		m.patience = min(mostPatience, max(goodToGrow, 2*m.patience))
+	c.void[k]++
+}
+
+// Failed adds a request that says nothing about its members, and makes later ones smaller. undo takes the
+// latter back.
+func (c *Cohort) Failed(k Kind, members int) (undo func()) {
+	c.Voided(k, members)
+	m := c.merged[k]
+	if m == nil {
+		return func() {}
+	}
+	limit, good, grown, patience := m.limit, m.good, m.grown, m.patience
+	c.Shrink(k, members)
+	m.patience = min(mostPatience, max(goodToGrow, 2*m.patience))
+	return func() { m.limit, m.good, m.grown, m.patience = limit, good, grown, patience }
+}
+
+// Shrink makes later requests of a kind smaller than one for a number of members.
+func (c *Cohort) Shrink(k Kind, members int) {
+	if m := c.merged[k]; m != nil {
+		m.limit, m.good, m.grown = max(1, min(m.limit, members/2)), 0, false
 	}
 }
 
@@ -326,15 +344,17 @@ type Snapshot struct {
 	Asked     map[Kind]uint64 `json:"asked_members"`
 	Audits    uint64          `json:"audits"`
 	Different uint64          `json:"audit_failures"`
+	Void      map[Kind]uint64 `json:"void,omitempty"` // requests whose answer said nothing about their members
+	Alone     int             `json:"alone"`          // members that are always asked alone
 	// OffUntil says until when kinds are switched off.
 	OffUntil map[Kind]time.Time `json:"off_until,omitempty"`
 }
 
 // Snapshot describes the cohort at a time.
 func (c *Cohort) Snapshot(now time.Time) Snapshot {
-	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Audits: c.audits, Different: c.different}
+	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Void: map[Kind]uint64{}, Audits: c.audits, Different: c.different}
 	for _, k := range Kinds() {
-		s.Asks[k], s.Asked[k] = c.asks[k], c.members[k]
+		s.Asks[k], s.Asked[k], s.Void[k] = c.asks[k], c.members[k], c.void[k]
 	}
 	s.A, s.B, s.C = c.Costs(c.last)
 	for k, m := range c.merged {

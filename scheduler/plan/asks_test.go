@@ -84,11 +84,13 @@ func TestRidersKeepTheRules(t *testing.T) {
 					}
 					if len(x.Riders()) > 0 && r.IntN(10) == 0 {
 						a, _ := s.Finish(x, registry.Answer{Outcome: registry.Failed, Elapsed: time.Millisecond}, false)
-						s.Void(x, true)
+						s.Void(x, true, "it failed", a.Elapsed)
 						if a.Outcome != registry.Failed {
 							t.Fatal(a)
 						}
-						delete(ran, x.Query().ID) // asked alone at once
+						for _, m := range x.Members() { // asked again in this slot
+							delete(ran, m.Query().ID)
+						}
 						continue
 					}
 					now = now.Add(time.Millisecond)

@@ -134,6 +134,11 @@ func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
 	for _, k := range p.cohorts {
 		s := k.Snapshot(now)
 		s.Members = len(k.members)
+		for _, c := range k.members {
+			if c.member.solo || c.member.spoils {
+				s.Alone++
+			}
+		}
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b cohort.Snapshot) int {

@@ -59,9 +59,13 @@ type cohortState struct {
 	asked   bool        // an answer is awaited
 	solo    bool        // merged answers are never exact
 	failed  bool        // the last request was merged and failed
-	audited uint32      // how often
-	lastAsk *LastAsk    // whose answer was recorded; its Share is not set
-	share   time.Duration
+
+	suspected uint8    // void pairs of which it was a member since its last good merged request
+	spoils    bool     // merged requests with it are void
+	void      *VoidAsk // the last one, or nil
+	audited   uint32   // how often
+	lastAsk   *LastAsk // whose answer was recorded; its Share is not set
+	share     time.Duration
 }
 
 // A check is why a query is asked again.
@@ -77,7 +81,7 @@ const (
 // results but yields none.
 func (c *item) mergeable() bool {
 	m := c.member
-	return m != nil && !m.solo && m.check != checkAlone && !c.single && c.Stats.Executions > 0 &&
+	return m != nil && !m.solo && !m.spoils && m.check != checkAlone && !c.single && c.Stats.Executions > 0 &&
 		c.Stats.Failures == 0 && c.Stats.Cuts == 0 && c.Stats.Outdated == 0 && c.Stats.Floor == 0
 }
 

@@ -21,6 +21,7 @@ type Place struct {
 	Code     string             // one of the codes
 	LastRun  policy.Run
 	LastAsk  *LastAsk // nil if it is unknown
+	Void     *VoidAsk // a merged request that said nothing about it, and after which it has not run
 }
 
 // The codes of explanations. If a tier puts a query before ranked ones, the tier is the
@@ -47,6 +48,9 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	x = Place{
 		Forecast: p.forecast(c), Tier: c.tier, Inputs: p.inputs(c),
 		Estimate: c.Estimate, Cut: c.Estimate > c.Median, LastRun: c.Stats.LastRun,
+	}
+	if m := c.member; m != nil && m.void != nil && c.Stats.LastRun.Slot != m.void.Slot {
+		x.Void = m.void
 	}
 	if m := c.member; m != nil && m.lastAsk != nil {
 		ask := *m.lastAsk
@@ -75,6 +79,9 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 		x.Code, x.Why = p.ineligibleReason(c)
 	default:
 		x.Code, x.Why = p.placeReason(c, x.Rank, x.Of)
+	}
+	if c.member != nil && c.member.spoils {
+		x.Why += "; it is asked alone, because the answers to requests for several queries said nothing with it: " + c.member.void.Why
 	}
 	return x, true
 }

@@ -97,6 +97,9 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		p.count(c)
 	}
 	r.onRecorded(run.Outcome, run.Elapsed)
+	if len(r.riders) == 0 {
+		s.searched(r, false)
+	}
 	if !run.Outcome.Complete() {
 		if r.marked && c.planned {
 			p.hints.marked[c] = struct{}{}

@@ -35,21 +35,6 @@ func (r *Execution) FollowsFailure() bool {
 // Rechecks reports that the request repeats a merged one whose audit found a difference.
 func (r *Execution) Rechecks() bool { return r.again }
 
-// Void returns the members of a merged request whose answer says nothing about them.
-// They keep their places for the next slot, and the first is asked alone then. blame
-// says that the request itself may be the reason.
-func (s *SlotBudget) Void(r *Execution, blame bool) {
-	for _, x := range r.Members() {
-		s.giveBack(x)
-	}
-	if m := r.c.member; blame && m != nil {
-		r.c.cohort.Failed(r.kind, len(r.riders)+1)
-		s.p.learnt(r.c.cohort, false)
-		m.failed = true
-		s.recheck(r.c, checkAlone)
-	}
-}
-
 // giveBack ends an execution of which nothing is recorded.
 func (s *SlotBudget) giveBack(x *Execution) {
 	if x.marked && x.c.planned {
@@ -75,10 +60,14 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 		sum += n
 	}
 	r.c.cohort.Asked(r.kind, len(rows), sum, confirmed, took)
+	s.searched(r, true)
 	s.p.learnt(r.c.cohort, false)
 	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
 	for _, x := range r.Members() {
 		x.ask = last
+		if x.c.member != nil {
+			x.c.member.suspected = 0
+		}
 	}
 	return r.c.cohort.Shares(r.kind, rows, took)
 }

@@ -245,7 +245,7 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	r.took += a.Elapsed
 	over := s.excess() - before
 	if !a.Outcome.Complete() {
-		s.Void(x, true)
+		s.Void(x, true, string(a.Outcome), a.Elapsed)
 		each(Played{Query: queries[0], Outcome: a.Outcome, Elapsed: a.Elapsed, Over: over})
 		return
 	}

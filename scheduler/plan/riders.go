@@ -27,7 +27,7 @@ const (
 // changed, so it is not asked for digests.
 func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	c := r.c
-	if s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.alone || !s.p.rule.fits() || !c.mergeable() {
+	if r.search != nil || s.merging.Mode == "" || s.merging.Mode == registry.MergeOff || s.alone || !s.p.rule.fits() || !c.mergeable() {
 		return
 	}
 	hinted := r.tier == TierHinted
@@ -53,13 +53,18 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	if len(riders) == 0 {
 		return
 	}
-	r.kind, r.expected = kind, max(r.expected, f.time())
-	r.limit = min(r.limit, f.worthwhile())
 	s.p.ranked.removeAll(riders)
+	s.board(r, riders, &f)
+}
+
+// board makes riders members of an execution.
+func (s *SlotBudget) board(r *Execution, riders []*item, f *fitting) {
+	r.kind, r.expected = f.kind, max(r.expected, f.time())
+	r.limit = min(r.limit, f.worthwhile())
 	list := make([]Execution, len(riders))
 	r.riders = make([]*Execution, len(riders))
 	for i, o := range riders {
-		list[i] = Execution{c: o, tier: r.tier, front: r.front, start: now, served: o.asked, marked: s.p.hints.has(o)}
+		list[i] = Execution{c: o, tier: r.tier, front: r.front, start: r.start, served: o.asked, marked: s.p.hints.has(o)}
 		s.p.pick(o)
 		r.riders[i] = &list[i]
 	}
@@ -81,7 +86,7 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 	passes := lookPast*most + lookPast
 	join := func(o *item) (more bool) {
 		passes--
-		if o != r.c && s.joins(o, r) && (f.kind != cohort.Probe || o.provable()) {
+		if o != r.c && s.joins(o, r) && (!f.suspect || o.member.suspected == 0) && (f.kind != cohort.Probe || o.provable()) {
 			if f.add(o); !f.full {
 				o.member.asked = true
 				out = append(out, o)
@@ -146,6 +151,7 @@ type fitting struct {
 	alone      float64       // seconds of asking alone for those that have changed
 	one        time.Duration // of asking one alone, in the mean of the cohort
 	single     time.Duration // of asking each alone
+	suspect    bool          // a member may spoil the request
 	full       bool          // the last member does not fit
 }
 
@@ -172,6 +178,7 @@ func (f *fitting) add(c *item) {
 	seconds := f.a + f.b*float64(n) + f.c*float64(rows) + alone
 	if f.full = n > 1 && seconds > f.maxSeconds || answer > f.maxRows || text > maxText; !f.full {
 		f.n, f.rows, f.text, f.alone = n, rows, text, alone
+		f.suspect = f.suspect || c.member.suspected > 0
 		f.single += max(c.Estimate, f.one) // the estimate may be the share of merged requests
 	}
 }

@@ -32,6 +32,8 @@ type SlotBudget struct {
 	opener     *item
 	begun      bool // an execution has started
 	alone      bool // nothing else starts in this slot
+	searches   []*search
+	spoilers   []string
 	everything bool // outside the grid: a hint is about all queries
 }
 
@@ -90,6 +92,7 @@ type Execution struct {
 	ask      *LastAsk      // that was complete, of several members; nil if it was asked alone
 	checks   bool          // it asks again
 	again    bool          // for an audit that found a difference
+	search   *search       // of which it is a part, or nil
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {

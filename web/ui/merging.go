@@ -23,6 +23,8 @@ type mergingRow struct {
 	Request, Query, Row float64
 	Requests            uint64
 	Asked               uint64
+	Void                uint64 // requests that said nothing
+	Alone               int    // queries that are always asked alone
 	Audits              uint64
 	Different           uint64
 	OffUntil            map[cohort.Kind]time.Time // when a kind is no longer switched off
@@ -52,10 +54,11 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 }
 
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
-	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
+	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
 	for _, k := range cohort.Kinds() {
 		r.Requests += s.Asks[k]
 		r.Asked += s.Asked[k]
+		r.Void += s.Void[k]
 	}
 	return r
 }
