@@ -101,7 +101,7 @@ func (c resultAPI) state(q registry.Query, as, path string, p *pastCall) error {
 			if err != nil {
 				return err
 			}
-			return Represent(w, r, as)
+			return Represent(w, r, as, q.Text)
 		}))
 	})
 }

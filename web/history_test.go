@@ -45,7 +45,7 @@ func TestPastResults(t *testing.T) {
 	}
 	for _, suffix := range []string{"srj", "srx", "csv", "tsv"} {
 		var want bytes.Buffer
-		if err := Represent(&want, states[1], suffix); err != nil {
+		if err := Represent(&want, states[1], suffix, ""); err != nil {
 			t.Fatal(err)
 		}
 		if a := w.get(at + "/results." + suffix + "?seq=2").status(200); !bytes.Equal(a.body, want.Bytes()) || a.Header.Get("Content-Type") != MediaType(suffix) {
@@ -85,7 +85,7 @@ func TestPastGone(t *testing.T) {
 		w.m.publish(triples, graph(t, [3]diff.Term{iri("a"), iri("p"), lit(fmt.Sprint(i))}))
 	}
 	w.m.now = morning.Add(time.Hour)
-	for id, suffixes := range map[string][]string{rows: {"srj", "srx", "csv", "tsv"}, triples: {"nt", "ttl"}} {
+	for id, suffixes := range map[string][]string{rows: {"srj", "srx", "csv", "tsv"}, triples: {"nt", "ttl", "jsonld"}} {
 		for _, suffix := range suffixes {
 			at := "/v1/queries/" + id + "/results." + suffix
 			w.m.trimmed[id] = 0

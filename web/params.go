@@ -44,6 +44,7 @@ var parameters = map[string]string{
 	"POST /v1/watches/validate":           "run",
 	"DELETE /v1/watches/{id}":             "force",
 	"GET /v1/watches/{id}/changes":        "after limit",
+	"GET /v1/watches/{id}/changes.atom":   "archive min_jaccard min_rows vars where",
 	"GET /v1/endpoints/{name}/slots":      "limit",
 	"DELETE /v1/endpoints/{name}/shadows": "policy",
 	"POST /v1/endpoints/{name}/revert":    "setting",

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -28,6 +29,7 @@ type queryView struct {
 	Seq           uint64             `json:"seq"`
 	Hash          *string            `json:"hash"` // null before the first result
 	Rows          int                `json:"rows"`
+	Boolean       *bool              `json:"boolean,omitempty"` // the answer to ASK
 	CheckedAt     *time.Time         `json:"checked_at"`
 	ChangedAt     *time.Time         `json:"changed_at"`
 	NextDue       *time.Time         `json:"next_due"`
@@ -115,13 +117,34 @@ func (v *viewer) item(it registry.ListedQuery) (queryView, error) {
 	}
 	return queryView{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
-		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows,
+		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows, Boolean: answerOf(q.Form, st.Hash),
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		FailingSince: moment(st.FailingSince), Failures: st.Failures,
 		Warnings: list(st.Warnings(&q)), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
 		MinInterval: registry.Duration(q.MinInterval()), Alone: q.Alone(), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
 		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
+}
+
+// yesHash returns the hash of the positive answer to ASK.
+var yesHash = sync.OnceValue(func() string {
+	b := diff.NewBuilder(diff.Ask, diff.Options{})
+	err := b.SetBoolean(true)
+	r, e := b.Finish()
+	if err != nil || e != nil {
+		panic("a result of ASK cannot be made")
+	}
+	return r.Hash()
+})
+
+// answerOf returns the answer to an ASK query by the hash of its result, nil for other forms
+// and before the first result.
+func answerOf(f diff.Form, hash string) *bool {
+	if f != diff.Ask || hash == "" {
+		return nil
+	}
+	yes := hash == yesHash()
+	return &yes
 }
 
 func (s *server) links(id string) queryLinks {

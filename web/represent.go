@@ -2,7 +2,6 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -14,12 +13,13 @@ import (
 
 // mediaTypes maps the suffixes of representations to media types.
 var mediaTypes = map[string]string{
-	"srj": "application/sparql-results+json",
-	"srx": "application/sparql-results+xml",
-	"csv": "text/csv; charset=utf-8",
-	"tsv": "text/tab-separated-values; charset=utf-8",
-	"nt":  "application/n-triples",
-	"ttl": "text/turtle; charset=utf-8",
+	"srj":    "application/sparql-results+json",
+	"srx":    "application/sparql-results+xml",
+	"csv":    "text/csv; charset=utf-8",
+	"tsv":    "text/tab-separated-values; charset=utf-8",
+	"nt":     "application/n-triples",
+	"ttl":    "text/turtle; charset=utf-8",
+	"jsonld": "application/ld+json",
 }
 
 // MediaType returns the Content-Type of a representation, "" for an unknown suffix.
@@ -28,11 +28,8 @@ func MediaType(suffix string) string { return mediaTypes[suffix] }
 // Representations returns the suffixes of the representations of a form, the preferred
 // one first.
 func Representations(f diff.Form) []string {
-	switch {
-	case f.Graph():
-		return []string{"nt", "ttl"}
-	case f == diff.Ask:
-		return []string{"srj", "srx"}
+	if f.Graph() {
+		return []string{"nt", "ttl", "jsonld"}
 	}
 	return []string{"srj", "srx", "csv", "tsv"}
 }
@@ -41,8 +38,9 @@ func Representations(f diff.Form) []string {
 var errNotAcceptable = errors.New("no such representation of a result of this form")
 
 // Represent writes a result. Equal results give the same bytes. Its memory does not
-// grow with the result, except for srj and nt, which are the canonical document.
-func Represent(w io.Writer, r *diff.Result, suffix string) error {
+// grow with the result, except for srj and nt, which are the canonical document. Turtle uses
+// the prefixes that the text of the query declares.
+func Represent(w io.Writer, r *diff.Result, suffix, text string) error {
 	if !slices.Contains(Representations(r.Form()), suffix) {
 		return errNotAcceptable
 	}
@@ -55,7 +53,11 @@ func Represent(w io.Writer, r *diff.Result, suffix string) error {
 	case "tsv":
 		writeTSV(b, r)
 	case "ttl":
-		writeTurtle(b, r)
+		writeTurtle(b, r, prefixesOf(text))
+	case "jsonld":
+		if err := writeJSONLD(b, r); err != nil {
+			return err
+		}
 	default:
 		_, err := w.Write(r.Document())
 		return err
@@ -127,8 +129,16 @@ func termXML(b *bufio.Writer, t diff.Term) {
 
 func escapeXML(b *bufio.Writer, s string) { _ = xml.EscapeText(b, []byte(s)) }
 
+// askColumn is the header of the answer to ASK, for which those formats have none. Jena calls it
+// the same.
+const askColumn = "_askResult"
+
 // writeCSV follows "SPARQL 1.1 Query Results CSV and TSV Formats", section 3.
 func writeCSV(b *bufio.Writer, r *diff.Result) {
+	if r.Form() == diff.Ask {
+		b.WriteString(askColumn + "\r\n" + truth(r) + "\r\n")
+		return
+	}
 	for i, v := range r.Vars() {
 		if i > 0 {
 			b.WriteByte(',')
@@ -162,6 +172,10 @@ func quoteCSV(b *bufio.Writer, s string) {
 
 // writeTSV follows section 4 of that document: terms in the syntax of Turtle.
 func writeTSV(b *bufio.Writer, r *diff.Result) {
+	if r.Form() == diff.Ask {
+		b.WriteString("?" + askColumn + "\n" + truth(r) + "\n")
+		return
+	}
 	for i, v := range r.Vars() {
 		if i > 0 {
 			b.WriteByte('\t')
@@ -215,36 +229,4 @@ func iriTSV(b *bufio.Writer, s string) {
 		b.WriteByte(s[i])
 	}
 	b.WriteByte('>')
-}
-
-// writeTurtle groups the canonical triples by subject; their order keeps the triples of
-// a subject together. Every term of N-Triples is a term of Turtle.
-func writeTurtle(b *bufio.Writer, r *diff.Result) {
-	var subject, predicate []byte
-	for i := range r.Len() {
-		s, rest, _ := bytes.Cut(r.Row(i), []byte(" "))
-		p, rest, _ := bytes.Cut(rest, []byte(" "))
-		o := bytes.TrimSuffix(rest, []byte(" ."))
-		switch {
-		case !bytes.Equal(s, subject):
-			if i > 0 {
-				b.WriteString(" .\n\n")
-			}
-			b.Write(s)
-			b.WriteByte(' ')
-			b.Write(p)
-			b.WriteByte(' ')
-		case !bytes.Equal(p, predicate):
-			b.WriteString(" ;\n    ")
-			b.Write(p)
-			b.WriteByte(' ')
-		default:
-			b.WriteString(" ,\n        ")
-		}
-		b.Write(o)
-		subject, predicate = s, p
-	}
-	if r.Len() > 0 {
-		b.WriteString(" .\n")
-	}
 }

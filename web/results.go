@@ -21,6 +21,8 @@ var accepted = map[string][]string{
 	"tsv": {"text/tab-separated-values"},
 	"nt":  {"application/n-triples", "text/plain"},
 	"ttl": {"text/turtle"},
+
+	"jsonld": {"application/ld+json"},
 }
 
 // serveResults serves the last complete result. The suffix "" negotiates its format.
@@ -69,7 +71,7 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		case r == nil || now.Position != st.Position:
 			return errSuperseded
 		}
-		return Represent(w, r, as)
+		return Represent(w, r, as, q.Text)
 	})
 }
 

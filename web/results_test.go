@@ -3,10 +3,12 @@ package web
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"encoding/xml"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +107,8 @@ func TestResultsNegotiate(t *testing.T) {
 		{sel, "text/turtle", ""},
 		{sel, "application/sparql-results+json;q=0, */*;q=0.1", "application/sparql-results+xml"},
 		{sel, "nonsense", "application/sparql-results+json"},
-		{ask, "text/csv", ""},
+		{ask, "text/csv", "text/csv; charset=utf-8"},
+		{con, "application/ld+json", "application/ld+json"},
 		{ask, "application/sparql-results+xml", "application/sparql-results+xml"},
 		{con, "", "application/n-triples"},
 		{con, "text/turtle, application/n-triples;q=0.9", "text/turtle; charset=utf-8"},
@@ -138,11 +141,11 @@ func TestResultsNegotiate(t *testing.T) {
 			w.get(at+"."+x, "Accept: image/png").status(st) // the suffix decides
 		}
 	}
-	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl") {
+	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl", ".jsonld") {
 		w.get("/v1/queries/missing/results"+x).problem(404, "not-found")
 	}
 	locked, _ := lockedWorld(t)
-	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl") {
+	for _, x := range append([]string{""}, ".srj", ".srx", ".csv", ".tsv", ".nt", ".ttl", ".jsonld") {
 		locked.get("/v1/queries/missing/results"+x).problem(401, "unauthorized")
 	}
 }
@@ -172,7 +175,7 @@ func table2(rows ...[2]diff.Term) func() *diff.Result {
 func represent(t *testing.T, r *diff.Result, suffix string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Represent(&b, r, suffix); err != nil {
+	if err := Represent(&b, r, suffix, ""); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -290,11 +293,22 @@ func TestXML(t *testing.T) {
 	}
 }
 
+// The answer to ASK is a value with a header.
+func TestAskAsTable(t *testing.T) {
+	for suffix, want := range map[string]string{"csv": "_askResult\r\ntrue\r\n", "tsv": "?_askResult\ntrue\n"} {
+		if got := string(represent(t, truthValue(t, true), suffix)); got != want {
+			t.Errorf("%s: %q", suffix, got)
+		}
+	}
+}
+
 // The Turtle document has the same triples as the canonical document.
 func TestTurtle(t *testing.T) {
 	blank := diff.Term{Kind: diff.Blank, Value: "b"}
 	r := graph(t, [3]diff.Term{iri("a"), iri("p"), dangerous}, [3]diff.Term{iri("a"), iri("p"), iri("x")}, [3]diff.Term{iri("a"), iri("q"), lit("1")},
-		[3]diff.Term{iri("a b"), iri("p"), blank}, [3]diff.Term{blank, iri("p"), lit("2")})
+		[3]diff.Term{iri("a b"), iri("p"), blank}, [3]diff.Term{blank, iri("p"), lit("2")},
+		[3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, lit("odd")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, iri("T")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, blank},
+		[3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "7", Datatype: "http://www.w3.org/2001/XMLSchema#integer"}}, [3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "sieben", Lang: "de"}})
 	read := func(b []byte, f rdf.Format) (out []string) {
 		dec := rdf.NewTripleDecoder(bytes.NewReader(b), f)
 		for {
@@ -318,7 +332,18 @@ func TestTurtle(t *testing.T) {
 	if !bytes.Equal(represent(t, r, "nt"), r.Document()) || len(represent(t, graph(t), "ttl")) != 0 {
 		t.Error("nt is not the canonical document, or nothing is not nothing")
 	}
-	if Represent(io.Discard, r, "csv") == nil || MediaType("ttl") == "" || MediaType("exe") != "" {
+	var named bytes.Buffer
+	const prologue = "prefix x: <http://example.org/> PREFIX x: <http://y/> PREFIX ex.a: <http://z/> # PREFIX : <http://www.w3.org/2001/XMLSchema#>\nDESCRIBE x:a"
+	if err := Represent(&named, r, "ttl", prologue); err != nil || !bytes.HasPrefix(named.Bytes(), []byte("@prefix x: <http://example.org/> .\n@prefix : <http://www.w3.org/2001/XMLSchema#> .\n\n")) {
+		t.Errorf("prefixes: %v\n%s", err, named.Bytes())
+	}
+	if d := cmp.Diff(read(r.Document(), rdf.NTriples), read(named.Bytes(), rdf.Turtle)); d != "" || !bytes.Contains(named.Bytes(), []byte("x:a ")) {
+		t.Errorf("(-nt +ttl with prefixes):\n%s\n%s", d, named.Bytes())
+	}
+	if got := linkedTriples(t, represent(t, r, "jsonld")); !slices.Equal(got, strings.Split(strings.TrimSpace(string(r.Document())), "\n")) {
+		t.Errorf("as JSON-LD:\n%s\n%s", strings.Join(got, "\n"), represent(t, r, "jsonld"))
+	}
+	if Represent(io.Discard, r, "csv", "") == nil || MediaType("ttl") == "" || MediaType("exe") != "" {
 		t.Error("a graph as CSV")
 	}
 }
@@ -391,4 +416,47 @@ func (d *deadlined) Write(b []byte) (int, error) {
 	}
 	d.largest = max(d.largest, len(b))
 	return len(b), nil
+}
+
+// linkedTriples reads expanded JSON-LD as sorted N-Triples.
+func linkedTriples(t *testing.T, document []byte) (list []string) {
+	t.Helper()
+	var nodes []map[string]json.RawMessage
+	if err := json.Unmarshal(document, &nodes); err != nil {
+		t.Fatalf("%v\n%s", err, document)
+	}
+	node := func(id string) diff.Term {
+		if blank, ok := strings.CutPrefix(id, "_:"); ok {
+			return diff.Term{Kind: diff.Blank, Value: blank}
+		}
+		return diff.Term{Kind: diff.IRI, Value: id}
+	}
+	for _, n := range nodes {
+		var subject string
+		_ = json.Unmarshal(n["@id"], &subject)
+		for member, raw := range n {
+			var values []any
+			if member == "@id" || json.Unmarshal(raw, &values) != nil {
+				continue
+			}
+			for _, v := range values {
+				object, property := diff.Term{}, member
+				switch v := v.(type) {
+				case string:
+					object, property = node(v), "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+				case map[string]any:
+					object = diff.Term{Kind: diff.Literal}
+					object.Value, _ = v["@value"].(string)
+					object.Lang, _ = v["@language"].(string)
+					object.Datatype, _ = v["@type"].(string)
+					if id, ok := v["@id"].(string); ok {
+						object = node(id)
+					}
+				}
+				list = append(list, node(subject).String()+" "+node(property).String()+" "+object.String()+" .")
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Suffixes of the representations of a result.
-var suffixes = []string{"srj", "srx", "csv", "tsv", "nt", "ttl"}
+var suffixes = []string{"srj", "srx", "csv", "tsv", "nt", "ttl", "jsonld"}
 
 func (s *server) table() []route {
 	const (

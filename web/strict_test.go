@@ -17,7 +17,7 @@ func TestPreconditionsOfReading(t *testing.T) {
 	w.m.publish(rows, table(t, [2]diff.Term{iri("a"), lit("x")}))
 	triples := w.register(constructText)
 	w.m.publish(triples, graph(t, [3]diff.Term{iri("a"), iri("p"), lit("x")}))
-	for _, path := range []string{rows + "/results", rows + "/results.srj", rows + "/results.srx", rows + "/results.csv", rows + "/results.tsv", triples + "/results.nt", triples + "/results.ttl",
+	for _, path := range []string{rows + "/results", rows + "/results.srj", rows + "/results.srx", rows + "/results.csv", rows + "/results.tsv", triples + "/results.nt", triples + "/results.ttl", triples + "/results.jsonld",
 		rows + "/changes/latest", rows + "/changes.atom", "../changes.atom"} {
 		path = strings.Replace("/v1/queries/"+path, "queries/../", "", 1)
 		a := w.get(path).status(200)
@@ -203,7 +203,7 @@ func TestValuesOfTheWrongKind(t *testing.T) {
 		}
 	}
 	w.get("/v1/queries/"+w.register(selectText)+"/results.json").problem(404, "not-found")
-	if a := w.get("/v1/queries/x/results.json").problem(404, "not-found"); a.string("detail") != "a result has no such format: there are srj, srx, csv, tsv for rows, and nt, ttl for graphs" {
+	if a := w.get("/v1/queries/x/results.json").problem(404, "not-found"); a.string("detail") != "a result has no such format: there are srj, srx, csv, tsv for rows, and nt, ttl, jsonld for graphs" {
 		t.Error(a.string("detail"))
 	}
 }

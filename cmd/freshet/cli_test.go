@@ -431,7 +431,7 @@ func TestWatchForPeople(t *testing.T) {
 			wanted = slices.Delete(wanted, i, i+1)
 		}
 	}
-	expect(":1: 2 rows now", ":1: true now")
+	expect(":1: 2 rows now", "    s=<a>  n=1", "    … 1 more", ":1: true now")
 	w.update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> <http://x/n> "4" }`)
 	w.must(t, "", "endpoint", "tick", "city")
 	expect(":2: now false, before true", ":2: +2 −1 of 3 rows", "  − s=<a>  n=1", "    … 1 more", "  + s=<c>  n=3")

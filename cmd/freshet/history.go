@@ -6,7 +6,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -27,7 +26,8 @@ func resultsCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "results ID", Short: "Print the result of a query, now or in the past", Args: cobra.ExactArgs(1),
 		Long: `Prints the last complete result of a query. With --at it prints the result as it was at a
 time, and with --seq the result after a change, for as long as the history is kept (see the
-settings under retention). The bytes are those that the result had then.
+settings under retention). A terminal gets a table. Files and pipes get JSON or N-Triples,
+whose bytes are those that the result had then.
 
 ` + momentHelp,
 		Example: "  freshet results types --format csv\n  freshet results types --at 2026-11-01T12:00\n  freshet results types --seq 41",
@@ -57,14 +57,13 @@ settings under retention). The bytes are those that the result had then.
 			if then, err := http.ParseTime(resp.Header.Get("Memento-Datetime")); err == nil {
 				fmt.Fprintf(w.Stderr, "the result of %s\n", then.UTC().Format(time.RFC3339))
 			}
-			_, err = io.Copy(w.Stdout, resp.Body)
-			return err
+			return printResult(w, resp, format != "" || a.asJSON)
 		}}
 	a.flags(c)
 	f := c.Flags()
 	f.StringVar(&at, "at", "", "print the result as it was at this time")
 	f.StringVar(&seq, "seq", "", "print the result after this change: its number, or epoch:number")
-	f.StringVar(&format, "format", "", "srj, srx, csv or tsv; nt or ttl for graphs (default srj or nt)")
+	f.StringVar(&format, "format", "", "srj, srx, csv or tsv; nt, ttl or jsonld for graphs (default srj or nt, on a terminal a table)")
 	c.MarkFlagsMutuallyExclusive("at", "seq")
 	c.MarkFlagsMutuallyExclusive("json", "format")
 	return c

@@ -98,8 +98,7 @@ a line of its own; its value is a text, because numbers of JSON can be neither N
 			}
 			defer in.Close()
 			if !a.asJSON {
-				_, err = io.Copy(a.w.Stdout, in)
-				return err
+				return printRaw(a.w, in)
 			}
 			return series(in, func(metric string, labels map[string]string, value float64) error {
 				return cli.PrintJSON(a.w.Stdout, map[string]any{"metric": metric, "labels": labels, "value": strconv.FormatFloat(value, 'g', -1, 64)})

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +31,7 @@ type queryView struct {
 	State     string         `json:"state"`
 	Query     string         `json:"query"`
 	Rows      int            `json:"rows"`
+	Boolean   *bool          `json:"boolean"` // of ASK
 	Changes   int            `json:"changes"`
 	CheckedAt time.Time      `json:"checked_at"`
 	ChangedAt time.Time      `json:"changed_at"`
@@ -168,10 +172,7 @@ func (a *api) printAdded(q queryView) error {
 func (a *api) queryList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			now := time.Now()
-			return printTable(c.Context(), a, withGiven("/v1/queries", c, nil), "queries", "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY", func(q queryView) []any {
-				return []any{q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.why()}
-			})
+			return a.listQueries(c.Context(), withGiven("/v1/queries", c, nil))
 		}}
 	f := c.Flags()
 	f.String("endpoint", "", "only this endpoint")
@@ -179,6 +180,42 @@ func (a *api) queryList() *cobra.Command {
 	f.String("tag", "", "only this tag")
 	f.String("q", "", "only if the name, id or text contains this")
 	return c
+}
+
+// listQueries prints queries in the order of their names.
+func (a *api) listQueries(ctx context.Context, path string) error {
+	if a.asJSON {
+		return printTable[json.RawMessage](ctx, a, path, "queries", "", nil)
+	}
+	var all []queryView
+	if err := each(ctx, a, path, "queries", func(q queryView) error {
+		all = append(all, q)
+		return nil
+	}); err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, func(x, y queryView) int { return strings.Compare(x.label(), y.label()) })
+	now := time.Now()
+	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
+	for _, q := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escapeControls(q.label()), q.Endpoint, q.State, q.size(), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, q.why())
+	}
+	return t.Flush()
+}
+
+// label is the name of a query, or the beginning of its text.
+func (q *queryView) label() string { return cmp.Or(q.Name, shortened(q.Query, 30)) }
+
+// size is the number of rows of the result, or the answer to an ASK query.
+func (q *queryView) size() string {
+	switch {
+	case q.Boolean != nil:
+		return fmt.Sprint(*q.Boolean)
+	case q.Form == string(diff.Ask):
+		return "–"
+	}
+	return fmt.Sprint(q.Rows)
 }
 
 func (a *api) queryShow() *cobra.Command {
@@ -198,8 +235,7 @@ func (a *api) queryShow() *cobra.Command {
 				return err
 			}
 			defer resp.Body.Close()
-			_, err = io.Copy(a.w.Stdout, resp.Body)
-			return err
+			return printResult(a.w, resp, a.asJSON)
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
 	c.Flags().BoolVar(&explain, "explain", false, "show why it ran or did not, and when it runs next")

@@ -41,14 +41,18 @@ every message is printed unchanged on one line.`,
 				fmt.Fprintf(w.Stderr, "connection lost (%v), coming back\n", err)
 			}}
 			// This request fails at once if there is no server.
-			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, nil); err != nil {
+			var q queryView
+			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, &q); err != nil {
 				return err
+			}
+			if !a.asJSON {
+				fmt.Fprintf(w.Stderr, "watching %s at %s\n", escapeControls(q.label()), q.Endpoint)
 			}
 			return watchError(client.Follow(c.Context(), o, func(e client.Event) error { return a.watched(e, rows) }))
 		},
 	}
 	a.flags(c)
-	c.Flags().IntVar(&rows, "rows", 10, "maximum number of rows of a change to show")
+	c.Flags().IntVar(&rows, "rows", 10, "maximum number of rows of a result or a change to show")
 	return c
 }
 
@@ -90,6 +94,7 @@ func (a *api) watched(e client.Event, rows int) error {
 		}
 	case client.Snapshot:
 		fmt.Fprintf(a.w.Stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
+		printFirst(a.w.Stdout, e.Result, rows)
 	case client.Delta:
 		p := painter(a.w.Color)
 		of := " of " + size(e.Result)
@@ -102,6 +107,20 @@ func (a *api) watched(e client.Event, rows int) error {
 		fmt.Fprintln(a.w.Stderr, statusLine(e))
 	}
 	return nil
+}
+
+// printFirst prints the first rows of a result.
+func printFirst(w io.Writer, r *diff.Result, most int) {
+	if r == nil || r.Form() == diff.Ask {
+		return
+	}
+	n := min(most, r.Len())
+	for i := range n {
+		fmt.Fprintf(w, "    %s\n", rowText(r.Form(), r.Vars(), r.Row(i)))
+	}
+	if n > 0 && n < r.Len() {
+		fmt.Fprintf(w, "    … %d more\n", r.Len()-n)
+	}
 }
 
 // statusLine returns since when the result may be stale, and why.

@@ -141,7 +141,7 @@ func (r *resultView) explain(err error) error {
 	return nil
 }
 
-var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle"}
+var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle", "jsonld": "JSON-LD"}
 
 func sequence(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 53)

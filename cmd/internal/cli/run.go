@@ -26,16 +26,17 @@ type Env struct {
 	Getenv   func(string) string
 	Environ  func() []string // all variables as NAME=VALUE; nil: none
 	Terminal bool            // stderr is a terminal: show progress
+	Screen   bool            // stdout is a terminal: show tables, and no character that controls it
 	Color    bool
 	Exec     func(path string, args, env []string) error // replaces this process; nil in tests
 }
 
 // OSEnv returns the environment of this process.
 func OSEnv() *Env {
-	tty := term.IsTerminal(int(os.Stderr.Fd()))
+	tty, screen := term.IsTerminal(int(os.Stderr.Fd())), term.IsTerminal(int(os.Stdout.Fd()))
 	return &Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Terminal: tty,
-		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv), Exec: replace,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Terminal: tty, Screen: screen,
+		Color: colorful(screen, os.Getenv), Exec: replace,
 	}
 }
 
