@@ -34,9 +34,12 @@ func ParseSlot(spec string) (Schedule, error) {
 	}
 	rest := spec
 	if strings.HasPrefix(spec, "CRON_TZ=") || strings.HasPrefix(spec, "TZ=") {
-		_, after, ok := strings.Cut(spec, " ")
+		zone, after, ok := strings.Cut(spec, " ")
 		if !ok {
 			return nil, fmt.Errorf("%w %q: a cron spec must follow the time zone", ErrSlot, spec)
+		}
+		if strings.HasSuffix(zone, "=Local") {
+			return nil, fmt.Errorf("%w %q: Local is another zone on another machine; name the zone, such as CRON_TZ=Europe/Berlin, or leave it out for UTC", ErrSlot, spec)
 		}
 		rest = strings.TrimSpace(after)
 	}
@@ -48,7 +51,7 @@ func ParseSlot(spec string) (Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w; write a cron spec such as \"*/5 * * * *\", \"@every 10s\" or \"never\"", ErrSlot, spec, err)
 	}
-	c := crontab{s}
+	c := newCrontab(s)
 	if c.Next(reference).IsZero() {
 		return nil, fmt.Errorf("%w %q: that time never comes", ErrSlot, spec)
 	}
@@ -83,14 +86,46 @@ func (g grid) Next(t time.Time) time.Time {
 }
 
 // A crontab is a cron spec. Without a time zone it is in UTC.
-type crontab struct{ s cron.Schedule }
+type crontab struct {
+	s    cron.Schedule
+	zone *time.Location // nil if it is not named
+	wall cron.Schedule  // of the times that clocks in the zone show, written as UTC
+}
 
+func newCrontab(s cron.Schedule) crontab {
+	spec, ok := s.(*cron.SpecSchedule)
+	if !ok || spec.Location == time.Local { // it means the zone of the time that is passed
+		return crontab{s: s}
+	}
+	wall := *spec
+	wall.Location = time.UTC
+	return crontab{s, spec.Location, &wall}
+}
+
+// Next returns the first time after t. A time that clocks skip as summer time begins comes at the first
+// moment after the gap, unless another one, as of an hourly spec, follows within the length of the gap.
 func (c crontab) Next(t time.Time) time.Time {
 	next := c.s.Next(t.UTC())
 	if next.IsZero() {
 		return next
 	}
+	if c.zone != nil {
+		for _, gap := t.In(c.zone).ZoneBounds(); !gap.IsZero() && gap.Before(next); _, gap = gap.ZoneBounds() {
+			if c.skips(gap) {
+				return gap.UTC()
+			}
+		}
+	}
 	return next.UTC()
+}
+
+// skips reports whether clocks that are set at a time skip one of the spec's, and none follows soon.
+func (c crontab) skips(set time.Time) bool {
+	_, before := set.Add(-1).Zone()
+	_, after := set.Zone()
+	from, to := set.UTC().Add(time.Duration(before)*time.Second), set.UTC().Add(time.Duration(after)*time.Second)
+	first, next := c.wall.Next(from.Add(-time.Second)), c.wall.Next(to.Add(-time.Second))
+	return !first.IsZero() && first.Before(to) && !next.Before(to.Add(to.Sub(from)))
 }
 
 // reference is where periods starts, so that its result does not depend on the date.
@@ -107,6 +142,9 @@ func period(s Schedule) time.Duration {
 func periods(s Schedule) (least, most time.Duration) {
 	if g, ok := s.(grid); ok {
 		return time.Duration(g), time.Duration(g)
+	}
+	if c, ok := s.(crontab); ok { // without what comes after a gap
+		s = crontab{s: c.s}
 	}
 	t := s.Next(reference)
 	for range 400 {

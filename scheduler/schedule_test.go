@@ -132,6 +132,56 @@ func TestBlackoutsAcrossSummerTime(t *testing.T) {
 	}
 }
 
+// A time that summer time skips comes at the first moment after the gap, once, also for blackouts.
+func TestTimesSkippedBySummerTime(t *testing.T) {
+	for _, c := range []struct{ spec, after, next string }{
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-29T00:59:59.5Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-27T12:00:00Z", "2026-03-28T01:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 0 2 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 0 3 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 0 2,3 * * *", "2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 59 59 2 29 3 *", "2026-01-01T00:00:00Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * 1", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"},
+		{"TZ=America/New_York 15 2 8 3 *", "2026-01-01T00:00:00Z", "2026-03-08T07:00:00Z"},
+		{"CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-03T00:00:00Z", "2026-10-03T15:30:00Z"}, // by half an hour
+		{"CRON_TZ=America/Santiago 30 0 * * *", "2026-09-06T00:00:00Z", "2026-09-06T04:00:00Z"},    // at midnight
+		{"CRON_TZ=Europe/Berlin */20 * * * *", "2026-03-29T00:40:00Z", "2026-03-29T01:00:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 * * * *", "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 0 */2 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
+		{"30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T02:30:00Z"},
+	} {
+		s, err := ParseSlot(c.spec)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := s.Next(at(c.after)); !got.Equal(at(c.next)) {
+			t.Errorf("%s after %s: %s, want %s", c.spec, c.after, got, c.next)
+		}
+	}
+	if s, _ := ParseSlot("CRON_TZ=Europe/Berlin 0 */2 * * *"); period(s) != 2*time.Hour {
+		t.Errorf("the period is %s", period(s))
+	}
+	b, err := parseBlackouts([]registry.Blackout{{Start: "CRON_TZ=Europe/Berlin 30 2 * * *", For: registry.Duration(time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.end(at("2026-03-29T01:30:00Z")); !got.Equal(at("2026-03-29T02:00:00Z")) {
+		t.Errorf("the blackout of the day with a gap ends at %s", got)
+	}
+}
+
+// CRON_TZ=Local would mean another time on each machine.
+func TestLocalZoneIsRefused(t *testing.T) {
+	for _, spec := range []string{"CRON_TZ=Local 0 2 * * *", "TZ=Local 0 2 * * *", "CRON_TZ=Local @every 10s"} {
+		if _, err := ParseSlot(spec); !errors.Is(err, ErrSlot) || !strings.Contains(err.Error(), "Europe/Berlin") {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	ok := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql"}
 	if err := Validate(ok); err != nil {
