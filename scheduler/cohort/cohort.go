@@ -336,10 +336,11 @@ func (c *Cohort) Audited(now time.Time, k Kind, same bool) {
 type Snapshot struct {
 	Template  string          `json:"template"`
 	Members   int             `json:"members"`
-	Kind      Kind            `json:"kind"` // the one in use
-	A         float64         `json:"a"`    // seconds of a request of that kind
-	B         float64         `json:"b"`    // seconds per member
-	C         float64         `json:"c"`    // seconds per row
+	Example   string          `json:"example,omitempty"` // id of one of them
+	Kind      Kind            `json:"kind"`              // the one in use
+	A         float64         `json:"a"`                 // seconds of a request of that kind
+	B         float64         `json:"b"`                 // seconds per member
+	C         float64         `json:"c"`                 // seconds per row
 	Asks      map[Kind]uint64 `json:"asks"`
 	Asked     map[Kind]uint64 `json:"asked_members"`
 	Audits    uint64          `json:"audits"`

@@ -133,7 +133,9 @@ func (p *Planner) Cohorts(now time.Time) []cohort.Snapshot {
 	out := make([]cohort.Snapshot, 0, len(p.cohorts))
 	for _, k := range p.cohorts {
 		s := k.Snapshot(now)
-		s.Members = len(k.members)
+		if s.Members = len(k.members); s.Members > 0 {
+			s.Example = k.members[0].Query.ID
+		}
 		for _, c := range k.members {
 			if c.member.solo || c.member.spoils {
 				s.Alone++

@@ -151,6 +151,7 @@ func TestEndpointActions(t *testing.T) {
 	x.waitText("It is paused.")
 	x.press("Resume")
 	x.waitText("spare runs again.")
+	x.press("Settings")
 	x.fill("#f-budget", "lots")
 	x.press("Save")
 	x.expect("Failed to load resource") // 422

@@ -61,7 +61,7 @@ func TestRefusedFormTakesTheFocus(t *testing.T) {
 	x.expect("422")
 	for _, s := range []screen{phone, laptop} {
 		x.show(s)
-		x.visit("/endpoints/still")
+		x.visit("/endpoints/still?tab=settings")
 		x.wait(`document.readyState == "complete" && document.getElementById("f-concurrency")`)
 		x.fill("#f-concurrency", "99")
 		must[any](x, `document.getElementById("f-concurrency").form.requestSubmit()`)

@@ -29,7 +29,15 @@ type endpointPage struct {
 	Paused   bool
 	Admin    bool
 	Path     string
+	Tab      string    // one of endpointTabs
+	Slot     *slotView // the slot that the address names
 }
+
+// endpointTabs are the parts of the page of an endpoint.
+var endpointTabs = []string{"now", "queries", "settings"}
+
+// Tabs implements the templates' navigation.
+func (p *endpointPage) Tabs() []string { return endpointTabs }
 
 type tocEntry struct {
 	Name, Link string
@@ -69,7 +77,7 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 	}
 	p.Health = healthOf(slots, e.Blackout, v.now)
 	p.Numbers = numbers(slots, v.now)
-	if p.Merging, err = v.merging(e); err != nil {
+	if err := v.tab(p, e, slots); err != nil {
 		return content{}, err
 	}
 	all, err := v.Registry.Endpoints()
@@ -89,6 +97,25 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 		return content{}, err
 	}
 	return content{Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
+}
+
+// tab chooses the part of the page to show, and reads what only the queries need.
+func (v endpointHandler) tab(p *endpointPage, e registry.Endpoint, slots []scheduler.Slot) (err error) {
+	p.Tab = v.r.URL.Query().Get("tab")
+	switch {
+	case v.r.Method == http.MethodPost: // a form that was refused
+		p.Tab = "settings"
+	case !slices.Contains(endpointTabs, p.Tab):
+		p.Tab = endpointTabs[0]
+	}
+	if p.Tab != "queries" {
+		return nil
+	}
+	if p.Slot, err = v.slot(slots); err != nil {
+		return err
+	}
+	p.Merging, err = v.merging(e)
+	return err
 }
 
 func (v endpointHandler) toc(here string) ([]tocEntry, error) {
@@ -192,10 +219,10 @@ func (v endpointHandler) remove() error {
 func (v endpointHandler) revert() error {
 	name, setting := v.r.PathValue("name"), v.r.URL.Query().Get("setting")
 	if _, err := v.Registry.RevertEndpoint(name, setting); err != nil {
-		return v.refused("revert-refused", err, endpointPath(name)+"#settings")
+		return v.refused("revert-refused", err, settingsPath(name))
 	}
 	v.say("good", "endpoint-reverted", name, setting)
-	return v.to(endpointPath(name) + "#settings")
+	return v.to(settingsPath(name))
 }
 
 // errForm aborts an edit whose form already shows the error.
@@ -219,7 +246,7 @@ func (v endpointHandler) save() error {
 	})
 	if stale {
 		v.say("fail", "endpoint-stale", name, "")
-		return v.to(endpointPath(name) + "#settings")
+		return v.to(settingsPath(name))
 	}
 	if err != nil && f.Status == 0 {
 		err = f.refuse(err)
@@ -239,8 +266,10 @@ func (v endpointHandler) save() error {
 		notes = append(notes, sentence(note))
 	}
 	v.say("good", "endpoint-saved", name, strings.Join(notes, " "))
-	return v.to(endpointPath(name))
+	return v.to(settingsPath(name))
 }
+
+func settingsPath(name string) string { return endpointPath(name) + "?tab=settings" }
 
 // settingsAgain shows the page again with the submitted values and their errors.
 func (v endpointHandler) settingsAgain(name string, f form) error {

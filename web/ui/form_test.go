@@ -22,15 +22,15 @@ type refusedForm struct {
 
 func refusedForms(query string) []refusedForm {
 	return []refusedForm{
-		{"/endpoints/{name}", "/endpoints/city", []string{"budget", "9s"}, "budget"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"slot", "sometimes"}, "slot"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"timeout", "soon"}, "timeout"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"rule", "overrun"}, "rule"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"blackout", "at night"}, "blackout"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"headers", "Host: other"}, "headers"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"auth", "basic", "username", "u"}, "password"},
-		{"/endpoints/{name}/policy", "/endpoints/city", []string{"policy", "best"}, "policy"},
-		{"/endpoints/{name}/compare", "/endpoints/city", []string{"policy", "none"}, "policy"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"budget", "9s"}, "budget"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"slot", "sometimes"}, "slot"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"timeout", "soon"}, "timeout"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"rule", "overrun"}, "rule"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"blackout", "at night"}, "blackout"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"headers", "Host: other"}, "headers"},
+		{"/endpoints/{name}", "/endpoints/city?tab=settings", []string{"auth", "basic", "username", "u"}, "password"},
+		{"/endpoints/{name}/policy", "/endpoints/city?tab=settings", []string{"policy", "best"}, "policy"},
+		{"/endpoints/{name}/compare", "/endpoints/city?tab=settings", []string{"policy", "none"}, "policy"},
 		{"/endpoints", "/add-endpoint", []string{"name", "pub", "url", "http://192.0.2.1/sparql"}, "url"},
 		{"/endpoints", "/add-endpoint", []string{"name", "no good", "url", "http://127.0.0.1/sparql"}, "name"},
 		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "min_gap", "short"}, "min_gap"},
@@ -152,7 +152,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 2 || e.Auth.Basic == nil || *e.Auth.Basic != (registry.Password{Username: "u", Password: "s3cret"}) || e.MinGap.String() != "200ms" {
 		t.Fatalf("stored %+v", e)
 	}
-	page := r.get("/endpoints/shop").has("X-Key: (set)\nX-Other: (set)", `value="u"`).lacks("s3cret", "k3y", "From a .")
+	page := r.get("/endpoints/shop?tab=settings").has("X-Key: (set)\nX-Other: (set)", `value="u"`).lacks("s3cret", "k3y", "From a .")
 	again := page.fields()
 	moved := with(again, "url", "http://localhost:9/sparql")
 	r.post("/endpoints/shop", moved...).status(422).has("Type the value of X-Key", "type the secret for it")
@@ -162,13 +162,13 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 1 || e.Auth.Basic.Username != "v" || e.Auth.Basic.Password != "s3cret" {
 		t.Errorf("after the edit %+v", e)
 	}
-	again = r.get("/endpoints/shop").fields()
+	again = r.get("/endpoints/shop?tab=settings").fields()
 	r.post("/endpoints/shop", with(again, "auth", "bearer")...).status(422).has("Type the password or token")
 	r.follow(r.post("/endpoints/shop", with(again, "auth", "bearer", "password", "t0ken")...))
 	if e := stored(); e.Auth.Basic != nil || e.Auth.Bearer == nil || e.Auth.Bearer.Token != "t0ken" {
 		t.Errorf("after another sign-in %+v", e.Auth)
 	}
-	again = r.get("/endpoints/shop").fields()
+	again = r.get("/endpoints/shop?tab=settings").fields()
 	r.follow(r.post("/endpoints/shop", with(again, "auth", "", "username", "")...))
 	if e := stored(); e.Auth != (registry.Auth{}) {
 		t.Errorf("after none %+v", e.Auth)
@@ -180,14 +180,14 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	again = r.get("/endpoints/shop").has("in a file on the server").lacks(`name="auth"`, "/run/secret").fields()
+	again = r.get("/endpoints/shop?tab=settings").has("in a file on the server").lacks(`name="auth"`, "/run/secret").fields()
 	r.post("/endpoints/shop", with(again, "url", "http://localhost:9/sparql")...).status(422).has("together with the sign-in")
 	r.follow(r.post("/endpoints/shop", with(again, "budget", "2s")...))
 	if e := stored(); e.Auth.Bearer == nil || e.Auth.Bearer.TokenFile != "/run/secret" {
 		t.Errorf("a secret in a file became %+v", e.Auth)
 	}
 	// A user who may not edit the endpoint does not see how it authenticates.
-	r.reads().get("/endpoints/shop").lacks("X-Key", ">auth<")
+	r.reads().get("/endpoints/shop?tab=settings").lacks("X-Key", ">auth<")
 }
 
 // reads returns the rig as a visitor with read access sees it.

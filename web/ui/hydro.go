@@ -15,7 +15,8 @@ import (
 type hydrograph struct {
 	clock
 	ID, Name               string
-	Width                  int // number of slots drawn
+	Link                   string // the page of the endpoint, "" for none
+	Width                  int    // number of slots drawn
 	Plan, Used, Rain, Over string
 	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked to wait, in per cent
 	Hits                   []hit
@@ -46,6 +47,9 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
 	slices.Reverse(slots)
 	h := &hydrograph{clock: v.clock, ID: "hydro-" + name, Name: name, Width: hydroSlots, Sum: total(slots[:min(len(slots), hydroSlots)])}
+	if v.sections["endpoints"] {
+		h.Link = endpointPath(name)
+	}
 	if len(slots) == 0 {
 		return h
 	}

@@ -45,7 +45,7 @@ func TestLabelsAreSettings(t *testing.T) {
 		settings []string
 		besides  []string // settings of the API that the form does not have
 	}{
-		{"/endpoints/city", append(signIn, endpoint...), []string{"name", "shadows", "password_file"}},
+		{"/endpoints/city?tab=settings", append(signIn, endpoint...), []string{"name", "shadows", "password_file"}},
 		{"/add-endpoint", append(signIn, endpoint...), nil},
 		{"/register", registration, []string{"replace"}},
 		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
@@ -107,8 +107,8 @@ func TestEverySettingHasAField(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fields := r.get("/endpoints/full").status(200).fields()
-	plain := r.get("/endpoints/plain").status(200).fields()
+	fields := r.get("/endpoints/full?tab=settings").status(200).fields()
+	plain := r.get("/endpoints/plain?tab=settings").status(200).fields()
 	tag := slices.Index(plain, "tag")
 	fields = with(fields, "tag", plain[tag+1], "allow_service", "1", "allow_public", "1", "headers", "X-Key: k3y", "password", "s3cret", "policy", "rr")
 	r.post("/endpoints/plain", fields...).status(303)

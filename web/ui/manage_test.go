@@ -155,13 +155,15 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints").has(`same URL as <span class="mono">city</span>: each has its own budget`, `same URL as <span class="mono">lib</span>`)
 	r.get("/endpoints/city").has(`same URL as <span class="mono">lib</span>: each has its own budget`)
 	q := r.register("city", "n", selectText)
-	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", `value="never"`, "/endpoints/city/tick")
+	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", "/endpoints/city/tick")
+	r.get("/endpoints/city?tab=settings").has(`value="never"`)
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
 	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
 	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
 	r.tick("lib") // a slot without a query sends no request and proves nothing
 	r.get("/endpoints").has("1 of 2 endpoints answers.")
-	r.get("/endpoints/lib").has("Nothing has been asked.", "Nothing has been asked yet.", "used none of it").lacks("Healthy", "was answered", "used "+none)
+	r.get("/endpoints/lib").has("Nothing has been asked.", "Nothing has been asked yet.").lacks("Healthy", "was answered", "used "+none)
+	r.get("/endpoints/lib?tab=settings").has("used none of it").lacks("used " + none)
 	r.register("lib", "m", selectText)
 	r.tick("lib")
 	r.get("/endpoints").has("All 2 endpoints answer.")
@@ -171,7 +173,7 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
 	r.post("/endpoints/city/compare", "policy", "rr").status(422).has("This policy runs now; choose another one", `<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
 	r.follow(r.post("/endpoints/city/compare", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
-	r.get("/endpoints/city?compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
+	r.get("/endpoints/city?tab=settings&compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
 	r.oracle.fail("503 <b>gone</b>")
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
 	r.get("/endpoints/city").has("It answers with status 503.").lacks("does not answer")
@@ -222,7 +224,7 @@ func TestEndpointInDebt(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
 	r.register("city", "all", "ASK { ?s ?p ?o }")
-	fields := r.get("/endpoints/city").status(200).has(`value="debt"`).fields()
+	fields := r.get("/endpoints/city?tab=settings").status(200).has(`value="debt"`).fields()
 	r.post("/endpoints/city", with(fields, "rule", "overrun")...).status(422)
 	r.follow(r.post("/endpoints/city", with(fields, "rule", "debt")...)).has("The settings of city are in force.")
 	e, err := r.reg.Endpoint("city")
@@ -248,7 +250,7 @@ func TestEndpointSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := r.reg.Endpoint("city")
-	page := r.get("/endpoints/city").status(200).has(`value="u"`, "X-Key: (set)").lacks("s3cret")
+	page := r.get("/endpoints/city?tab=settings").status(200).has(`value="u"`, "X-Key: (set)").lacks("s3cret")
 	fields := page.fields()
 	r.follow(r.post("/endpoints/city", fields...)).has("The settings of city are in force.")
 	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) || after.Auth.Basic.Password != "s3cret" {
@@ -285,7 +287,7 @@ func TestEndpointSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	const at = "/endpoints/city"
-	fields := r.get(at).status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Revert to the file").fields()
+	fields := r.get(at+"?tab=settings").status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Revert to the file").fields()
 	edited := r.follow(r.post(at, with(fields, "budget", "1s")...))
 	sources, err := r.reg.Sources("city")
 	if err != nil {

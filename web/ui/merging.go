@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -17,6 +18,7 @@ type mergingView struct {
 // A mergingRow is one template.
 type mergingRow struct {
 	ID      string
+	Example *exampleQuery // one of the queries, nil if it is gone
 	Queries int
 	Kind    string
 	// The expected cost in seconds of a request, and of each query and row in it.
@@ -29,6 +31,9 @@ type mergingRow struct {
 	Different           uint64
 	OffUntil            map[cohort.Kind]time.Time // when a kind is no longer switched off
 }
+
+// An exampleQuery stands for the queries of a template.
+type exampleQuery struct{ Name, Link, Text string }
 
 const templatesListed = 20
 
@@ -55,6 +60,9 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
 	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
+	if q, err := v.Registry.Query(s.Example); err == nil {
+		r.Example = &exampleQuery{v.name(&q), queryPath(q.ID), clip(strings.Join(strings.Fields(q.Text), " "), 300)}
+	}
 	for _, k := range cohort.Kinds() {
 		r.Requests += s.Asks[k]
 		r.Asked += s.Asked[k]

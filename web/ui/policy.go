@@ -33,7 +33,7 @@ func (v policyHandler) use() error {
 		return v.again(name, f, err)
 	}
 	v.say("good", "policy-used", name, policy)
-	return v.to(endpointPath(name) + "#what-if")
+	return v.to(settingsPath(name) + "#what-if")
 }
 
 // again shows the page with the rejected policy.
@@ -73,5 +73,5 @@ func (v policyHandler) compare() error {
 	if err != nil {
 		return v.again(name, f, err)
 	}
-	return v.to(endpointPath(name) + "?compare=1#what-if")
+	return v.to(settingsPath(name) + "&compare=1#what-if")
 }
