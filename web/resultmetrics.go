@@ -270,7 +270,7 @@ func (s *lateHeader) Write(b []byte) (int, error) {
 		h.Set("Cache-Control", "no-store")
 		h.Add("Vary", "Accept-Encoding")
 		s.w = s.patient()
-		if takesGzip(s.r) {
+		if TakesGzip(s.r) {
 			h.Set("Content-Encoding", "gzip")
 			s.z, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // fails for unknown levels only
 			s.w = s.z
@@ -286,15 +286,4 @@ func (s *lateHeader) Close() error {
 		return nil
 	}
 	return s.z.Close()
-}
-
-// takesGzip reports whether a client accepts gzip.
-func takesGzip(r *http.Request) bool {
-	for e := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
-		name, q, _ := strings.Cut(strings.TrimSpace(e), ";")
-		if q = strings.ReplaceAll(q, " ", ""); name == "gzip" && q != "q=0" && q != "q=0.0" {
-			return true
-		}
-	}
-	return false
 }

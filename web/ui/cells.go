@@ -76,6 +76,9 @@ func (n namer) short(iri string) string {
 	return out
 }
 
+// date matches dates and times, which are not broken after a hyphen.
+var date = regexp.MustCompile(`^-?\d{4}-\d\d(-\d\d)?(T[0-9:.]+)?(Z|[+-]\d\d:\d\d)?$`)
+
 const xsd = "http://www.w3.org/2001/XMLSchema#"
 
 // cell renders a term; all is the address of its full value.
@@ -90,6 +93,9 @@ func (n namer) cell(t diff.Term, all string) cell {
 		c = cell{Text: "_:" + t.Value, Whole: "_:" + t.Value, Class: "mono dim"}
 	default:
 		c = cell{Text: t.Value, Whole: `"` + t.Value + `"`}
+		if date.MatchString(c.Text) {
+			c.Class = "nb"
+		}
 		if t.Lang != "" {
 			c.Mark, c.Whole = "@"+t.Lang, c.Whole+"@"+t.Lang
 		} else if t.Datatype != "" {

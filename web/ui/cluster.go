@@ -19,7 +19,7 @@ type clusterPage struct {
 	Silent    []string // nodes that show no signs of life
 	Cut       bool     // this node is cut off from the journal, or lags behind it
 	Behind    uint64   // entries of the journal that this node has not applied
-	Endpoints []ownedRow
+	Endpoints []overviewEndpoint
 	Unowned   int                   // endpoints that no node asks
 	Differing []registry.NodeStatus // nodes whose settings differ from those of this node
 	Shares    int                   // of the hosts of callbacks
@@ -37,12 +37,6 @@ type nodeRow struct {
 	Drain     string // path of the form, "" if another node could not take over
 }
 
-// An ownedRow is an endpoint with its owner.
-type ownedRow struct {
-	overviewEndpoint
-	Token uint64 // of the lease
-}
-
 // nodeClasses are the looks of the states of nodes.
 var nodeClasses = map[registry.NodeState]string{registry.NodeReady: "live", registry.NodeDraining: "paused", registry.NodeSilent: "failing", registry.NodeLeft: "off"}
 
@@ -58,11 +52,8 @@ func (v clusterHandler) page() (content, error) {
 			workers++
 		}
 	}
-	tokens := map[string]uint64{}
 	for _, l := range s.Leases {
-		if kind, endpoint, _ := strings.Cut(l.Key, "/"); kind == "endpoint" {
-			tokens[endpoint] = l.Token
-		} else if kind == "delivery" {
+		if strings.HasPrefix(l.Key, "delivery/") {
 			p.Shares++
 		}
 	}
@@ -114,9 +105,9 @@ func (v clusterHandler) page() (content, error) {
 		if o.Node == "" {
 			p.Unowned++
 		}
-		p.Endpoints = append(p.Endpoints, ownedRow{o, tokens[e.Name]})
+		p.Endpoints = append(p.Endpoints, o)
 	}
-	slices.SortStableFunc(p.Endpoints, func(a, b ownedRow) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(p.Endpoints, func(a, b overviewEndpoint) int { return strings.Compare(a.Node, b.Node) })
 	return content{Data: p, Live: []part{{"cluster-now", "cluster-now", p}}}, nil
 }
 

@@ -62,6 +62,7 @@ var administration = []place{
 // A pulse shows when the endpoints' next slots begin.
 type pulse struct {
 	Endpoints bool // each endpoint has a page
+	More      int  // endpoints that are not listed
 	Beats     []beat
 }
 
@@ -169,7 +170,8 @@ func (v menu) pulse() pulse {
 	if err != nil {
 		return p
 	}
-	const most = 8 // the page of endpoints lists the rest
+	const most = 16 // the page of endpoints lists the rest
+	p.More = max(0, len(endpoints)-most)
 	for _, e := range endpoints[:min(most, len(endpoints))] {
 		b := beat{Name: e.Name, Link: endpointPath(e.Name)}
 		st, err := v.Daemon.State(e.Name)

@@ -13,15 +13,16 @@ import (
 
 // A newEndpointPage is the form for a new endpoint.
 type newEndpointPage struct {
-	Form    form
-	List    []settingField
-	More    []settingField
-	Figures settingFigures // always empty here
-	Open    bool           // the additional fields are shown
-	Found   *probed        // result of the trial request
-	Report  *registry.Report
-	Packs   []known.Pack
-	Pack    *known.Pack // the one that the form is filled from, nil for none
+	Form      form
+	List      []settingField
+	More      []settingField
+	Figures   settingFigures // always empty here
+	Open      bool           // the additional fields are shown
+	Found     *probed        // result of the trial request
+	Report    *registry.Report
+	Packs     []known.Pack
+	NoContact bool        // public endpoints cannot be added
+	Pack      *known.Pack // the one that the form is filled from, nil for none
 }
 
 // A probed endpoint has answered a trial request, or Error says why it has not.
@@ -73,6 +74,7 @@ func (v newEndpointHandler) packed(name string) (registry.Endpoint, *known.Pack,
 func (v newEndpointHandler) form(f form, found *probed) content {
 	p := newEndpointPage{Form: f, Found: found, Packs: known.All()}
 	_, p.Pack, _ = v.packed(f.Get("pack"))
+	p.NoContact = v.noContact()
 	for _, s := range settingFields {
 		switch {
 		case slices.Contains(firstFields, s.Name):
@@ -83,6 +85,15 @@ func (v newEndpointHandler) form(f form, found *probed) content {
 		}
 	}
 	return content{Data: p}
+}
+
+// noContact reports whether the server is known to have no contact.
+func (v newEndpointHandler) noContact() bool {
+	if v.Settings == nil {
+		return false
+	}
+	all, err := v.Settings()
+	return err == nil && slices.ContainsFunc(all, func(s Setting) bool { return s.Key == "contact" && s.Value == "" })
 }
 
 // create tests a new endpoint or adds it, depending on the button.

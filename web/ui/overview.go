@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"slices"
 
+	known "github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
@@ -17,8 +18,9 @@ type overviewPage struct {
 	Endpoints []overviewEndpoint
 	Others    int // number of endpoints that are not drawn
 	Changes   []changeLine
-	At        string // the log position up to which changes are shown
-	First     bool   // nothing is registered yet
+	At        string       // the log position up to which changes are shown
+	First     bool         // nothing is registered yet
+	Packs     []known.Pack // well-known endpoints, on the first page
 }
 
 // A changeLine is a line of the list of changes.
@@ -42,7 +44,9 @@ func (v overviewHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d.First = len(endpoints) == 0
+	if d.First = len(endpoints) == 0; d.First {
+		d.Packs = known.All()
+	}
 	all, err := v.endpoints(&d, endpoints)
 	if err != nil {
 		return content{}, err

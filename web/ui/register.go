@@ -71,6 +71,9 @@ func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.Get("endpoint") == "" {
+		p.Form.Values.Set("endpoint", v.roomiest(all))
+	}
 	for _, e := range all {
 		st, err := v.Daemon.State(e.Name)
 		c := endpointChoice{Name: e.Name, Slot: e.Slot}
@@ -86,6 +89,27 @@ func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
 	}
 	p.Found = v.found(&p.Form, t)
 	return p, nil
+}
+
+// roomiest returns the endpoint that is asked as usual and has most of its budget left.
+func (v registerHandler) roomiest(all []registry.Endpoint) string {
+	best, least := "", 2.0
+	for _, e := range all {
+		st, err := v.Daemon.State(e.Name)
+		if err != nil || e.Pause != nil || web.EndpointTrouble(st) != "" {
+			continue
+		}
+		used := 0.0
+		if st.Last.Budget > 0 && st.Last.Skipped > 0 {
+			used = 1
+		} else if st.Last.Budget > 0 {
+			used = min(1, st.Last.Used/st.Last.Budget)
+		}
+		if used < least {
+			best, least = e.Name, used
+		}
+	}
+	return best
 }
 
 // found analyses the form; errors are recorded beside the fields.

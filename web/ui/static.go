@@ -13,8 +13,9 @@ import (
 	"net/http"
 	"path"
 	"strconv"
-	"strings"
 	"sync"
+
+	"github.com/freshet/freshet/web"
 )
 
 //go:embed static
@@ -69,22 +70,13 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.typ)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	if !packs(r) {
+	if !web.TakesGzip(r) {
 		writeAll(w, r, http.StatusOK, f.plain)
 		return
 	}
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Content-Encoding", "gzip")
 	writeAll(w, r, http.StatusOK, f.packed)
-}
-
-func packs(r *http.Request) bool {
-	for _, e := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
-		if name, q, _ := strings.Cut(strings.TrimSpace(e), ";"); name == "gzip" && strings.ReplaceAll(q, " ", "") != "q=0" {
-			return true
-		}
-	}
-	return false
 }
 
 var (
@@ -120,7 +112,7 @@ func (p *packed) Write(b []byte) (int, error) {
 // send writes a document, uncompressed if the browser does not accept compression.
 func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 	w.Header().Add("Vary", "Accept-Encoding")
-	if packs(r) {
+	if web.TakesGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")
 		writeAll(w, r, status, p.z.Bytes())
 		return
