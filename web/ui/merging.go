@@ -32,7 +32,7 @@ type mergingRow struct {
 	OffUntil            map[cohort.Kind]time.Time // when a kind is no longer switched off
 }
 
-// An exampleQuery stands for the queries of a template.
+// An exampleQuery is one of the queries of a template.
 type exampleQuery struct{ Name, Link, Text string }
 
 const templatesListed = 20
