@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -53,7 +52,7 @@ func (d *DB) Close() error {
 		d.replica.close()
 	}
 	d.done.Wait()
-	err := errors.Join(d.flush(), d.bolt.Close())
+	err := d.bolt.Close()
 	d.pack.close()
 	if err != nil {
 		return fmt.Errorf("close %s: %w", d.path, err)

@@ -28,9 +28,6 @@
 //     refuses a journal that does not continue there.
 //   - Nodes compare a hash of what they have made of the commands now and then. A node that
 //     differs from the others stops and must be rebuilt (statehash.go).
-//   - A command that is applied is durable in the journal, so its caller gets the answer before the
-//     file is flushed, which is done before the next transaction writes. After a power failure the
-//     file returns to the last flushed transaction, and the journal repeats the rest (flush.go).
 //   - The epoch and the seed come from the first command (begin.go). A store with data begins a
 //     journal only if it is the one that was last in use. Its copies wait for it and join.
 //   - The purge is a sequence of numbered commands, because retention counts what it deletes.
@@ -96,8 +93,8 @@
 //
 // # Cost
 //
-// A commit is two fdatasyncs, so changes and registrations share commits. With a journal they
-// come after the answer, and the answer waits for the flushes of the journal instead. Of 1,000
+// A commit is two fdatasyncs, so changes and registrations share commits. With a journal the
+// answer waits for its flushes, too. Of 1,000
 // changes of 100 rows, 64 in a commit, each takes 0.05 ms of processor time: reading the
 // last result, compressing the new one and the delta, and the commit. That is 3.5 to 4.4
 // times as much as writing the same bytes to a bare bbolt file, and a sixth of what a

@@ -41,7 +41,6 @@ type boltFile struct {
 	removed   chan struct{} // signals that there is data to purge
 	leased    chan struct{} // signals that nodes or leases have changed
 	replica   *replica      // nil without a journal
-	flusher   *flusher      // nil without a journal
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -123,7 +122,7 @@ var errUnchanged = errors.New("nothing has changed")
 
 func (d *boltFile) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
-	failure := d.end(tx)
+	failure := tx.Commit()
 	if failure == nil {
 		return nil
 	}

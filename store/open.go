@@ -38,7 +38,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, withRemedy(dir, err)
 	}
 	path := filepath.Join(dir, File)
-	if err := guarded(func() error { return errors.Join(createWhole(path), mend(path), plausible(path)) }); err != nil {
+	if err := guarded(func() error { return errors.Join(createWhole(path), plausible(path)) }); err != nil {
 		return nil, withRemedy(path, err)
 	}
 	var b *bbolt.DB

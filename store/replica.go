@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +28,7 @@ const headPause = 100 * time.Millisecond
 
 // A replica applies the commands of a journal to the file, in their order. Two goroutines
 // work for it: one reads entries, the other applies them, as many in a transaction as are
-// there, and flushes the file after that. The position of the last one is written in the same
-// transaction.
+// there. The position of the last one is written in the same transaction.
 type replica struct {
 	file    *boltFile
 	journal journal.Journal
@@ -83,9 +81,6 @@ func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error
 		}
 		return loadState(tx), nil
 	}); err != nil {
-		return err
-	}
-	if err := d.flushLater(); err != nil {
 		return err
 	}
 	r.applied, r.reported = at.Seq, r.state.at
@@ -144,10 +139,7 @@ func (r *replica) follow(at journal.Position) {
 		for err == nil {
 			select {
 			case e := <-entries:
-				if err = r.apply(gather(e, entries)); err == nil {
-					runtime.Gosched() // those that wait for answers run before the flush, which occupies a processor of the scheduler
-					err = r.file.flush()
-				}
+				err = r.apply(gather(e, entries))
 			case <-r.ctx.Done():
 				err = context.Cause(r.ctx)
 			}

@@ -159,8 +159,7 @@ func (r *replica) diverge(err error) error {
 
 // Drop removes the entries from the journal that no member needs: those that all members have
 // applied, as their signs of life say, and those that are beyond what a journal keeps for members
-// that lag. Members that have left count, because they may come back, and a member may have applied the
-// entries of its last transaction without having flushed them. A member that needs a dropped entry
+// that lag. Members that have left count, because they may come back. A member that needs a dropped entry
 // starts from the backup of another one.
 func (d *LeaseStore) Drop() error {
 	r := d.replica
@@ -173,7 +172,7 @@ func (d *LeaseStore) Drop() error {
 	}
 	var applied []uint64
 	for _, n := range nodes {
-		applied = append(applied, n.Applied-min(n.Applied, groupEntries))
+		applied = append(applied, n.Applied)
 	}
 	upTo, err := journal.Droppable(r.ctx, r.journal, applied...)
 	if err != nil || upTo == 0 {
