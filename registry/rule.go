@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -42,8 +45,18 @@ func (r Receiver) Kind() string {
 	return "email"
 }
 
-// Key names the receiver. Messages of one key are sent in order.
-func (r Receiver) Key() string { return r.Kind() + " " + r.Webhook + r.Alertmanager + r.Email }
+// Address returns the address that is set.
+func (r Receiver) Address() string { return r.Webhook + r.Alertmanager + r.Email }
+
+// Key names the receiver within a rule.
+func (r Receiver) Key() string { return r.Kind() + " " + r.Address() }
+
+// ID returns the id of the subscription that a receiver is to a caller. Messages to one
+// subscription are sent in order, and signed with one secret.
+func (r Receiver) ID(caller string) string {
+	sum := sha256.Sum256([]byte(caller + "\x00" + r.Key() + "\x00" + r.Secret))
+	return "al_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
+}
 
 // A Rule is a stored alert rule.
 type Rule struct {
@@ -148,7 +161,7 @@ type StoredRule struct {
 }
 
 // An AlertMessage is a message about one alert to one receiver. It is stored in the
-// transaction that stores the state of its rule, and deleted after its delivery.
+// transaction that stores the state of its rule, and deleted in the one that records its delivery.
 type AlertMessage struct {
 	Seq      uint64            `json:"seq"` // in the order of creation; the store assigns it
 	ID       string            `json:"id"`  // the same for all attempts
@@ -156,7 +169,8 @@ type AlertMessage struct {
 	Name     string            `json:"name"`
 	Query    string            `json:"query"`
 	To       Receiver          `json:"to"`
-	State    AlertState        `json:"state"` // firing or resolved
+	Caller   string            `json:"caller"` // the owner of the rule
+	State    AlertState        `json:"state"`  // firing or resolved
 	Alert    string            `json:"alert"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Summary  string            `json:"summary,omitempty"`
@@ -177,8 +191,7 @@ type RuleEdit struct {
 	Put    []Rule
 	States map[string]*RuleState // by id; a rule that is not stored is skipped with its messages
 	Queue  []AlertMessage        // the store sets Seq
-	Sent   []uint64              // messages that are delivered or given up
-	Remove []string              // with their states and messages
+	Remove []string              // with their states
 }
 
 // A RuleStatus says how a rule is doing. The worst of its alerts decides, unless the rule
@@ -210,11 +223,13 @@ type ListedRule struct {
 	Receivers []ReceiverStatus
 }
 
-// A ReceiverStatus describes the deliveries to a receiver, by all rules that share it, since
-// the start of the process.
+// A ReceiverStatus describes the deliveries to a receiver, by all rules that share it.
 type ReceiverStatus struct {
 	Receiver
-	Waiting   int // messages
+	ID        string // of its subscription, which exists once there was an alert
+	State     SubscriptionState
+	Reason    string // why it is disabled
+	Waiting   int    // messages
 	Sent      uint64
 	GivenUp   uint64
 	Failures  int // consecutive

@@ -15,10 +15,11 @@ const (
 	WebSocket Way = "websocket"
 	SSE       Way = "sse"
 	SEPA      Way = "sepa"
+	Alerts    Way = "alert" // to a receiver of alert rules
 )
 
 // Ways lists all ways in the order in which they are shown.
-var Ways = []Way{WebSocket, SSE, SEPA, WebSub, Webhook}
+var Ways = []Way{WebSocket, SSE, SEPA, WebSub, Webhook, Alerts}
 
 // Title is the name of a way in texts for people. For an unknown way it is the
 // stored text.
@@ -34,6 +35,8 @@ func (w Way) Title() string {
 		return "WebSub"
 	case Webhook:
 		return "Webhook"
+	case Alerts:
+		return "Alerts"
 	}
 	return string(w)
 }
@@ -54,7 +57,7 @@ const (
 )
 
 // A Subscription is what one follower asked for, with its cursor over the log.
-// Subscriptions of WebSub and webhooks are stored; those of connected clients
+// Subscriptions of WebSub, webhooks and receivers of alerts are stored; those of connected clients
 // exist as long as the connection. Undelivered changes are not stored with it:
 // they are the part of the log after Cursor.
 type Subscription struct {
@@ -102,7 +105,18 @@ type Subscription struct {
 	GaveUp       uint64     `json:"given_up,omitempty"` // number of messages given up
 
 	Dead []DeadLetter `json:"dead,omitempty"` // oldest first
+
+	// Of receivers of alerts. Their messages are stored in the order of their numbers, until they
+	// are delivered or dropped; dead letters are among them.
+	To     *Receiver `json:"to,omitempty"`
+	Newest uint64    `json:"newest,omitempty"` // the number of the newest message
+	Stored int       `json:"stored,omitempty"` // messages; the store counts them
+	Batch  int       `json:"batch,omitempty"`  // alerts in one request, while a refused alert is searched for
+	Drop   []uint64  `json:"-"`                // of an edit: messages that are deleted in its transaction
 }
+
+// Waiting returns how many messages about alerts wait for a receiver.
+func (s *Subscription) Waiting() int { return max(0, s.Stored-len(s.Dead)) }
 
 // Matches reports whether the id, name, caller, client, address or object of a
 // subscription contains a text, ignoring case. The query string of a callback
@@ -176,6 +190,7 @@ type Withheld struct {
 // A DeadLetter is a message that was given up.
 type DeadLetter struct {
 	OutboxMessage
+	Seq      uint64    `json:"seq,omitempty"` // about an alert: the number of the message
 	Attempts int       `json:"attempts"`
 	Error    string    `json:"error"`
 	GivenUp  time.Time `json:"given_up_at"`

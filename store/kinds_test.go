@@ -73,7 +73,7 @@ func (c *cluster) everything(d *DB, n int) {
 	rule, message := full[registry.Rule](n), full[registry.AlertMessage](n)
 	rule.ID, message.Rule = "full", "full"
 	state := full[registry.RuleState](n)
-	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleState{"full": &state}, Queue: []registry.AlertMessage{message}, Sent: []uint64{1 << 40}, Remove: []string{"none"}}))
+	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleState{"full": &state}, Queue: []registry.AlertMessage{message}, Remove: []string{"none"}}))
 	node := full[registry.Node](n)
 	c.must(d.Leases.Join(node))
 	c.must(d.Leases.Beat(node))

@@ -123,6 +123,9 @@ func (e *ruleEdit) touch(o *others) {
 	for _, id := range e.edit.Remove {
 		o.rules.add(id)
 	}
+	for i := range e.edit.Queue {
+		o.subscriptions.add(e.edit.Queue[i].To.ID(e.edit.Queue[i].Caller))
+	}
 }
 
 func (e *nodeEdit) touch(*others) {} // see LeaseStore.Changed

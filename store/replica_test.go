@@ -290,7 +290,7 @@ func (c *cluster) leases(d *DB) {
 
 func (c *cluster) rules(d *DB, n int) {
 	id := fmt.Sprint("rule", n%3)
-	e := registry.RuleEdit{States: map[string]*registry.RuleState{id: {Rows: n}}, Queue: []registry.AlertMessage{{ID: fmt.Sprint("m", n), Rule: id}}, Sent: []uint64{uint64(n / 30)}}
+	e := registry.RuleEdit{States: map[string]*registry.RuleState{id: {Rows: n}}, Queue: []registry.AlertMessage{alertTo(id, fmt.Sprint("m", n))}}
 	if c.random.IntN(3) == 0 {
 		e.Remove = []string{id}
 	} else {
@@ -300,6 +300,12 @@ func (c *cluster) rules(d *DB, n int) {
 	if e.Queue[0].Seq == 0 {
 		c.t.Fatal("a message has no number")
 	}
+	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(id), Do: func(s *registry.Subscription, _ bool) error {
+		if s.Drop = []uint64{s.Newest}; n%5 == 0 {
+			s.State = registry.Ended
+		}
+		return nil
+	}}}))
 	if d.replica == nil && e.Remove == nil {
 		return // without a journal the caller sees to it that names are unique
 	}

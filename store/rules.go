@@ -17,34 +17,25 @@ import (
 var (
 	bRules      = []byte("rules")      // by id
 	bRuleStates = []byte("rulestates") // by id
-	bAlerts     = []byte("alerts")     // messages that are not delivered, by number
+	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
 )
 
 // A RuleStore stores alert rules. It implements alert.Store.
 type RuleStore struct{ *boltFile }
 
-// Rules returns all rules with their states, in id order, and all messages that are not
-// delivered, oldest first.
-func (d *RuleStore) Rules() (rules []registry.StoredRule, messages []registry.AlertMessage, err error) {
+// Rules returns all rules with their states, in id order.
+func (d *RuleStore) Rules() (rules []registry.StoredRule, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		if tx.Bucket(bRules) == nil {
 			return nil
 		}
-		err := tx.Bucket(bRules).ForEach(func(id, v []byte) error {
+		return tx.Bucket(bRules).ForEach(func(id, v []byte) error {
 			r, err := parseRule(id, v, tx.Bucket(bRuleStates).Get(id))
 			rules = append(rules, r)
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(bAlerts).ForEach(func(k, v []byte) error {
-			m, err := parseAlert(k, v)
-			messages = append(messages, m)
-			return err
-		})
 	})
-	return rules, messages, err
+	return rules, err
 }
 
 func parseRule(id, v, state []byte) (r registry.StoredRule, err error) {
@@ -60,14 +51,6 @@ func parseRule(id, v, state []byte) (r registry.StoredRule, err error) {
 		}
 	}
 	return r, nil
-}
-
-func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
-	if err := json.Unmarshal(v, &m); err != nil {
-		return m, fmt.Errorf("alert %d: %w: %w", number(k), ErrDamaged, err)
-	}
-	m.Seq = number(k)
-	return m, nil
 }
 
 // Rule returns one rule with its state. It wraps registry.ErrNotFound.
@@ -86,8 +69,7 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 
 // EditRules makes all changes of an edit in one transaction, and numbers its messages. With a
 // journal it returns registry.ErrExists if another rule has the name of one that it puts, and
-// scheduler.ErrFenced if the edit has another token than the lease AlertsLease, unless it only
-// says what was sent.
+// scheduler.ErrFenced if the edit has another token than the lease AlertsLease.
 func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 	r := &ruleEdit{edit: e}
 	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
@@ -156,10 +138,8 @@ func (r *ruleEdit) decode(in *scan) {
 }
 
 func (r *ruleEdit) resume(tx *bbolt.Tx) error {
-	if e := r.edit; len(e.Put)+len(e.States)+len(e.Queue)+len(e.Remove) > 0 { // what was sent was sent under any lease
-		if err := fence(tx, AlertsLease, e.Token); err != nil {
-			return err
-		}
+	if err := fence(tx, AlertsLease, r.edit.Token); err != nil {
+		return err
 	}
 	err := r.free(tx)
 	if errors.Is(err, registry.ErrExists) {
@@ -174,7 +154,7 @@ func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
 			return err
 		}
 	}
-	rules, states, alerts, e := tx.Bucket(bRules), tx.Bucket(bRuleStates), tx.Bucket(bAlerts), r.edit
+	rules, states, e := tx.Bucket(bRules), tx.Bucket(bRuleStates), r.edit
 	for i := range e.Put {
 		if err := putJSON(rules, []byte(e.Put[i].ID), &e.Put[i]); err != nil {
 			return err
@@ -188,18 +168,8 @@ func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
 			return err
 		}
 	}
-	for i := range e.Queue {
-		if e.Queue[i].Seq, err = alerts.NextSequence(); err != nil {
-			return err
-		}
-		if err := putJSON(alerts, key8(e.Queue[i].Seq), &e.Queue[i]); err != nil {
-			return err
-		}
-	}
-	for _, seq := range e.Sent {
-		if err := alerts.Delete(key8(seq)); err != nil {
-			return err
-		}
+	if err := queueAlerts(tx, e.Queue); err != nil {
+		return err
 	}
 	for _, id := range e.Remove {
 		if err := rules.Delete([]byte(id)); err != nil {

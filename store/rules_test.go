@@ -18,8 +18,8 @@ import (
 func TestRules(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
-	if rules, messages, err := d.Rules.Rules(); err != nil || rules != nil || messages != nil {
-		t.Errorf("%v %v %v", rules, messages, err)
+	if rules, err := d.Rules.Rules(); err != nil || rules != nil {
+		t.Errorf("%v %v", rules, err)
 	}
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	a := registry.Rule{ID: "rule_a", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "a", Query: "q", When: "rows > 0", Labels: map[string]string{"team": "x"}}}
@@ -27,39 +27,71 @@ func TestRules(t *testing.T) {
 	state := registry.RuleState{At: registry.Position{Epoch: "e", Seq: 3}, Rows: 2, CheckedAt: at, Fired: 1,
 		Alerts: map[string]*registry.Alert{"k": {State: registry.AlertFiring, Since: at, FiredAt: at, Rows: map[string]int{`{"s":1}`: 2}}}}
 	e := registry.RuleEdit{Put: []registry.Rule{a, b}, States: map[string]*registry.RuleState{"rule_a": &state, "rule_gone": &state},
-		Queue: []registry.AlertMessage{{ID: "m1", Rule: "rule_a", At: at, StartsAt: at}, {ID: "m2", Rule: "rule_a", At: at, StartsAt: at}}}
+		Queue: []registry.AlertMessage{alertTo("a", "m1"), alertTo("b", "m2"), alertTo("a", "m3")}}
 	if err := d.Rules.EditRules(&e); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rules.EditRules(&registry.RuleEdit{Sent: []uint64{e.Queue[0].Seq}}); err != nil {
+	if err := d.dropAlert("a", e.Queue[0].Seq); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	d = open(t, dir, Options{})
-	rules, messages, err := d.Rules.Rules()
+	rules, err := d.Rules.Rules()
 	want := []registry.StoredRule{{Rule: a, State: state}, {Rule: b}}
 	if diff := cmp.Diff(want, rules); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	if diff := cmp.Diff(e.Queue[1:], messages); diff != "" {
-		t.Error(diff)
+	for receiver, want := range map[string][]registry.AlertMessage{"a": e.Queue[2:], "b": e.Queue[1:2]} {
+		messages, err := d.Subscriptions.Messages(alertReceiver(receiver), 0, 10)
+		if diff := cmp.Diff(want, messages); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+		s, err := d.Subscriptions.Subscription(alertReceiver(receiver))
+		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Webhook != want[0].To.Webhook || s.State != registry.Active {
+			t.Errorf("%+v %v", s, err)
+		}
 	}
 	if err := d.Check(); err != nil {
 		t.Error(err)
 	}
-	last := registry.RuleEdit{Remove: []string{"rule_a"}, Queue: []registry.AlertMessage{{ID: "m3", Rule: "rule_a"}}}
+	last := registry.RuleEdit{Remove: []string{"rule_a"}, Queue: []registry.AlertMessage{alertTo("b", "m4")}}
 	if err := d.Rules.EditRules(&last); err != nil {
 		t.Fatal(err)
 	}
-	if rules, messages, err := d.Rules.Rules(); err != nil || len(rules) != 1 || len(messages) != 2 || messages[1].Seq <= messages[0].Seq {
-		t.Errorf("%v %v %v", rules, messages, err)
+	messages, err := d.Subscriptions.Messages(alertReceiver("b"), e.Queue[1].Seq, 10)
+	if rules, fail := d.Rules.Rules(); errors.Join(err, fail) != nil || len(rules) != 1 || len(messages) != 1 || messages[0].ID != "m4" {
+		t.Errorf("%v %v %v %v", rules, messages, err, fail)
+	}
+	end := func(s *registry.Subscription, _ bool) error { s.State = registry.Ended; return nil }
+	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("b"), Do: end}}); err != nil {
+		t.Fatal(err)
+	}
+	if messages, err := d.Subscriptions.Messages(alertReceiver("b"), 0, 10); err != nil || len(messages) != 0 {
+		t.Errorf("messages of a receiver that has ended: %v %v", messages, err)
 	}
 }
 
+// alertTo returns a message to a webhook of a name.
+func alertTo(receiver, id string) registry.AlertMessage {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: registry.Receiver{Webhook: "http://" + receiver + ".example", Secret: "s"}}
+}
+
+// alertReceiver returns the id of the subscription that has the messages of alertTo.
+func alertReceiver(receiver string) string { return alertTo(receiver, "").To.ID("app") }
+
+// dropAlert deletes a message.
+func (d *DB) dropAlert(receiver string, seq uint64) error {
+	return d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(receiver), Do: func(s *registry.Subscription, _ bool) error {
+		s.Drop = []uint64{seq}
+		return nil
+	}}})
+}
+
 // A node that has lost the lease of the rules changes neither rules nor states, and queues no
-// message. It may still say what it has sent.
+// message. It may still deliver.
 func TestRulesOfAnotherLease(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	a, b := c.stores[0], c.stores[1]
@@ -78,7 +110,7 @@ func TestRulesOfAnotherLease(t *testing.T) {
 	first := take(a, na, 0, 0)
 	edit := func(token uint64, id string) registry.RuleEdit {
 		return registry.RuleEdit{Token: token, Put: []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}},
-			Queue: []registry.AlertMessage{{ID: "m_" + id, Rule: id}}}
+			Queue: []registry.AlertMessage{alertTo("a", "m_"+id)}}
 	}
 	e := edit(first, "rule_a")
 	c.must(a.Rules.EditRules(&e))
@@ -89,12 +121,14 @@ func TestRulesOfAnotherLease(t *testing.T) {
 			t.Errorf("%+v: %v", stale, err)
 		}
 	}
-	c.must(a.Rules.EditRules(&registry.RuleEdit{Token: first, Sent: []uint64{e.Queue[0].Seq}}))
+	c.must(a.dropAlert("a", e.Queue[0].Seq))
 	last := edit(second, "rule_c")
 	c.must(b.Rules.EditRules(&last))
 	for _, d := range c.stores {
 		c.must(d.replica.catchUp(d.replica.ctx))
-		rules, messages, err := d.Rules.Rules()
+		rules, err := d.Rules.Rules()
+		c.must(err)
+		messages, err := d.Subscriptions.Messages(alertReceiver("a"), 0, 10)
 		if c.must(err); len(rules) != 2 || rules[0].State.Fired != 0 || rules[1].ID != "rule_c" || len(messages) != 1 || messages[0].ID != "m_rule_c" {
 			t.Errorf("%+v %+v", rules, messages)
 		}
@@ -103,29 +137,41 @@ func TestRulesOfAnotherLease(t *testing.T) {
 
 func TestDamagedRules(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
-	for bucket, v := range map[string]string{string(bRules): `{"id":"other"}`, string(bRuleStates): "{", string(bAlerts): "{"} {
-		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleState{"rule_a": {}}, Queue: []registry.AlertMessage{{}}}
+	for bucket, v := range map[string]string{string(bRules): `{"id":"other"}`, string(bRuleStates): "{"} {
+		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleState{"rule_a": {}}}
 		if err := d.Rules.EditRules(&e); err != nil {
 			t.Fatal(err)
 		}
 		err := d.update(func(tx *bbolt.Tx) error {
-			key := []byte("rule_a")
-			if bucket == string(bAlerts) {
-				key = key8(e.Queue[0].Seq)
-			}
-			return tx.Bucket([]byte(bucket)).Put(key, []byte(v))
+			return tx.Bucket([]byte(bucket)).Put([]byte("rule_a"), []byte(v))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.Rules.Rules(); !errors.Is(err, ErrDamaged) {
+		if _, err := d.Rules.Rules(); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", bucket, err)
 		}
 		if d.Check() == nil {
 			t.Errorf("%s: Check finds nothing", bucket)
 		}
-		if err := d.Rules.EditRules(&registry.RuleEdit{Remove: []string{"rule_a"}, Sent: []uint64{e.Queue[0].Seq}}); err != nil {
+		if err := d.Rules.EditRules(&registry.RuleEdit{Remove: []string{"rule_a"}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	e := registry.RuleEdit{Queue: []registry.AlertMessage{alertTo("a", "m")}}
+	if err := d.Rules.EditRules(&e); err != nil {
+		t.Fatal(err)
+	}
+	err := d.update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bAlerts).Put(alertKey(alertReceiver("a"), e.Queue[0].Seq), []byte("{"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Subscriptions.Messages(alertReceiver("a"), 0, 1); !errors.Is(err, ErrDamaged) || d.Check() == nil {
+		t.Errorf("a damaged message: %v", err)
+	}
+	if err := d.dropAlert("a", e.Queue[0].Seq); err != nil || d.Check() != nil {
+		t.Errorf("after it is dropped: %v %v", err, d.Check())
 	}
 }

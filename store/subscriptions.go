@@ -69,6 +69,7 @@ type subscriptionWrite struct {
 	old   []byte // what was edited, as stored
 	value []byte
 	seen  revision // in a decoded command: of what was edited
+	drop  []string // keys of messages that are deleted with it
 }
 
 // subscriptionWrites are the results of edits. Each id is in the list once. They are a command.
@@ -96,6 +97,11 @@ func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, ro
 		return nil
 	}
 	s.ID = e.ID
+	var drop []string
+	if again {
+		drop = w.list[i].drop
+	}
+	drop = dropAlerts(tx, &s, drop)
 	e.After = s
 	var value []byte
 	if s.State != registry.Ended && s.State != "" {
@@ -109,14 +115,14 @@ func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, ro
 		}
 	}
 	if again {
-		w.list[i].value = value
+		w.list[i].value, w.list[i].drop = value, drop
 		return nil
 	}
 	if w.at == nil {
 		w.at = make(map[string]int, cap(w.list))
 	}
 	w.at[e.ID] = len(w.list)
-	w.list = append(w.list, subscriptionWrite{id: e.ID, old: v, value: value})
+	w.list = append(w.list, subscriptionWrite{id: e.ID, old: v, value: value, drop: drop})
 	return nil
 }
 
@@ -131,7 +137,7 @@ func (w *subscriptionWrites) append(b []byte) ([]byte, error) {
 	for _, x := range w.list {
 		seen := revisionOf(x.old)
 		b = append(putText(b, x.id), seen[:]...)
-		b = putText(b, string(x.value))
+		b = putTexts(putText(b, string(x.value)), x.drop)
 	}
 	return b, nil
 }
@@ -144,6 +150,7 @@ func (w *subscriptionWrites) decode(in *scan) {
 		if v := in.bytes(); len(v) > 0 {
 			x.value = v
 		}
+		x.drop = in.texts()
 	}
 }
 
@@ -166,6 +173,11 @@ func (w *subscriptionWrites) apply(tx *bbolt.Tx) (err error) {
 		}
 		if err != nil {
 			return fmt.Errorf("subscription %s: %w", x.id, err)
+		}
+		for _, k := range x.drop {
+			if err := tx.Bucket(bAlerts).Delete([]byte(k)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -223,8 +223,12 @@ func (b *backlog) read() error {
 
 func (b *backlog) add(s *registry.Subscription) error {
 	b.states[[2]string{string(s.Way), string(s.State)}]++
-	if s.Profile != "" {
+	switch {
+	case s.Profile != "":
 		return nil // it follows captures, not changes
+	case s.Way == registry.Alerts:
+		b.waiting[s.Way] += uint64(s.Waiting())
+		return nil
 	}
 	newest, known := b.current[s.Query]
 	if !known {

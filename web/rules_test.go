@@ -4,6 +4,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,19 +29,25 @@ func (w *world) alerting(c *Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e, err := alert.New(alert.Options{Store: db.Rules, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard, Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
+	e, err := alert.New(alert.Options{Store: db.Rules, Queue: db.Subscriptions, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard, Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	d, err := deliver.New(deliver.Options{Store: db.Subscriptions, Waker: w.wakes, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e.Deliver(d)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() { ended <- e.Run(ctx) }()
+	go func() { ended <- d.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, <-ended); err != nil {
 			w.t.Error(err)
 		}
 		if err := db.Close(); err != nil {

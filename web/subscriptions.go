@@ -105,7 +105,9 @@ func MaskedCallback(callback string) string {
 // LagOf returns the lag of a subscription that follows changes.
 func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error) {
 	var newest registry.Position
-	if s.Query == "" {
+	if s.Way == registry.Alerts { // its messages are about changes of its rules' queries
+		return Lag{Changes: uint64(s.Waiting())}, nil
+	} else if s.Query == "" {
 		newest, err = h.Head()
 	} else {
 		var st registry.Status

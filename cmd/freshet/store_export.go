@@ -75,7 +75,7 @@ func export(db *store.DB, put func(exported) error) error {
 	if err != nil {
 		return err
 	}
-	rules, _, err := db.Rules.Rules()
+	rules, err := db.Rules.Rules()
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ var errThere = errors.New("there already")
 // importAll adds line by line; each is one transaction. A line that cannot be
 // registered is named and left out.
 func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error) {
-	rules, _, err := db.Rules.Rules()
+	rules, err := db.Rules.Rules()
 	if err != nil {
 		return n, err
 	}

@@ -104,7 +104,7 @@ func TestExportMovesRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rules, _, err := db.Rules.Rules()
+	rules, err := db.Rules.Rules()
 	if err != nil || len(rules) != 2 {
 		t.Fatalf("%+v, %v", rules, err)
 	}

@@ -12,9 +12,9 @@
 // whose alert waits for time to pass is examined again when that time has come, until an
 // answer has confirmed the result.
 //
-// Messages of one receiver are sent in order, one request at a time. A failed request is
-// repeated after a pause that grows from 5 seconds to 5 minutes. Messages are given up after
-// a day.
+// A receiver of alerts is a subscription of the way registry.Alerts, which the store makes with
+// the first message. Package deliver sends its messages in order, one request at a time. The
+// kinds of receivers are a table: see kind.
 //
 // Alertmanager expects that firing alerts are sent again and again. They are sent every
 // minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
@@ -34,7 +34,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -48,14 +47,22 @@ import (
 
 // A Store stores rules.
 type Store interface {
-	// Rules returns all rules, and all messages that are not delivered, oldest first.
-	Rules() ([]registry.StoredRule, []registry.AlertMessage, error)
+	// Rules returns all rules.
+	Rules() ([]registry.StoredRule, error)
 	// Rule returns one rule. It wraps registry.ErrNotFound.
 	Rule(id string) (registry.StoredRule, error)
 	// EditRules makes all changes in one durable transaction, or none. An error that wraps
 	// registry.ErrReadOnly or ErrAway is temporary, one that is registry.ErrUnusable ends the
 	// engine, and any other makes the rules failing that it is about.
 	EditRules(*registry.RuleEdit) error
+}
+
+// A Queue reads what waits for the receivers of alerts.
+type Queue interface {
+	// Messages returns at most limit messages to a receiver after a number, oldest first.
+	Messages(receiver string, after uint64, limit int) ([]registry.AlertMessage, error)
+	// Subscription returns the subscription of a receiver. It wraps registry.ErrNotFound.
+	Subscription(id string) (registry.Subscription, error)
 }
 
 // Past reads past results.
@@ -67,6 +74,7 @@ type Past interface {
 // Options of an Engine. All but the last group are required.
 type Options struct {
 	Store   Store
+	Queue   Queue
 	Log     notify.Log
 	Past    Past
 	Waker   *notify.Waker
@@ -75,23 +83,21 @@ type Options struct {
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
-	// Lease reports whether this process has the lease under which rules are evaluated and edited
-	// and alerts are sent, and the token of that lease; nil: it needs none. Reload must be called
-	// before Lease reports a new one.
+	// Lease reports whether this process has the lease under which rules are evaluated and edited,
+	// and the token of that lease; nil: it needs none. Reload must be called before Lease reports a
+	// new one.
 	Lease func() (token uint64, held bool)
 
 	PublicURL string
 	Mail      Mail
-	UserAgent string
 	Logger    *slog.Logger
-	Timing    deliver.Timing
 	Now       func() time.Time
-	Retry     time.Duration // the first pause after a failed request; 0: 5 s
 	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min
 	Most      int           // rules in all; 0: 50,000
 	MostEach  int           // rules of one caller; 0: 10,000
 	Rows      int           // that may meet a rule's condition at a time; 0: 1,000
 	Receivers int           // of one rule; 0: 10
+	Addresses int           // receivers of one caller; 0: 10,000
 }
 
 const (
@@ -109,12 +115,11 @@ type entry struct {
 	trouble string // why its last evaluation failed, until the next one
 }
 
-// An Engine evaluates rules and sends their alerts. Its methods may be called concurrently.
+// An Engine evaluates rules and decides what receivers are sent. Its methods may be called concurrently.
 type Engine struct {
-	opts     Options
-	client   *http.Client
-	follow   *notify.Follower
-	receipts receipts
+	opts       Options
+	follow     *notify.Follower
+	deliveries *deliver.Engine
 
 	turn sync.Mutex // held by each evaluation and by edits of rules
 
@@ -122,13 +127,13 @@ type Engine struct {
 	rules     map[string]*entry
 	ids       map[string]string // by name
 	queries   map[string]map[string]*entry
-	callers   map[string]int       // number of rules
-	due       map[string]time.Time // queries that are to be looked at again
-	receivers map[string]*receiver
-	count     counter
-	sending   sync.WaitGroup
+	callers   map[string]int               // number of rules
+	due       map[string]time.Time         // queries that are to be looked at again
+	receivers map[string]map[string]*entry // rules by the id of their receiver
+	held      map[string]int               // number of receivers, by caller
+	repeated  map[string]time.Time         // when firing alerts were sent again, by receiver
+	count     [2]uint64                    // evaluations without and with a problem
 	work      chan struct{}
-	failed    chan error
 	trials    chan struct{}
 }
 
@@ -140,17 +145,16 @@ func New(o Options) (*Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Retry, o.Resend = cmp.Or(o.Retry, 5*time.Second), cmp.Or(o.Resend, time.Minute)
+	o.Resend = cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
-	o.Rows, o.Receivers = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10)
-	alone := o.Lease == nil
-	if alone {
+	o.Rows, o.Receivers, o.Addresses = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10), cmp.Or(o.Addresses, 10_000)
+	if o.Lease == nil {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
-	e := &Engine{opts: o, receipts: receipts{store: o.Store}, client: o.Guard.Client(o.Timing, mostSending), follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
-		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]*receiver{}, count: newCounter(),
-		work: make(chan struct{}, 1), failed: make(chan error, 1), trials: make(chan struct{}, mostTrials)}
-	rules, messages, err := o.Store.Rules()
+	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
+		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]map[string]*entry{},
+		held: map[string]int{}, repeated: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
+	rules, err := o.Store.Rules()
 	if err != nil {
 		return nil, fmt.Errorf("read the rules: %w", err)
 	}
@@ -165,18 +169,15 @@ func New(o Options) (*Engine, error) {
 		e.enter(x)
 		e.due[r.Query] = time.Time{} // something may have changed in the meantime
 	}
-	if alone {
-		e.enqueue(messages)
-	}
 	return e, nil
 }
 
-// Reload makes an engine read all rules and messages again, as after a restart.
+// Reload makes an engine read all rules again, as after a restart.
 func Reload(e *Engine) error {
 	defer e.signal()
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	rules, messages, err := e.opts.Store.Rules()
+	rules, err := e.opts.Store.Rules()
 	if err != nil {
 		return fmt.Errorf("read the rules: %w", err)
 	}
@@ -193,14 +194,10 @@ func Reload(e *Engine) error {
 	for _, x := range e.rules {
 		e.forget(x)
 	}
-	for _, r := range e.receivers {
-		r.queue = nil
-	}
 	for _, x := range list {
 		e.enter(x)
 		e.due[x.Query] = time.Time{}
 	}
-	e.enqueue(e.receipts.unsent(messages))
 	return nil
 }
 
@@ -233,7 +230,12 @@ func (e *Engine) enter(x *entry) {
 	}
 	e.queries[x.Query][x.ID] = x
 	for _, to := range x.To {
-		e.receiver(to).users[x.ID] = x
+		id := to.ID(x.Caller)
+		if e.receivers[id] == nil {
+			e.receivers[id] = map[string]*entry{}
+			e.held[x.Caller]++
+		}
+		e.receivers[id][x.ID] = x
 	}
 }
 
@@ -251,43 +253,35 @@ func (e *Engine) forget(x *entry) {
 		e.follow.Remove(x.Query)
 	}
 	for _, to := range x.To {
-		delete(e.receiver(to).users, x.ID)
+		id := to.ID(x.Caller)
+		if delete(e.receivers[id], x.ID); e.receivers[id] == nil || len(e.receivers[id]) > 0 {
+			continue
+		}
+		delete(e.receivers, id)
+		delete(e.repeated, id)
+		if e.held[x.Caller]--; e.held[x.Caller] == 0 {
+			delete(e.held, x.Caller)
+		}
 	}
 }
 
-// Run evaluates and sends until ctx ends. It returns after the last request has ended, with an
-// error that is registry.ErrUnusable if the store failed.
+// Run evaluates until ctx ends. Its error is registry.ErrUnusable if the store failed.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	defer e.follow.Close()
-	defer e.client.CloseIdleConnections()
-	ctx, cancel := context.WithCancel(ctx)
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
-		if err = e.receipts.retry(); err != nil {
-			break
-		}
 		if _, held := e.opts.Lease(); held {
 			if err = e.evaluate(ctx, e.ripe()); err != nil {
 				break
 			}
-			e.send(ctx)
 		}
 		select {
 		case <-ctx.Done():
-		case err = <-e.failed:
 		case <-e.work:
 		case <-timer.C:
 		case <-e.follow.C():
-			e.wake(e.follow.Take())
-		}
-	}
-	cancel()
-	e.sending.Wait()
-	if err == nil {
-		select {
-		case err = <-e.failed:
-		default:
+			e.mark(e.follow.Take())
 		}
 	}
 	if errors.Is(err, context.Canceled) {
@@ -296,8 +290,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// wake marks queries that are to be looked at now.
-func (e *Engine) wake(queries []string) {
+// mark marks queries that are to be looked at now.
+func (e *Engine) mark(queries []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, q := range queries {

@@ -41,13 +41,7 @@ func TestWebhook(t *testing.T) {
 	if m.data["summary"] != "b is 11 late" || m.data["name"] != "late" || m.data["url"] != "http://fresh.example/queries/"+q {
 		t.Errorf("%v", m.data)
 	}
-	until(t, "the deletion of both messages", func() bool {
-		_, left, err := r.db.Rules.Rules()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(left) == 0
-	})
+	until(t, "the deletion of both messages", func() bool { return r.stored() == 0 })
 	r.delivered("late")
 	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 || v.Receivers[0].Sent != 2 {
 		t.Errorf("%+v", v)
@@ -111,7 +105,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A receiver that answers 410 gets no message twice.
+// A receiver that answers 410 gets no further message until it is resumed. Its messages are set
+// aside, and can be sent again.
 func TestGone(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	h.answer(http.StatusGone)
@@ -119,8 +114,20 @@ func TestGone(t *testing.T) {
 	r.record(q, "a=11", "b=11")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
 	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].GivenUp == 2 })
-	if len(h.messages()) != 2 {
-		t.Errorf("%v", h.seen())
+	to := r.rule("late").Receivers[0]
+	if len(h.messages()) != 1 || to.State != registry.Disabled || !strings.Contains(to.Reason, "410") || to.Waiting != 0 {
+		t.Errorf("%v %+v", h.seen(), to)
+	}
+	h.answer(http.StatusOK)
+	if _, err := r.deliver.Resume(to.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.deliver.Resend(to.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "both messages after they are sent again", func() bool { return r.rule("late").Receivers[0].Sent == 2 })
+	if s, err := r.deliver.Subscription(to.ID); err != nil || len(s.Dead) != 0 || r.stored() != 0 {
+		t.Errorf("%+v %v", s, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	netmail "net/mail"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/wneessen/go-mail"
 
+	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -47,6 +49,22 @@ type Mail struct {
 	TLS        *tls.Config // nil: the roots of the system
 }
 
+var mailKind = kind{batch: batch, together: true, send: (*Engine).toMail,
+	check: func(o *Options, to *registry.Receiver) error { return o.Mail.check(to.Email) }}
+
+func (e *Engine) toMail(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	return func(ctx context.Context, _ *deliver.Client) deliver.Reply {
+		r := deliver.Reply{Sent: e.opts.Now()}
+		err := e.mail(ctx, to.Email, list)
+		if r.At = e.opts.Now(); err != nil {
+			r.Err, r.Said = err, err.Error()
+		} else {
+			r.Status, r.Settled = http.StatusOK, len(list)
+		}
+		return r
+	}, nil
+}
+
 // check returns why no alert may be sent to an address.
 func (m *Mail) check(address string) error {
 	a, err := netmail.ParseAddress(address)
@@ -65,8 +83,8 @@ func (m *Mail) check(address string) error {
 	return errors.New("the setting mail.recipients of this server does not list it or its domain")
 }
 
-// toMail sends alerts in one e-mail.
-func (e *Engine) toMail(ctx context.Context, to string, list []registry.AlertMessage) error {
+// mail sends alerts in one e-mail.
+func (e *Engine) mail(ctx context.Context, to string, list []registry.AlertMessage) error {
 	m := &e.opts.Mail
 	if err := m.check(to); err != nil { // the setting may have changed
 		return err

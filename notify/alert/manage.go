@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -121,23 +120,8 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case to.Email != "":
-			err = o.Mail.check(to.Email)
-			pointer += "/email"
-		case to.Webhook != "":
-			_, err = o.Guard.Check(to.Webhook)
-			pointer += "/webhook"
-		default:
-			to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
-			_, err = o.Guard.Check(to.Alertmanager)
-			if u, _ := url.Parse(to.Alertmanager); err == nil && u.RawQuery != "" {
-				err = errors.New("it is the address of Alertmanager without a query string, such as http://alerts.example.org:9093")
-			}
-			pointer += "/alertmanager"
-		}
-		if err != nil {
-			return refuse(pointer, "%s cannot be used: %v", strings.TrimPrefix(pointer, fmt.Sprintf("/to/%d/", i)), err)
+		if err := kinds[to.Kind()].check(o, to); err != nil {
+			return refuse(pointer+"/"+to.Kind(), "%s cannot be used: %v", to.Kind(), err)
 		}
 		if seen[to.Key()] {
 			return refuse(pointer, "this receiver is given twice")
@@ -195,6 +179,21 @@ func (e *Engine) admit(r *registry.Rule) error {
 		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
 	case e.callers[r.Caller] >= e.opts.MostEach:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
+	}
+	return e.admitReceivers(r.Caller, r.To)
+}
+
+// admitReceivers checks the limit on the number of receivers of a caller. The caller holds mu.
+func (e *Engine) admitReceivers(caller string, list []registry.Receiver) error {
+	n := e.held[caller]
+	for _, to := range list {
+		if e.receivers[to.ID(caller)] == nil {
+			n++
+		}
+	}
+	if n > e.opts.Addresses && n > e.held[caller] {
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
+			"remove some rules first, or let rules share a webhook and its secret", n, e.opts.Addresses)}
 	}
 	return nil
 }
@@ -268,6 +267,9 @@ func (e *Engine) Replace(ctx context.Context, c registry.Caller, id string, r re
 		if other := e.ids[r.Name]; other != "" && other != id {
 			return false, nameTaken(r.Name)
 		}
+		if err := e.admitReceivers(next.Caller, r.To); err != nil {
+			return false, err
+		}
 		fresh = next.program == nil || next.State.Ended || !next.SameAlerts(&r)
 		next.RuleSettings, next.program, next.broken = r, p, ""
 		return fresh, nil
@@ -316,9 +318,9 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 			return err
 		}
 		e.mu.Lock()
-		defer e.mu.Unlock()
 		e.forget(x)
 		e.enter(next)
+		e.mu.Unlock()
 		return nil
 	})
 	if err != nil {
@@ -355,8 +357,8 @@ func (e *Engine) Remove(id string) error {
 			return err
 		}
 		e.mu.Lock()
-		defer e.mu.Unlock()
 		e.forget(x)
+		e.mu.Unlock()
 		return nil
 	})
 	e.signal()
@@ -403,10 +405,10 @@ func (e *Engine) Rule(ref string) (registry.ListedRule, error) {
 	}
 	v := registry.ListedRule{StoredRule: x.StoredRule} // states are replaced, not changed
 	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
-	for _, to := range x.To {
-		v.Receivers = append(v.Receivers, e.receiver(to).status(to))
-	}
 	e.mu.Unlock()
+	for _, to := range v.To {
+		v.Receivers = append(v.Receivers, e.status(v.Caller, to))
+	}
 	return v, e.judge(&v, broken)
 }
 

@@ -5,6 +5,7 @@ package alert_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,6 +50,9 @@ type rig struct {
 	t         testing.TB
 	dir       string
 	db        *store.DB
+	deliver   *deliver.Engine
+	owns      atomic.Bool
+	schedule  deliver.Schedule
 	log       *notifytest.Log
 	waker     *notify.Waker
 	options   alert.Options
@@ -93,14 +97,26 @@ func (g guarded) Append(ctx context.Context, id string, cmd []byte) (uint64, err
 	return g.Journal.Append(ctx, id, cmd)
 }
 
+// A full store takes no progress of deliveries at times.
+type full struct {
+	*store.SubscriptionStore
+	readOnly *atomic.Bool
+}
+
+func (s full) EditSubscriptions(e []*registry.SubscriptionEdit) error {
+	if s.readOnly.Load() {
+		return registry.ErrReadOnly
+	}
+	return s.SubscriptionStore.EditSubscriptions(e)
+}
+
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, dir: t.TempDir(), log: notifytest.NewLog("store"), waker: notify.NewWaker()}
 	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example", UserAgent: "freshet/test",
-		Retry: 10 * time.Millisecond, Resend: 50 * time.Millisecond,
+	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example", Resend: 50 * time.Millisecond,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
@@ -108,6 +124,8 @@ func newRig(t testing.TB) *rig {
 			}
 			return app, nil
 		}}
+	r.owns.Store(true)
+	r.schedule = deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
@@ -125,16 +143,24 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	o := r.options
-	o.Store = tight{r.db.Rules, r.most, &r.readOnly}
+	o.Store, o.Queue = tight{r.db.Rules, r.most, &r.readOnly}, r.db.Subscriptions
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}
+	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule,
+		Owns:    func(string) bool { return r.owns.Load() },
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Deliver(r.deliver)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() { ended <- r.Run(ctx) }()
+	go func() { ended <- r.deliver.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, <-ended); err != nil {
 			r.t.Error(err)
 		}
 		if err := r.db.Check(); err != nil {

@@ -1,357 +1,303 @@
-// This file sends messages to receivers and repeats what failed.
+// This file decides what receivers of alerts are sent.
 
 package alert
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
-	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/registry"
 )
 
+// A kind is a kind of receivers.
+type kind struct {
+	// check completes the address of a receiver and returns why it cannot be used.
+	check func(o *Options, to *registry.Receiver) error
+	// send sends messages to a receiver. Its reply is about the first message that the receiver
+	// has not taken, or about all if they go in one request.
+	send func(e *Engine, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
+	// batch is the largest number of messages in a call. They go in one request if together is
+	// set, and else one after another.
+	batch    int
+	together bool
+	// repeats says that firing alerts are sent again and again.
+	repeats bool
+}
+
+// kinds are the kinds of receivers, by registry.Receiver.Kind.
+var kinds = map[string]*kind{"alertmanager": &alertmanagerKind, "email": &mailKind, "webhook": &webhookKind}
+
 const (
-	mostSending  = 64  // requests at a time
-	batch        = 100 // alerts in one request to Alertmanager or in one e-mail
-	row          = 20  // messages to a webhook, one after another, until their delivery is recorded
-	mostRetry    = 5 * time.Minute
-	giveUpAfter  = 24 * time.Hour
-	mostWaiting  = 100_000 // messages of a receiver that fails; the oldest are given up beyond
-	maxAnswer    = 4 << 10
-	mostLate     = 1000 // messages that one command deletes
-	endsInResend = 4    // a firing alert ends after as many pauses, unless it is sent again
+	batch          = 100 // alerts in one request to Alertmanager or in one e-mail
+	row            = 20  // messages to a webhook, one after another, until their delivery is recorded
+	rowTime        = time.Second
+	endsInResend   = 4 // a firing alert ends after as many pauses, unless it is sent again
+	mostDeadLetter = 50
 )
 
-// A receiver is an address with the messages that wait for it. The engine's mu guards it.
-type receiver struct {
-	to      registry.Receiver
-	users   map[string]*entry // rules
-	queue   []registry.AlertMessage
-	busy    bool
-	retry   time.Time // no request before
-	resend  time.Time // when firing alerts are sent again
-	sent    uint64
-	givenUp uint64
-	fails   int
-	problem string
-	last    time.Time
-}
+// Deliver makes deliveries of package deliver send the messages. It is called before Run.
+func (e *Engine) Deliver(d *deliver.Engine) { e.deliveries = d }
 
-// receiver returns the receiver of an address. The caller holds mu.
-func (e *Engine) receiver(to registry.Receiver) *receiver {
-	r := e.receivers[to.Key()]
-	if r == nil {
-		r = &receiver{to: to, users: map[string]*entry{}}
-		e.receivers[to.Key()] = r
+// A Target decides what the receivers of alerts are sent. It implements deliver.Target.
+type Target struct{ *Engine }
+
+var _ deliver.Target = Target{}
+
+// Next implements deliver.Target.
+func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	var k *kind
+	if s.To != nil {
+		k = kinds[s.To.Kind()]
 	}
-	return r
-}
-
-func (r *receiver) status(to registry.Receiver) registry.ReceiverStatus {
-	return registry.ReceiverStatus{Receiver: to, Waiting: len(r.queue), Sent: r.sent, GivenUp: r.givenUp, Failures: r.fails, LastError: r.problem, LastSent: r.last}
-}
-
-// enqueue takes stored messages. The caller holds mu.
-func (e *Engine) enqueue(list []registry.AlertMessage) {
-	for _, m := range list {
-		r := e.receiver(m.To)
-		r.queue = append(r.queue, m)
+	switch {
+	case k == nil:
+		return deliver.Step{}, fmt.Errorf("%w: its kind of receiver is unknown; run the version that stored it, or drop it", deliver.ErrUnsupported)
+	case s.State == registry.SubscriptionPaused, s.State == registry.Active && deliver.BackingOff(s, now):
+		step := deliver.Step{}
+		if s.NextTry != nil && s.State == registry.Active {
+			step.Hold = *s.NextTry
+		}
+		return step, nil
 	}
+	if letter := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Replay }); letter >= 0 && s.State == registry.Active {
+		return t.again(s, k, s.Dead[letter])
+	}
+	list, err := t.waiting(s, k)
+	switch {
+	case err != nil:
+		return deliver.Step{}, err
+	case len(list) == 0:
+		return t.idle(s, k, now), nil
+	case s.State == registry.Disabled:
+		return bury(list, deliver.Reply{Err: errDisabled, At: now}), nil
+	case len(list) == 1 && s.Refusals > 0 && !t.exists(list[0].Rule):
+		return bury(list, deliver.Reply{Err: errRuleGone, At: now}), nil
+	}
+	return t.call(s, k, list)
 }
 
-// send starts the requests that may run now.
-func (e *Engine) send(ctx context.Context) {
+var (
+	errDisabled = errors.New("the receiver is disabled: resume it")
+	errRuleGone = errors.New("the receiver refused it, and its rule was removed")
+)
+
+// waiting returns the messages of the next call.
+func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMessage, error) {
+	n := k.batch
+	if s.Batch > 0 {
+		n = s.Batch
+	}
+	list, err := t.opts.Queue.Messages(s.ID, 0, n+len(s.Dead))
+	list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
+		return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq })
+	})
+	return list[:min(n, len(list))], err
+}
+
+// exists reports whether a rule is stored.
+func (e *Engine) exists(rule string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, held := e.opts.Lease(); !held { // see Sending
-		return
+	return e.rules[rule] != nil
+}
+
+// call returns the call that sends messages.
+func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMessage) (deliver.Step, error) {
+	send, err := k.send(t.Engine, s.To, list)
+	if err != nil {
+		return deliver.Step{}, err
 	}
-	now, running := e.opts.Now(), busy(e.receivers)
-	for key, r := range e.receivers {
-		due := len(r.queue) > 0 || r.to.Alertmanager != "" && !r.resend.After(now) && r.firing()
+	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) error {
+		settle(s, list[:r.Settled])
+		list := list[r.Settled:]
 		switch {
-		case !due && !r.busy && len(r.users) == 0:
-			delete(e.receivers, key)
-			continue
-		case r.busy || !due || r.retry.After(now) || running >= mostSending:
-			continue
+		case r.Verdict == deliver.Taken:
+			if s.Batch *= 2; s.Batch >= k.batch {
+				s.Batch = 0
+			}
+		case r.Verdict == deliver.Gone:
+			s.State, s.Reason, s.NextTry = registry.Disabled, deliver.ReasonGone, nil
+		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
+			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
+		case r.Verdict == deliver.GiveUp && k.together:
+			return bury(list, r).Edit(s)
+		case r.Verdict == deliver.GiveUp:
+			return bury(list[:1], r).Edit(s)
 		}
-		r.busy = true
-		running++
-		t := e.prepare(r, now)
-		e.sending.Go(func() {
-			n, err := e.deliver(ctx, r, t)
-			e.finish(ctx, r, t, n, err)
-		})
+		return nil
+	}}}, nil
+}
+
+// settle records that messages are delivered.
+func settle(s *registry.Subscription, list []registry.AlertMessage) {
+	for i := range list {
+		s.Drop = append(s.Drop, list[i].Seq)
+	}
+	if len(list) > 1 {
+		s.Deliveries += uint64(len(list) - 1) // the engine has counted one
 	}
 }
 
-// busy returns how many receivers are being sent something.
-func busy(receivers map[string]*receiver) (n int) {
-	for _, r := range receivers {
-		if r.busy {
-			n++
+// bury returns an edit that sets messages aside.
+func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		for i := range list {
+			m := &list[i]
+			if slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq }) {
+				continue
+			}
+			s.GaveUp++
+			s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m)},
+				Seq: m.Seq, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
 		}
+		for len(s.Dead) > mostDeadLetter {
+			s.Drop = append(s.Drop, s.Dead[0].Seq)
+			s.Dead = s.Dead[1:]
+		}
+		s.Refusals = 0
+		return nil
+	}}
+}
+
+// about names the alert of a message.
+func about(m *registry.AlertMessage) string { return m.Rule + " " + m.Alert }
+
+// again sends a dead letter once.
+func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) (deliver.Step, error) {
+	list, err := t.opts.Queue.Messages(s.ID, d.Seq-1, 1)
+	if err != nil {
+		return deliver.Step{}, err
 	}
-	return n
+	if len(list) == 0 || list[0].Seq != d.Seq {
+		return deliver.Step{Edit: func(s *registry.Subscription) error {
+			s.Dead = slices.DeleteFunc(s.Dead, func(x registry.DeadLetter) bool { return x.ID == d.ID })
+			return nil
+		}}, nil
+	}
+	send, err := k.send(t.Engine, s.To, list)
+	return deliver.Step{Call: &deliver.Call{Send: send, Done: func(s *registry.Subscription, r deliver.Reply) error {
+		if deliver.Replayed(s, d.ID, r) {
+			s.Drop = append(s.Drop, d.Seq)
+		}
+		return nil
+	}}}, err
 }
 
-// Sending reports whether requests to receivers run, or their outcome is not recorded yet. Without
-// the lease it does not become true again. Until then the next owner of the lease must not begin,
-// because it would send the same messages.
-func (e *Engine) Sending() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return busy(e.receivers) > 0
-}
-
-// firing reports whether a rule of the receiver has a firing alert.
-func (r *receiver) firing() bool {
-	for _, x := range r.users {
-		for _, a := range x.State.Alerts {
-			if a.State == registry.AlertFiring {
-				return true
+// idle returns what is to be done for a receiver without messages: repeat firing alerts, or forget
+// a receiver that no rule has any more.
+func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.Step {
+	firing, used := t.firing(s)
+	if newest := s.Newest; !used && len(s.Dead) == 0 {
+		return deliver.Step{Edit: func(s *registry.Subscription) error {
+			if s.Newest == newest { // else there are new messages
+				s.State = registry.Ended
+			}
+			return nil
+		}}
+	}
+	if !k.repeats || len(firing) == 0 || s.State != registry.Active {
+		return deliver.Step{}
+	}
+	t.mu.Lock()
+	at, known := t.repeated[s.ID]
+	t.mu.Unlock()
+	if !known && s.LastDelivery != nil {
+		at = *s.LastDelivery
+	}
+	if at = at.Add(t.opts.Resend); at.After(now) && at.Before(now.Add(2*t.opts.Resend)) {
+		return deliver.Step{At: at}
+	}
+	id := s.ID
+	return deliver.Step{Call: &deliver.Call{Since: now, Insist: true, Asks: true, Send: func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
+		for part := range slices.Chunk(firing, k.batch) {
+			if r = t.repeat(ctx, c, k, s.To, part); !r.OK() {
+				return r
 			}
 		}
-	}
-	return false
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.repeated[id] = t.opts.Now()
+		return r
+	}}}
 }
 
-// A transfer is what one turn of a receiver sends.
-type transfer struct {
-	messages []registry.AlertMessage
-	again    []registry.AlertMessage // firing alerts that are sent to Alertmanager again
-	givenUp  []uint64                // messages that are too old or too many
+// repeat sends firing alerts again. Where one is refused, it sends the others.
+func (t Target) repeat(ctx context.Context, c *deliver.Client, k *kind, to *registry.Receiver, list []registry.AlertMessage) deliver.Reply {
+	send, err := k.send(t.Engine, to, list)
+	if err != nil {
+		return deliver.Reply{Err: err}
+	}
+	r := send(ctx, c)
+	switch n := len(list); {
+	case !r.Refused():
+		return r
+	case n == 1:
+		r.Status = 200
+		return r
+	default:
+		if r := t.repeat(ctx, c, k, to, list[:n/2]); !r.OK() {
+			return r
+		}
+		return t.repeat(ctx, c, k, to, list[n/2:])
+	}
 }
 
-// prepare takes what is sent next. The messages stay in the queue. The caller holds mu.
-func (e *Engine) prepare(r *receiver, now time.Time) (t transfer) {
-	for len(r.queue) > 0 && r.fails > 0 && (now.Sub(r.queue[0].At) > giveUpAfter || len(r.queue) > mostWaiting) {
-		t.givenUp = append(t.givenUp, r.queue[0].Seq)
-		r.queue = r.queue[1:]
-	}
-	n := batch
-	if r.to.Webhook != "" {
-		n = row
-	}
-	t.messages = slices.Clone(r.queue[:min(n, len(r.queue))])
-	if r.to.Alertmanager == "" || r.resend.After(now) || len(t.messages) == n {
-		return t
-	}
-	for _, id := range slices.Sorted(maps.Keys(r.users)) {
-		x := r.users[id]
-		if q, err := e.opts.Query(x.Query); err != nil || e.opts.deprived(x, &q) != nil {
+// firing returns the firing alerts of a receiver's rules, without those that it refuses, and
+// whether it has any rules.
+func (t Target) firing(s *registry.Subscription) (list []registry.AlertMessage, used bool) {
+	t.mu.Lock()
+	rules := slices.Collect(maps.Values(t.receivers[s.ID]))
+	t.mu.Unlock()
+	slices.SortFunc(rules, func(a, b *entry) int { return strings.Compare(a.ID, b.ID) })
+	for _, x := range rules {
+		q, err := t.opts.Query(x.Query)
+		if err != nil || t.opts.deprived(x, &q) != nil {
 			continue
 		}
+		t.mu.Lock()
 		for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
 			if a := x.State.Alerts[key]; a.State == registry.AlertFiring {
-				t.again = append(t.again, registry.AlertMessage{Rule: x.ID, Name: x.Name, Query: x.Query, To: r.to, State: a.State, Alert: key, Labels: a.Labels, Summary: a.Summary, StartsAt: a.FiredAt})
+				list = append(list, registry.AlertMessage{Rule: x.ID, Name: x.Name, Query: x.Query, State: a.State, Alert: key, Labels: a.Labels, Summary: a.Summary, StartsAt: a.FiredAt})
 			}
 		}
+		t.mu.Unlock()
 	}
-	return t
+	return slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
+		return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" })
+	}), len(rules) > 0
 }
 
-// errGone reports that a receiver wants no more messages.
-var errGone = errors.New("it answered 410 Gone")
-
-// deliver sends a transfer and returns how many of its messages are settled.
-func (e *Engine) deliver(ctx context.Context, r *receiver, t transfer) (settled int, err error) {
-	if r.to.Alertmanager != "" {
-		for list := range slices.Chunk(slices.Concat(t.again, t.messages), batch) { // a resolved alert comes after its repetition
-			if _, held := e.opts.Lease(); !held {
-				return 0, ErrAway
-			}
-			if err := e.toAlertmanager(ctx, r.to.Alertmanager, list); err != nil {
-				return 0, err
-			}
-		}
-		return len(t.messages), nil
+// status returns how the deliveries to a receiver are doing.
+func (e *Engine) status(caller string, to registry.Receiver) registry.ReceiverStatus {
+	v := registry.ReceiverStatus{Receiver: to, ID: to.ID(caller)}
+	s, err := e.opts.Queue.Subscription(v.ID)
+	if err != nil { // it has had no alert
+		return v
 	}
-	if r.to.Email != "" && len(t.messages) > 0 {
-		if err := e.toMail(ctx, r.to.Email, t.messages); err != nil {
-			return 0, err
-		}
-		return len(t.messages), nil
+	v.State, v.Reason, v.Waiting, v.Sent, v.GivenUp, v.Failures, v.LastError = s.State, s.Reason, s.Waiting(), s.Deliveries, s.GaveUp, s.Failures, s.LastError
+	if s.LastDelivery != nil {
+		v.LastSent = *s.LastDelivery
 	}
-	for i := range t.messages {
-		if _, held := e.opts.Lease(); !held { // another node sends the rest
-			return i, ErrAway
-		}
-		err := e.toWebhook(ctx, &t.messages[i])
-		if errors.Is(err, errGone) {
-			return i + 1, err
-		}
-		if err != nil {
-			return i, err
-		}
-	}
-	return len(t.messages), nil
+	return v
 }
 
-// finish records the outcome of a transfer.
-func (e *Engine) finish(ctx context.Context, r *receiver, t transfer, settled int, err error) {
-	sent := t.givenUp
-	for i := range t.messages[:settled] {
-		sent = append(sent, t.messages[i].Seq)
+// wake has messages sent that are stored.
+func (e *Engine) wake(list []registry.AlertMessage) {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].To.ID(list[i].Caller)
 	}
-	if fail := e.receipts.record(sent); fail != nil {
-		select {
-		case e.failed <- fail:
-		default:
-		}
+	slices.Sort(ids)
+	if err := e.deliveries.Refresh(slices.Compact(ids)); err != nil {
+		e.opts.Logger.Error("alerts are stored and not sent yet", "error", err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	defer e.signal()
-	now, count := e.opts.Now().UTC(), e.count.messages[r.to.Kind()]
-	r.busy = false
-	if n := len(t.givenUp); n > 0 {
-		count.Dropped += uint64(n)
-		r.givenUp += uint64(n)
-		e.opts.Logger.Error("alerts could not be delivered for too long and were given up", "receiver", host(r.to), "messages", n, "problem", r.problem)
-	}
-	for len(r.queue) > 0 && slices.Contains(sent, r.queue[0].Seq) { // Reload may have taken them already
-		r.queue = r.queue[1:]
-	}
-	r.sent += uint64(settled)
-	count.Delivered += uint64(settled)
-	if settled > 0 {
-		r.fails, r.problem, r.last = 0, "", now
-	}
-	if errors.Is(err, errGone) {
-		r.sent--
-		r.givenUp++
-		count.Delivered--
-		count.Dropped++
-		r.problem = err.Error()
-		return
-	}
-	if err != nil && (ctx.Err() != nil || errors.Is(err, ErrAway)) {
-		return // the process or the lease ends; the message may have arrived and is sent again
-	}
-	if err != nil {
-		r.fails++
-		count.Failed++
-		r.problem = err.Error()
-		r.retry = now.Add(min(e.opts.Retry<<min(r.fails-1, 10), mostRetry))
-		e.opts.Logger.Warn("alerts could not be delivered", "receiver", host(r.to), "problem", r.problem, "again", r.retry)
-		return
-	}
-	r.fails, r.problem, r.last, r.retry = 0, "", now, time.Time{}
-	if r.to.Alertmanager != "" && len(t.messages) < batch && !r.resend.After(now) {
-		r.resend = now.Add(e.opts.Resend)
-	}
-}
-
-// receipts deletes messages that were sent from the store. Those that the store refuses to delete are
-// remembered, so that they are not sent again.
-type receipts struct {
-	store Store
-	mu    sync.Mutex
-	late  []uint64 // messages that were sent, and are in the store still
-}
-
-// record deletes messages, now or later.
-func (r *receipts) record(sent []uint64) error {
-	if len(sent) == 0 {
-		return nil
-	}
-	err := r.store.EditRules(&registry.RuleEdit{Sent: sent})
-	if errors.Is(err, registry.ErrUnusable) {
-		return fmt.Errorf("delete delivered alerts: %w", err)
-	}
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.late = append(r.late, sent...)
-	}
-	return nil
-}
-
-// retry deletes what the store refused to delete, under any lease. Only Run calls it.
-func (r *receipts) retry() error {
-	r.mu.Lock()
-	sent := slices.Clone(r.late)
-	r.mu.Unlock()
-	if len(sent) == 0 {
-		return nil
-	}
-	sent = sent[:min(len(sent), mostLate)]
-	if err := r.store.EditRules(&registry.RuleEdit{Sent: sent}); errors.Is(err, registry.ErrUnusable) {
-		return fmt.Errorf("delete delivered alerts: %w", err)
-	} else if err != nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.late = slices.Delete(r.late, 0, len(sent))
-	return nil
-}
-
-// unsent returns those of the stored messages that were not sent.
-func (r *receipts) unsent(list []registry.AlertMessage) []registry.AlertMessage {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.DeleteFunc(list, func(m registry.AlertMessage) bool { return slices.Contains(r.late, m.Seq) })
-}
-
-// host names a receiver in logs, without the path of its URL, which may be a secret.
-func host(to registry.Receiver) string {
-	if to.Email != "" {
-		return to.Email
-	}
-	u, err := url.Parse(to.Webhook + to.Alertmanager)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
-// A webhookAlert is the data of a message to a webhook.
-type webhookAlert struct {
-	Rule     string              `json:"rule"`
-	Name     string              `json:"name"`
-	Alert    string              `json:"alert"` // the same for all messages about this set of labels
-	State    registry.AlertState `json:"state"`
-	Labels   map[string]string   `json:"labels"`
-	Summary  string              `json:"summary,omitempty"`
-	StartsAt time.Time           `json:"starts_at"`
-	EndsAt   *time.Time          `json:"ends_at,omitempty"`
-	Query    string              `json:"query"`
-	Epoch    string              `json:"epoch"`
-	Seq      uint64              `json:"seq"`
-	URL      string              `json:"url"`
-}
-
-// toWebhook sends a message after Standard Webhooks.
-func (e *Engine) toWebhook(ctx context.Context, m *registry.AlertMessage) error {
-	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary, StartsAt: m.StartsAt.UTC(),
-		Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: e.page(m.Query)}
-	if !m.EndsAt.IsZero() {
-		ends := m.EndsAt.UTC()
-		data.EndsAt = &ends
-	}
-	body, err := json.Marshal(map[string]any{"type": "alert." + string(m.State), "timestamp": m.At.UTC().Format(time.RFC3339Nano), "data": data})
-	if err != nil {
-		return err
-	}
-	now := e.opts.Now()
-	at := strconv.FormatInt(now.Unix(), 10)
-	return e.post(ctx, m.To.Webhook, body, http.Header{"Webhook-Id": {m.ID}, "Webhook-Timestamp": {at},
-		"Webhook-Signature": {webhook.Sign([]registry.Secret{{Key: m.To.Secret}}, m.ID, at, body, now)}})
 }
 
 func withName(m *registry.AlertMessage) map[string]string {
@@ -363,58 +309,4 @@ func withName(m *registry.AlertMessage) map[string]string {
 
 func (e *Engine) page(query string) string {
 	return e.opts.PublicURL + "/queries/" + url.PathEscape(query)
-}
-
-// A postableAlert is an alert in Alertmanager's API v2.
-type postableAlert struct {
-	Labels       map[string]string `json:"labels"`
-	Annotations  map[string]string `json:"annotations"`
-	StartsAt     time.Time         `json:"startsAt"`
-	EndsAt       time.Time         `json:"endsAt"`
-	GeneratorURL string            `json:"generatorURL"`
-}
-
-// toAlertmanager sends alerts to Alertmanager.
-func (e *Engine) toAlertmanager(ctx context.Context, base string, list []registry.AlertMessage) error {
-	alerts := make([]postableAlert, len(list))
-	for i := range list {
-		m := &list[i]
-		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: m.StartsAt.UTC(), EndsAt: m.EndsAt.UTC(), GeneratorURL: e.page(m.Query)}
-		if m.Summary != "" {
-			a.Annotations["summary"] = m.Summary
-		}
-		if m.State == registry.AlertFiring {
-			a.EndsAt = e.opts.Now().Add(endsInResend * e.opts.Resend).UTC()
-		}
-		alerts[i] = a
-	}
-	body, err := json.Marshal(alerts)
-	if err != nil {
-		return err
-	}
-	return e.post(ctx, base+"/api/v2/alerts", body, http.Header{})
-}
-
-// post sends one request. Errors do not contain what the receiver sent.
-func (e *Engine) post(ctx context.Context, to string, body []byte, header http.Header) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	maps.Copy(req.Header, header)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", e.opts.UserAgent)
-	resp, err := e.client.Do(req)
-	if err != nil {
-		return errors.New(deliver.Reply{Err: err}.Problem())
-	}
-	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	if resp.StatusCode == http.StatusGone {
-		return errGone
-	}
-	if r := (deliver.Reply{Status: resp.StatusCode}); !r.OK() {
-		return errors.New(r.Problem())
-	}
-	return nil
 }

@@ -21,7 +21,7 @@ type step struct {
 	token       uint64 // of the lease
 	drafts      map[string]*draft
 	bytes       int       // of all messages
-	evaluations [2]uint64 // as in counter
+	evaluations [2]uint64 // as in Engine.count
 }
 
 // A draft is the next state of a rule.
@@ -95,7 +95,7 @@ func (e *Engine) commit(s *step) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for i, n := range counted {
-			e.count.evaluated[i] += n
+			e.count[i] += n
 		}
 		return nil
 	}
@@ -255,11 +255,11 @@ func (e *Engine) put(token uint64, list []*draft) error {
 		return err
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, d := range list {
 		d.rule.State, d.rule.trouble = *d.state, ""
 	}
-	e.enqueue(edit.Queue)
+	e.mu.Unlock()
+	e.wake(edit.Queue)
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (e *Engine) put(token uint64, list []*draft) error {
 func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
 	for i, to := range x.To {
 		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
-			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
+			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
 			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
 		if x.Edition > 0 { // the same answer may lead to the same alert again
 			m.ID += fmt.Sprintf("_e%d", x.Edition)

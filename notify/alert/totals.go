@@ -11,20 +11,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A counter counts since the start of the process. The engine's mu guards it.
-type counter struct {
-	evaluated [2]uint64                          // without and with a problem
-	messages  map[string]*registry.MessageTotals // by kind of receiver
-}
-
-func newCounter() counter {
-	c := counter{messages: map[string]*registry.MessageTotals{}}
-	for _, k := range registry.ReceiverKinds {
-		c.messages[k] = &registry.MessageTotals{}
-	}
-	return c
-}
-
 // evaluated counts an evaluation of a rule, whose state has been set. It is added to the
 // engine's count when the step is stored.
 func (s *step) evaluated(x *entry) {
@@ -40,21 +26,16 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Messages: map[string]registry.MessageTotals{}}
 	e.mu.Lock()
 	rules := slices.Collect(maps.Values(e.rules))
-	t.Evaluated, t.Failed = e.count.evaluated[0], e.count.evaluated[1]
-	for k, m := range e.count.messages {
-		t.Messages[k] = *m
-	}
-	for _, r := range e.receivers {
-		k := r.to.Kind()
-		m := t.Messages[k]
-		m.Waiting += len(r.queue)
-		t.Messages[k] = m
-	}
+	t.Evaluated, t.Failed = e.count[0], e.count[1]
+	receivers := slices.Collect(maps.Keys(e.receivers))
 	list := make([]registry.ListedRule, len(rules))
 	for i, x := range rules { // states are replaced, not changed
 		list[i] = registry.ListedRule{StoredRule: x.StoredRule, Reason: cmp.Or(x.broken, x.trouble)}
 	}
 	e.mu.Unlock()
+	if err := e.sum(t.Messages, receivers); err != nil {
+		return t, err
+	}
 	oldest := map[string]registry.Position{} // of rules that lag, by query
 	for i := range list {
 		v := &list[i]
@@ -100,4 +81,28 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		}
 	}
 	return t, nil
+}
+
+// sum sums up the messages to receivers, by their kinds.
+func (e *Engine) sum(totals map[string]registry.MessageTotals, receivers []string) error {
+	for _, kind := range registry.ReceiverKinds {
+		totals[kind] = registry.MessageTotals{}
+	}
+	for _, w := range e.deliveries.WayStats() {
+		if w.Way == registry.Alerts && w.Kind != "" {
+			totals[w.Kind] = registry.MessageTotals{Delivered: w.Taken, Failed: w.Failed, Dropped: w.GivenUp}
+		}
+	}
+	for _, id := range receivers {
+		s, err := e.opts.Queue.Subscription(id)
+		if errors.Is(err, registry.ErrNotFound) {
+			continue // there was no alert
+		} else if err != nil {
+			return err
+		}
+		m := totals[s.To.Kind()]
+		m.Waiting += s.Waiting()
+		totals[s.To.Kind()] = m
+	}
+	return nil
 }

@@ -50,6 +50,9 @@ func (e *Engine) serve(ctx context.Context, x *subscriber, probe bool) outcome {
 			return e.unsupported(ctx, x, &s, err)
 		case err == nil && step.Edit != nil:
 			after, err := e.writer.edit(x.id, existing(step.Edit))
+			if err == nil && after.GaveUp > s.GaveUp {
+				e.count(nil, &s, &after)
+			}
 			if err == nil && after.State == registry.Ended || errors.Is(err, registry.ErrNotFound) {
 				return outcome{gone: true}
 			} else if err == nil {
@@ -155,14 +158,20 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
 	}
 	v := outcome{called: true, ok: r.OK(), slow: r.At.Sub(r.Sent) >= e.opts.Timing.Slow, more: !c.Last || !r.OK()}
+	if r.OK() && c.Done == nil && was.Failures == 0 {
+		return v // there is nothing to record
+	}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error {
 		if !c.Since.IsZero() {
 			r.Verdict = e.opts.Schedule.judge(s, c, r)
 		}
+		if c.Done == nil {
+			return nil
+		}
 		return c.Done(s, r)
 	}))
 	if err == nil && !c.Asks {
-		e.ways[was.Way].count(r, was, &after)
+		e.count(&r, was, &after)
 	}
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
@@ -178,6 +187,16 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		v.at = *after.ExpiresAt
 	}
 	return v
+}
+
+// count counts what an edit has changed, and the attempt that led to it, nil for none.
+func (e *Engine) count(r *Reply, before, after *registry.Subscription) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tally(tallied{way: before.Way}).count(r, before, after)
+	if before.To != nil {
+		e.tally(tallied{before.Way, before.To.Kind()}).count(r, before, after)
+	}
 }
 
 // record stores the reply to a call. While the store accepts no writes it retries, so

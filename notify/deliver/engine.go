@@ -51,7 +51,7 @@ type Call struct {
 	Release func() // called once the call is over; may be nil
 
 	// Done records the reply in a transaction, after the engine. The subscription may have
-	// been edited since Next. Done is not called when it has been deleted.
+	// been edited since Next. Done is not called when it has been deleted. It may be nil.
 	Done func(s *registry.Subscription, r Reply) error
 }
 
@@ -141,7 +141,7 @@ type Engine struct {
 	failed  chan error
 	running sync.WaitGroup
 	stats   struct{ sent, ok, failed atomic.Uint64 }
-	ways    map[registry.Way]*tally
+	tallies map[tallied]*tally
 }
 
 // A holder is a caller with a way of delivery.
@@ -154,11 +154,10 @@ type holder struct {
 func New(o Options) (*Engine, error) {
 	o.fill()
 	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
-		hosts: make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1), failed: make(chan error, 1)}
+		hosts: make(map[string]*host), holders: make(map[holder]int), tallies: make(map[tallied]*tally), work: make(chan struct{}, 1), failed: make(chan error, 1)}
 	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
-	e.ways = make(map[registry.Way]*tally, len(o.Targets))
 	for w := range o.Targets {
-		e.ways[w] = new(tally)
+		e.tally(tallied{way: w})
 	}
 	e.writer = newWriter(o.Store, e.fail)
 	e.client = newClient(&e.opts, e.dialled)
@@ -266,10 +265,27 @@ func (e *Engine) Stats() Stats {
 // A tally counts the deliveries of one way.
 type tally struct{ taken, failed, retried, givenUp atomic.Uint64 }
 
+// A tallied is what a tally is about: the deliveries of a way, or to one kind of receivers of alerts.
+type tallied struct {
+	way  registry.Way
+	kind string
+}
+
+// tally returns the tally of a way and a kind. The caller holds mu, or is New.
+func (e *Engine) tally(of tallied) *tally {
+	t := e.tallies[of]
+	if t == nil {
+		t = new(tally)
+		e.tallies[of] = t
+	}
+	return t
+}
+
 // A WayStats counts deliveries of one way since the start. Verifications and denials
 // are not deliveries.
 type WayStats struct {
 	Way     registry.Way
+	Kind    string // of receivers of alerts, "" for all of the way
 	Taken   uint64 // accepted by the callback
 	Failed  uint64 // failed attempts
 	Retried uint64 // attempts after a failed one
@@ -278,21 +294,22 @@ type WayStats struct {
 
 // WayStats returns the current counts.
 func (e *Engine) WayStats() []WayStats {
-	list := make([]WayStats, 0, len(e.ways))
-	for way, t := range e.ways {
-		list = append(list, WayStats{way, t.taken.Load(), t.failed.Load(), t.retried.Load(), t.givenUp.Load()})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := make([]WayStats, 0, len(e.tallies))
+	for of, t := range e.tallies {
+		list = append(list, WayStats{of.way, of.kind, t.taken.Load(), t.failed.Load(), t.retried.Load(), t.givenUp.Load()})
 	}
 	return list
 }
 
-// count counts an attempt that changed a subscription from before to after.
-func (t *tally) count(r Reply, before, after *registry.Subscription) {
-	if r.OK() {
-		t.taken.Add(1)
-	} else {
+// count counts an edit that changed a subscription from before to after.
+func (t *tally) count(r *Reply, before, after *registry.Subscription) {
+	t.taken.Add(after.Deliveries - before.Deliveries)
+	if r != nil && !r.OK() {
 		t.failed.Add(1)
 	}
-	if before.Failures > 0 {
+	if r != nil && before.Failures > 0 {
 		t.retried.Add(1)
 	}
 	t.givenUp.Add(after.GaveUp - before.GaveUp)

@@ -1,6 +1,11 @@
 package deliver
 
-import "github.com/freshet/freshet/registry"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+)
 
 // Pause stops deliveries of a subscription until Resume. Its changes wait in the log.
 func (e *Engine) Pause(id string) (registry.Subscription, error) {
@@ -25,6 +30,44 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 			s.State, s.Reason = registry.Pending, ""
 		case s.State == registry.Disabled || s.State == registry.SubscriptionPaused:
 			s.State, s.Reason = registry.Active, ""
+		}
+		return nil
+	}))
+}
+
+// Resend sends a dead letter of a subscription again, or all of them for "".
+func (e *Engine) Resend(id, letter string) (registry.Subscription, error) {
+	return e.Edit(id, existing(func(s *registry.Subscription) error {
+		if s.State != registry.Active {
+			return conflict("the subscription is " + string(s.State) + ": resume it first")
+		}
+		found := false
+		for i := range s.Dead {
+			if letter == "" || s.Dead[i].ID == letter {
+				s.Dead[i].Replay, found = true, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("dead letter: %w", registry.ErrNotFound)
+		}
+		s.NextTry = nil
+		return nil
+	}))
+}
+
+// DropLetter forgets a dead letter of a subscription, or all of them for "".
+func (e *Engine) DropLetter(id, letter string) (registry.Subscription, error) {
+	return e.Edit(id, existing(func(s *registry.Subscription) error {
+		n := len(s.Dead)
+		s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool {
+			drop := letter == "" || d.ID == letter
+			if drop && d.Seq > 0 {
+				s.Drop = append(s.Drop, d.Seq)
+			}
+			return drop
+		})
+		if len(s.Dead) == n {
+			return fmt.Errorf("dead letter: %w", registry.ErrNotFound)
 		}
 		return nil
 	}))

@@ -23,6 +23,8 @@ type Reply struct {
 	Status   int       // of HTTP, 0 without an answer; 200 of a receiver that does not speak HTTP and has the message
 	Body     []byte    // of HTTP, as much as was asked for and one byte
 	Err      error     // why there is no answer
+	Said     string    // why, of a receiver that does not speak HTTP
+	Settled  int       // of a call with several messages: how many of them the receiver has
 	Verdict  Verdict   // zero if the engine does not judge the call
 }
 
@@ -42,6 +44,8 @@ func (r Reply) Problem() string {
 	switch {
 	case r.OK():
 		return ""
+	case r.Said != "":
+		return r.Said
 	case errors.Is(r.Err, ErrForbidden):
 		return ErrForbidden.Error()
 	case r.Err != nil:
@@ -92,6 +96,9 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 		Delivered(s, r, c.Asks)
 		return Taken
 	}
+	if r.Settled > 0 {
+		Delivered(s, r, c.Asks)
+	}
 	refused := r.Refused() && !c.Insist && !c.Asks
 	if refused { // the receiver answers: there is no need to spare it
 		failed(s, r, p.Pauses[0])
@@ -125,6 +132,36 @@ func Delivered(s *registry.Subscription, r Reply, asks bool) {
 		s.LastDelivery = s.LastAttempt
 		s.Deliveries++
 	}
+}
+
+// Replayed records the outcome of sending a dead letter again, and reports whether it is
+// delivered. Each replay is one attempt.
+func Replayed(s *registry.Subscription, letter string, r Reply) bool {
+	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
+	if r.OK() {
+		Delivered(s, r, false)
+		if at >= 0 {
+			s.Dead = slices.Delete(s.Dead, at, at+1)
+		}
+		return true
+	}
+	if at >= 0 {
+		d := &s.Dead[at]
+		d.Replay, d.Error = false, r.Problem()
+		d.Attempts++
+	}
+	if r.Status == http.StatusGone {
+		Disable(s, ReasonGone)
+	}
+	return false
+}
+
+// ReasonGone is why a receiver is disabled that wants no more messages.
+const ReasonGone = "the endpoint answered 410 Gone"
+
+// Disable stops deliveries until they are resumed.
+func Disable(s *registry.Subscription, reason string) {
+	s.State, s.Reason, s.NextTry = registry.Disabled, reason, nil
 }
 
 // failed records a failed attempt and sets the time of the next try. The pause is lengthened

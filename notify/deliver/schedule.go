@@ -19,7 +19,8 @@ type subscriber struct {
 	id, query, host, caller string
 
 	way     registry.Way
-	limiter int // index of its limiter
+	deaf    bool // it follows no query
+	limiter int  // index of its limiter
 
 	state   state
 	again   bool      // a wake-up came while it was running
@@ -65,7 +66,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), way: s.Way, caller: s.Caller, at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), way: s.Way, caller: s.Caller, deaf: s.To != nil, at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
@@ -79,13 +80,9 @@ func (e *Engine) update(s *registry.Subscription) {
 func (e *Engine) enter(x *subscriber) {
 	e.subscribers[x.id] = x
 	e.holders[holder{x.way, x.caller}]++
-	if e.queries[x.query] == nil {
-		e.queries[x.query] = make(map[*subscriber]struct{})
-		if x.query != "" {
-			e.follow.Add(x.query)
-		}
+	if !x.deaf {
+		e.listen(x)
 	}
-	e.queries[x.query][x] = struct{}{}
 	h := e.hosts[x.host]
 	if h == nil {
 		h = &host{rate: rate.NewLimiter(rate.Limit(e.opts.Limits.Rate), e.opts.Limits.Burst)}
@@ -95,6 +92,17 @@ func (e *Engine) enter(x *subscriber) {
 		e.hosts[x.host] = h
 	}
 	h.entries++
+}
+
+// listen makes commits of its query wake a subscriber.
+func (e *Engine) listen(x *subscriber) {
+	if e.queries[x.query] == nil {
+		e.queries[x.query] = make(map[*subscriber]struct{})
+		if x.query != "" {
+			e.follow.Add(x.query)
+		}
+	}
+	e.queries[x.query][x] = struct{}{}
 }
 
 // forget drops a subscriber. A call under way is not cut off.
@@ -110,7 +118,7 @@ func (e *Engine) forget(x *subscriber) {
 	}
 	e.schedule(x, time.Time{})
 	set := e.queries[x.query]
-	if delete(set, x); len(set) == 0 {
+	if delete(set, x); len(set) == 0 && !x.deaf {
 		delete(e.queries, x.query)
 		if x.query != "" {
 			e.follow.Remove(x.query)

@@ -223,27 +223,18 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 
 // Replay sends dead letters, or the changes after a position, again.
 func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, error) {
+	if r.After == nil {
+		return m.Engine.Resend(id, r.ID)
+	}
 	return m.edit(id, func(s *registry.Subscription) error {
 		switch {
 		case s.State != registry.Active:
 			return conflict("the webhook is " + string(s.State) + ": resume it first")
-		case r.After != nil && r.ID != "":
+		case r.ID != "":
 			return refuse("/id", "say either id or after")
-		case r.After != nil:
-			s.Cursor, s.Seen, s.Outbox, s.Withheld = *r.After, registry.Position{}, nil, nil
-			s.NextTry, s.Failures = nil, 0
-			return nil
 		}
-		found := false
-		for i := range s.Dead {
-			if r.ID == "" || s.Dead[i].ID == r.ID {
-				s.Dead[i].Replay, found = true, true
-			}
-		}
-		if !found {
-			return fmt.Errorf("dead letter: %w", registry.ErrNotFound)
-		}
-		s.NextTry = nil
+		s.Cursor, s.Seen, s.Outbox, s.Withheld = *r.After, registry.Position{}, nil, nil
+		s.NextTry, s.Failures = nil, 0
 		return nil
 	})
 }

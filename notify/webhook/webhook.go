@@ -157,14 +157,9 @@ func (w *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 
 func disableStep(reason string) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		Disable(s, reason)
+		deliver.Disable(s, reason)
 		return nil
 	}}
-}
-
-// Disable stops deliveries until an operator resumes them.
-func Disable(s *registry.Subscription, reason string) {
-	s.State, s.Reason, s.NextTry = registry.Disabled, reason, nil
 }
 
 // ended sends the last message, once the query has no holders.
@@ -283,9 +278,9 @@ func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 		case deliver.Taken:
 			s.State, s.Intent, s.Reason = registry.Active, nil, ""
 		case deliver.Gone:
-			Disable(s, "the endpoint answered 410 Gone")
+			deliver.Disable(s, deliver.ReasonGone)
 		case deliver.GiveUp:
-			Disable(s, "the endpoint never answered 2xx")
+			deliver.Disable(s, "the endpoint never answered 2xx")
 		}
 		return nil
 	})
@@ -313,7 +308,7 @@ func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 		}
 		return
 	case deliver.Gone:
-		Disable(s, "the endpoint answered 410 Gone")
+		deliver.Disable(s, deliver.ReasonGone)
 		return
 	case deliver.GiveUp:
 		if kept {
@@ -321,7 +316,7 @@ func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 		}
 	}
 	if r.At.Sub(*s.FailingSince) >= disableAfter {
-		Disable(s, "the endpoint failed for five days")
+		deliver.Disable(s, "the endpoint failed for five days")
 	}
 }
 
@@ -346,25 +341,9 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 	}
 }
 
-// replayed records the outcome of sending a dead letter again. Each replay is one
-// attempt.
+// replayed records the outcome of sending a dead letter again.
 func (w *Target) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
-	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
-	if r.OK() {
-		deliver.Delivered(s, r, false)
-		if at >= 0 {
-			s.Dead = slices.Delete(s.Dead, at, at+1)
-		}
-		return
-	}
-	if at >= 0 {
-		d := &s.Dead[at]
-		d.Replay, d.Error = false, r.Problem()
-		d.Attempts++
-	}
-	if r.Status == http.StatusGone {
-		Disable(s, "the endpoint answered 410 Gone")
-	}
+	deliver.Replayed(s, p.ID, r)
 }
 
 // Sign returns the value of webhook-signature: one v1 signature for each secret that

@@ -143,7 +143,10 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 // query is read once for all its followers.
 func (v deliveryHandler) lag(f *follower, heads map[string]registry.Position) error {
 	head, known := heads[f.Query]
-	if !known {
+	if f.Way == registry.Alerts {
+		f.Lag = uint64(f.Subscription.Waiting())
+		return nil
+	} else if !known {
 		if f.Query == "" {
 			var err error
 			if head, err = v.History.Head(); err != nil {

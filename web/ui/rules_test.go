@@ -4,6 +4,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -23,18 +24,24 @@ func (r *rig) rules() *alert.Engine {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	e, err := alert.New(alert.Options{Store: r.store.Rules, Log: r.store.History, Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
+	e, err := alert.New(alert.Options{Store: r.store.Rules, Queue: r.store.Subscriptions, Log: r.store.History, Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
 		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
 		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	d, err := deliver.New(deliver.Options{Store: r.store.Subscriptions, Waker: r.hub, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	e.Deliver(d)
 	ctx, cancel := context.WithCancel(context.Background())
-	over := make(chan error, 1)
+	over := make(chan error, 2)
 	go func() { over <- e.Run(ctx) }()
+	go func() { over <- d.Run(ctx) }()
 	r.t.Cleanup(func() {
 		cancel()
-		if err := <-over; err != nil {
+		if err := errors.Join(<-over, <-over); err != nil {
 			r.t.Error(err)
 		}
 	})

@@ -238,7 +238,7 @@ func (s *Server) deliver(ctx context.Context, h *cluster.Hold) {
 	}
 }
 
-// evaluate evaluates alert rules until ctx ends, and waits for messages that are being sent.
+// evaluate evaluates alert rules until ctx ends.
 func (s *Server) evaluate(ctx context.Context, h *cluster.Hold) {
 	if err := alert.Reload(s.alerts); err != nil {
 		s.log.Error("alert rules cannot be read", "error", err)
@@ -247,9 +247,6 @@ func (s *Server) evaluate(ctx context.Context, h *cluster.Hold) {
 	s.member.held.Store(h.Key, h)
 	<-ctx.Done()
 	s.member.held.Delete(h.Key)
-	for s.alerts.Sending() {
-		time.Sleep(50 * time.Millisecond)
-	}
 }
 
 // journalLease is the lease of the node that drops old entries of the journal.

@@ -57,7 +57,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	engine, err := deliver.New(deliver.Options{
 		Owns:  owns,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
-		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks},
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.Alerts: alert.Target{Engine: s.alerts}},
 	})
 	if err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Lease: lease,
 		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
-		Store: rules, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
-		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), UserAgent: userAgent(s.conf.Contact), Logger: s.log,
+		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
 }
 
@@ -173,7 +173,9 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
 	}
 	for _, w := range o.engine.WayStats() {
-		list = append(list, web.Deliveries{Way: w.Way, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
+		if w.Kind == "" {
+			list = append(list, web.Deliveries{Way: w.Way, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
+		}
 	}
 	return list
 }

@@ -21,11 +21,11 @@ func (s *Server) followOthers(ctx context.Context) {
 		if o.Tokens {
 			s.live.Recheck()
 		}
-		if err := s.deliveries.engine.Refresh(o.Subscriptions); err != nil {
-			s.log.Error("subscriptions that another node has changed are not in force", "error", err)
-		}
 		if err := s.alerts.Refresh(o.Rules); err != nil {
 			s.log.Error("alert rules that another node has changed are not in force", "error", err)
+		}
+		if err := s.deliveries.engine.Refresh(o.Subscriptions); err != nil {
+			s.log.Error("subscriptions that another node has changed are not in force", "error", err)
 		}
 		if len(o.Queries) > 0 {
 			s.Registry.Edited(o.Queries, o.Hidden, nil)

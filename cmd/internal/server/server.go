@@ -254,12 +254,13 @@ func (s *Server) serveHTTP() error {
 	conf.Check = s.fleet.try
 	conf.Labels = web.NewLabels(s.Registry, s.loops, time.Now)
 	var err error
-	if s.deliveries, err = newDeliveries(s, conf); err != nil {
-		return err
-	}
 	if s.alerts, err = newAlerts(s); err != nil {
 		return err
 	}
+	if s.deliveries, err = newDeliveries(s, conf); err != nil {
+		return err
+	}
+	s.alerts.Deliver(s.deliveries.engine)
 	if s.member != nil {
 		conf.Nodes = &callHandler{s.peers, s.loops, s.alerts, s.live}
 	}

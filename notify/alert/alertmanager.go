@@ -1,0 +1,61 @@
+// This file sends alerts to Alertmanager.
+
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+var alertmanagerKind = kind{batch: batch, together: true, repeats: true, check: checkAlertmanager, send: (*Engine).toAlertmanager}
+
+func checkAlertmanager(o *Options, to *registry.Receiver) error {
+	to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
+	_, err := o.Guard.Check(to.Alertmanager)
+	if u, _ := url.Parse(to.Alertmanager); err == nil && u.RawQuery != "" {
+		err = errors.New("it is the address of Alertmanager without a query string, such as http://alerts.example.org:9093")
+	}
+	return err
+}
+
+// A postableAlert is an alert in Alertmanager's API v2.
+type postableAlert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+}
+
+// toAlertmanager sends alerts in one request.
+func (e *Engine) toAlertmanager(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	alerts := make([]postableAlert, len(list))
+	for i := range list {
+		m := &list[i]
+		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: m.StartsAt.UTC(), EndsAt: m.EndsAt.UTC(), GeneratorURL: e.page(m.Query)}
+		if m.Summary != "" {
+			a.Annotations["summary"] = m.Summary
+		}
+		if m.State == registry.AlertFiring {
+			a.EndsAt = e.opts.Now().Add(endsInResend * e.opts.Resend).UTC()
+		}
+		alerts[i] = a
+	}
+	body, err := json.Marshal(alerts)
+	post := deliver.HTTP(http.MethodPost, to.Alertmanager+"/api/v2/alerts", http.Header{"Content-Type": {"application/json"}}, body, 0)
+	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
+		r := post(ctx, c)
+		if r.OK() {
+			r.Settled = len(list)
+		}
+		return r
+	}, err
+}

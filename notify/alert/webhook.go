@@ -1,0 +1,74 @@
+// This file sends alerts to webhooks.
+
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/webhook"
+	"github.com/freshet/freshet/registry"
+)
+
+var webhookKind = kind{batch: row, check: checkWebhook, send: (*Engine).toWebhook}
+
+func checkWebhook(o *Options, to *registry.Receiver) error {
+	_, err := o.Guard.Check(to.Webhook)
+	return err
+}
+
+// A webhookAlert is the data of a message to a webhook.
+type webhookAlert struct {
+	Rule     string              `json:"rule"`
+	Name     string              `json:"name"`
+	Alert    string              `json:"alert"` // the same for all messages about this set of labels
+	State    registry.AlertState `json:"state"`
+	Labels   map[string]string   `json:"labels"`
+	Summary  string              `json:"summary,omitempty"`
+	StartsAt time.Time           `json:"starts_at"`
+	EndsAt   *time.Time          `json:"ends_at,omitempty"`
+	Query    string              `json:"query"`
+	Epoch    string              `json:"epoch"`
+	Seq      uint64              `json:"seq"`
+	URL      string              `json:"url"`
+}
+
+// toWebhook sends messages after Standard Webhooks, one after another.
+func (e *Engine) toWebhook(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
+		began := e.opts.Now()
+		for i := range list {
+			if r.Settled = i; i > 0 && e.opts.Now().Sub(began) > rowTime {
+				break // others wait for its place
+			}
+			body, header, err := e.webhookRequest(to, &list[i])
+			if err != nil {
+				return deliver.Reply{Err: err, Settled: i}
+			}
+			if r = deliver.HTTP(http.MethodPost, to.Webhook, header, body, 0)(ctx, c); !r.OK() {
+				r.Settled = i
+				break
+			}
+			r.Settled = i + 1
+		}
+		return r
+	}, nil
+}
+
+func (e *Engine) webhookRequest(to *registry.Receiver, m *registry.AlertMessage) ([]byte, http.Header, error) {
+	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary, StartsAt: m.StartsAt.UTC(),
+		Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: e.page(m.Query)}
+	if !m.EndsAt.IsZero() {
+		ends := m.EndsAt.UTC()
+		data.EndsAt = &ends
+	}
+	body, err := json.Marshal(map[string]any{"type": "alert." + string(m.State), "timestamp": m.At.UTC().Format(time.RFC3339Nano), "data": data})
+	now := e.opts.Now()
+	at := strconv.FormatInt(now.Unix(), 10)
+	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {m.ID}, "Webhook-Timestamp": {at},
+		"Webhook-Signature": {webhook.Sign([]registry.Secret{{Key: to.Secret}}, m.ID, at, body, now)}}, err
+}
