@@ -21,6 +21,7 @@ type frame struct {
 	data   bool   // its IRIs are matched or created: in a pattern, template or VALUES
 	scope  *scope // set if clauses may be directly inside: the query, a sub-select
 	closes *scope // the scope whose pattern ends with it
+	opens  int    // index of the bracket
 }
 
 // scanner walks the body once. Its brackets are balanced and its prefixes
@@ -32,6 +33,7 @@ type scanner struct {
 	frames     []frame
 	subselect  bool
 	unordered  []token // sub-selects' LIMIT or OFFSET without ORDER BY
+	ungrouped  *token  // the first projected variable that is neither grouped nor aggregated
 	services   orderedSet
 	reaches    orderedSet
 	random     orderedSet
@@ -139,6 +141,8 @@ func (s *scanner) word(i int) error {
 		s.inner().scope = newScope("SELECT", false)
 	case w == "SERVICE":
 		return s.service(i)
+	case w == "AS":
+		return s.as(i)
 	case nonDeterministic[w] && i+1 < len(s.body) && s.body[i+1].is("("):
 		s.random.add(w, t.pos)
 	}
@@ -158,9 +162,30 @@ func (s *scanner) service(i int) error {
 	return nil
 }
 
+// as refuses a name without its question mark: "( … AS n )" in a projection, in GROUP BY and in BIND, and
+// "… AS n" in a projection. Calls of dialects may have types there.
+func (s *scanner) as(i int) error {
+	if i+1 == len(s.body) || s.body[i+1].kind != word {
+		return nil
+	}
+	f, name := s.inner(), s.body[i+1]
+	bare := f.scope != nil && f.scope.clause == projection
+	bracket := f.role == expression && (!s.isCall(f.opens) || s.body[f.opens-1].keyword() == "BIND")
+	if bare || bracket {
+		return s.errorAt(name, "AS needs a variable: write ?%s", shorten(name.text))
+	}
+	return nil
+}
+
 // named adds ?v of "( … AS ?v )" in a projection.
 func (s *scanner) named(i int) {
-	if len(s.frames) != 2 || s.inner().role != expression || s.body[i-1].keyword() != "AS" {
+	if s.inner().role != expression || s.body[i-1].keyword() != "AS" {
+		return
+	}
+	if c := s.frames[len(s.frames)-2].scope; c != nil && c.clause == groupBy {
+		c.keys.add(s.body[i].text[1:], 0)
+	}
+	if len(s.frames) != 2 {
 		return
 	}
 	if c := s.top; c.clause == projection && c.form == "SELECT" {
@@ -200,7 +225,7 @@ func (s *scanner) afterCallWord(i int) bool {
 
 func (s *scanner) openBracket(i int) error {
 	parent := s.inner()
-	f := frame{role: triples, data: parent.data}
+	f := frame{role: triples, data: parent.data, opens: i}
 	switch {
 	case s.body[i].text == "(":
 		f.role = s.parenthesis(i, parent)
@@ -270,6 +295,7 @@ func (s *scanner) afterValues(closed *frame) clause {
 }
 
 func (s *scanner) leave(c *scope) {
+	s.checkGroups(c)
 	if !c.ordered && (c.limit >= 0 || c.offset > 0) && c.form != "ASK" {
 		s.unordered = append(s.unordered, token{pos: c.limitPos})
 	}

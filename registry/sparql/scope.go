@@ -45,7 +45,10 @@ type scope struct {
 	star          bool
 	from          bool
 	vars          []string
-	unnamed       int // projected expressions that no AS has followed
+	plain         []token    // the projected variables, without expressions, and *
+	grouped       bool       // it has GROUP BY
+	keys          orderedSet // the variables of GROUP BY
+	unnamed       int        // projected expressions that no AS has followed
 }
 
 func newScope(form string, top bool) *scope {
@@ -75,6 +78,9 @@ func (s *scanner) clauseToken(c *scope, i int) error {
 	case "WHERE":
 		c.clause = pattern
 	case "FROM":
+		if i+1 < len(s.body) && s.body[i+1].is("{") {
+			return s.errorAt(t, "FROM needs the IRI of a graph; without FROM, the query asks the default graph")
+		}
 		c.clause, c.from = dataset, true
 	case "WITH":
 		c.clause = namedSubquery
@@ -84,15 +90,43 @@ func (s *scanner) clauseToken(c *scope, i int) error {
 		s.projected(c, i)
 	case orderBy:
 		s.orderCondition(c, i)
+	case groupBy:
+		s.groupCondition(c, i)
 	case limit, offset:
 		return s.count(c, i)
 	}
 	return nil
 }
 
+// groupCondition reads one token of GROUP BY.
+func (s *scanner) groupCondition(c *scope, i int) {
+	if t := s.body[i]; t.kind == variable {
+		c.keys.add(t.text[1:], 0)
+	} else if t.is("(") && !s.isCall(i) {
+		if v, ok := s.parenthesised(i); ok {
+			c.keys.add(v, 0)
+		}
+	}
+}
+
+// checkGroups finds a projected variable that is neither grouped nor aggregated.
+func (s *scanner) checkGroups(c *scope) {
+	if !c.grouped || s.ungrouped != nil {
+		return
+	}
+	for i, t := range c.plain {
+		if t.is("*") || !c.keys.has(t.text[1:]) {
+			s.ungrouped = &c.plain[i]
+			return
+		}
+	}
+}
+
 func (s *scanner) enter(c *scope, next clause, i int) error {
 	t := s.body[i]
 	switch {
+	case next == groupBy:
+		c.grouped = true
 	case next == orderBy:
 		c.ordered, c.orderPos = true, t.pos
 	case next == limit && c.limit >= 0 || next == offset && c.offset >= 0:
@@ -135,9 +169,13 @@ func (s *scanner) projected(c *scope, i int) {
 		c.distinct = true
 	case t.is("*"):
 		c.star = true
+		c.plain = append(c.plain, t)
 	case c.form != "SELECT", i == 0, w == "REDUCED", t.is(","), t.is(")"):
 	case t.kind == variable:
 		c.vars = append(c.vars, t.text[1:])
+		if s.body[i-1].keyword() != "AS" {
+			c.plain = append(c.plain, t)
+		}
 	case w == "AS":
 		c.unnamed--
 	case t.is("(") && s.isCall(i):

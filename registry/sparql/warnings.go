@@ -21,6 +21,7 @@ const (
 	Service           = "service"
 	UndeclaredPrefix  = "undeclared-prefix"
 	Pragma            = "pragma"
+	Ungrouped         = "ungrouped"
 )
 
 func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warning {
@@ -40,6 +41,9 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 	}
 	if len(a.Services) > 0 {
 		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
+	}
+	if t := s.ungrouped; t != nil {
+		add(Ungrouped, t.pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.text))
 	}
 	if len(undeclared) > 0 {
 		add(UndeclaredPrefix, undeclared[0].pos, "%s", undeclaredPrefixes(undeclared))
