@@ -4,6 +4,7 @@ SHELL := bash
 .PHONY: help build demo demo-cluster screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
+PACKED := endpoint/local/oxigraph.wasm.zst
 CLIENT := web/client/node_modules/.package-lock.json
 OTHERS := cmd/freshet/testclient/node_modules/.package-lock.json
 AXE    := web/browsertest/node_modules/.package-lock.json
@@ -12,9 +13,10 @@ TAGS   := $(if $(shell command -v virtuoso-t),virtuoso)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## build freshet and freshet-bench into bin; VERSION=v1.2.3 names a release
+# Without npm, the programs have no engine of their own.
+build: $(if $(shell command -v npm)$(wildcard $(ENGINE)),$(PACKED)) ## build freshet and freshet-bench into bin; VERSION=v1.2.3 names a release
 	@mkdir -p bin
-	go build -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/ ./cmd/freshet ./cmd/freshet-bench
+	go build $$(test ! -f $(PACKED) || echo -tags engine) -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/ ./cmd/freshet ./cmd/freshet-bench
 
 deb: deps ## build the Debian package for this machine into dist; VERSION=v1.2.3 names a release
 	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -deb "$$(go env GOARCH)"
@@ -38,6 +40,8 @@ deps: $(ENGINE) ## install the embedded engine at its pinned version from npm
 $(ENGINE): endpoint/local/package-lock.json
 	npm ci --prefix endpoint/local --no-audit --no-fund --loglevel=error
 	@touch $@
+$(PACKED): $(ENGINE)
+	go run ./cmd/internal/release -pack
 $(CLIENT): web/client/package-lock.json
 	npm ci --prefix web/client --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -49,7 +49,7 @@ func (h *recordingSource) flags(c *cobra.Command) {
 	f.StringVar(&h.update, "update", "", "URL for updates (default: the endpoint)")
 	f.StringVar(&h.param, "update-param", "update", "form parameter of an update; Virtuoso wants query")
 	f.StringVar(&h.graph, "graph", "", "graph that holds the dataset (default: the default graph)")
-	f.StringVar(&h.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&h.engine, "engine", "", "engine file (default: the one in the program)")
 	f.StringVar(&h.contact, "contact", "", "mail or web address for the User-Agent, for endpoints that are not yours")
 	f.BoolVar(&h.perChangeset, "per-changeset", false, "a revision after each changeset (default: after each hour)")
 	f.BoolVar(&h.skipEmpty, "skip-empty", false, "leave hours without a changeset out")

@@ -213,13 +213,13 @@ func (a *api) refusal(resp *http.Response) error {
 
 // wantsToken says how a command gets a token, in place of how HTTP does.
 func (a *api) wantsToken(detail string) string {
+	if !strings.Contains(detail, "Authorization") {
+		return detail
+	}
 	if token, err := a.token(); err == nil && token == "" {
 		return "this server wants a token: set FRESHET_TOKEN, or name the file that holds it with --token-file"
 	}
-	if strings.Contains(detail, "Authorization") {
-		return "the server does not know the token from FRESHET_TOKEN or --token-file"
-	}
-	return detail
+	return "the server does not know the token from FRESHET_TOKEN or --token-file"
 }
 
 // each calls visit for every member of the pages of a list.

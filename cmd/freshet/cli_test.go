@@ -239,7 +239,7 @@ func TestExitCodes(t *testing.T) {
 		{"no server", unreachable, "", []string{"query", "list"}, cli.ExitUnreachable, "freshet serve"},
 		{"watch without server", unreachable, "", []string{"watch", "x"}, cli.ExitUnreachable, "freshet serve"},
 		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, cli.ExitNotFound, ""},
-		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "make deps"},
+		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "not found at /nonexistent.wasm"},
 		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, cli.ExitUsage, "there are none in"},
 		{"no file to load", w.env, "", []string{"sparql", "--load", "/nonexistent.nt"}, cli.ExitUsage, "/nonexistent.nt"},
 		{"nothing to load", w.env, "", []string{"sparql", "--load", "cli_test.go"}, cli.ExitUsage, ".ttl"},

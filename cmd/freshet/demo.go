@@ -52,7 +52,7 @@ embedded journal, on the port of --listen and the ones above it.`,
 	d.set = f.Changed
 	f.StringVar(&d.listen, "listen", "127.0.0.1:8080", "address to serve on")
 	f.StringVar(&d.data, "data", "", "directory of the store (default: a temporary one, removed at the end)")
-	f.StringVar(&d.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&d.engine, "engine", "", "engine file (default: the one in the program)")
 	f.StringVar(&d.slot, "slot", "@every 3s", "schedule of the slots")
 	f.DurationVar(&d.every, "every", 2*time.Second, "time between two changesets of the city")
 	f.Uint64Var(&d.seed, "seed", 1, "seed of the city")

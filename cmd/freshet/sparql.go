@@ -39,7 +39,7 @@ this machine may update it. Files named as arguments are loaded as with --load.`
 	f.StringArrayVar(&o.load, "load", nil, "file to load: .nt, .nq, .ttl or .rdf, also with .gz; may be given several times")
 	f.StringVar(&o.changesets, "changesets", "", "directory of changesets in DBpedia Live layout to apply, one after another")
 	f.DurationVar(&o.every, "every", 10*time.Second, "time between two changesets")
-	f.StringVar(&o.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&o.engine, "engine", "", "engine file (default: the one in the program)")
 	f.BoolVar(&o.json, "json", false, "print one JSON object with the URL and the number of triples")
 	return c
 }

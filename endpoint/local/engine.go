@@ -3,8 +3,8 @@
 // tests, and for small datasets. It also reads and applies changesets in the
 // layout of DBpedia Live.
 //
-// The engine file is not part of the module: FindEngine looks for it, and `make
-// deps` fetches the pinned release. Data is kept in memory only.
+// The engine file is not part of the module: `make deps` fetches the pinned release, `make
+// build` puts it into the programs, and FindEngine finds it. Data is kept in memory only.
 //
 // On 64-bit Linux and macOS the memory of an engine is reserved address space that grows
 // in place, unless the address space of the process is limited. With the data
@@ -64,9 +64,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			return nil, err
 		}
 	}
-	wasm, err := os.ReadFile(path)
+	wasm, err := readEngine(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: run \"make deps\": %w", ErrNoEngine, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	} else if err != nil {
 		return nil, fmt.Errorf("read the engine: %w", err)
 	}
@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	started := time.Now()
 	if e.current, err = newInstance(ctx, wasm, e.cache); err != nil {
 		e.closeCache()
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open the engine %s: %w", path, err)
 	}
 	e.log.Debug("engine started", "path", path, "took", time.Since(started))
 	e.exclusive <- struct{}{}

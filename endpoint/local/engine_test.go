@@ -256,7 +256,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another release has the same kind of imports under other names.
-	wasm, err := os.ReadFile(enginePath(t))
+	wasm, err := readEngine(enginePath(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // EngineEnv is the environment variable that names the engine file.
@@ -15,11 +16,9 @@ const EngineEnv = "FRESHET_ENGINE"
 var inCheckout = filepath.Join("endpoint", "local", "node_modules", "oxigraph", "node_bg.wasm")
 
 // FindEngine returns the path of the engine file. If the user names a path, by
-// explicit (a flag) or FRESHET_ENGINE, only that is tried. Otherwise FindEngine
-// looks beside the running binary, where packages put it (share/freshet beside the
-// directory bin), in the checkout (upwards from the working
-// directory and from the binary), and in the user's cache directory. If there
-// is none, the error wraps ErrNoEngine and lists every path.
+// explicit (a flag) or FRESHET_ENGINE, only that is tried. Otherwise the path is "" if
+// the program holds the engine. Else FindEngine looks in the checkout (upwards from the
+// working directory and from the binary). If there is none, the error wraps ErrNoEngine.
 func FindEngine(explicit string) (string, error) {
 	if explicit != "" {
 		return firstFile([]string{explicit})
@@ -27,29 +26,21 @@ func FindEngine(explicit string) (string, error) {
 	if named := os.Getenv(EngineEnv); named != "" {
 		return firstFile([]string{named})
 	}
+	if Packed != nil {
+		return "", nil
+	}
 	return firstFile(places())
 }
 
-func places() []string {
-	var list []string
-	executable, err := os.Executable()
-	if err == nil {
-		if real, err := filepath.EvalSymlinks(executable); err == nil {
-			executable = real
-		}
-		beside := filepath.Dir(executable)
-		list = append(list, filepath.Join(beside, "node_bg.wasm"), filepath.Join(beside, "oxigraph.wasm"),
-			filepath.Join(filepath.Dir(beside), "share", "freshet", "oxigraph.wasm"))
-	}
+func places() (list []string) {
 	if cwd, err := os.Getwd(); err == nil {
 		list = append(list, upwards(cwd)...)
 	}
-	if executable != "" {
+	if executable, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(executable); err == nil {
+			executable = real
+		}
 		list = append(list, upwards(filepath.Dir(executable))...)
-	}
-	if cache, err := os.UserCacheDir(); err == nil {
-		dir := filepath.Join(cache, "freshet")
-		list = append(list, filepath.Join(dir, "node_bg.wasm"), filepath.Join(dir, "oxigraph.wasm"))
 	}
 	return list
 }
@@ -69,17 +60,27 @@ func upwards(dir string) []string {
 }
 
 func firstFile(list []string) (string, error) {
-	seen := map[string]bool{}
-	var looked []string
 	for _, path := range list {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
-		if !seen[path] {
-			seen[path] = true
-			looked = append(looked, path)
-		}
 	}
-	return "", fmt.Errorf("%w: run \"make deps\" in the checkout, or name the file by --engine or %s; looked at:\n  %s",
-		ErrNoEngine, EngineEnv, strings.Join(looked, "\n  "))
+	if len(list) == 1 {
+		return "", fmt.Errorf("%w at %s", ErrNoEngine, list[0])
+	}
+	return "", fmt.Errorf("%w: this program was built without it, as \"go install\" does; install a package of a release, or run "+
+		"\"make build\" in a checkout, or name the file node_bg.wasm of the npm package oxigraph by --engine or %s", ErrNoEngine, EngineEnv)
+}
+
+// readEngine returns the engine of a file, or for "" the one that the program holds.
+func readEngine(path string) ([]byte, error) {
+	if path != "" {
+		return os.ReadFile(path)
+	}
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer unpack.Close()
+	return unpack.DecodeAll(Packed, nil)
 }

@@ -1,52 +1,42 @@
 package local
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
+// The engine that the user names is the only one that is tried. The one in the program
+// precedes that of a checkout.
 func TestFindEngine(t *testing.T) {
+	held := Packed
+	defer func() { Packed = held }()
 	empty := t.TempDir()
 	t.Setenv(EngineEnv, "")
-	t.Setenv("XDG_CACHE_HOME", empty)
-	t.Setenv("HOME", empty)
 	t.Chdir(empty)
-	want := func(got, path string, err error) {
+	want := func(explicit, path string) {
 		t.Helper()
-		real, _ := filepath.EvalSymlinks(path)
-		if err != nil || got != path && got != real {
-			t.Errorf("got %s, %v, want %s", got, err, path)
+		if got, err := FindEngine(explicit); err != nil || got != path {
+			t.Errorf("got %q, %v, want %q", got, err, path)
 		}
 	}
-
+	Packed = nil
 	_, missing := FindEngine("")
 	if !errors.Is(missing, ErrNoEngine) {
 		t.Fatalf("nowhere: %v", missing)
 	}
-	// Where packages put it: the program of this test is in a directory as /usr/bin is.
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packaged := filepath.Join(filepath.Dir(filepath.Dir(self)), "share", "freshet", "oxigraph.wasm")
-	for _, part := range []string{packaged, "make deps", filepath.Join(empty, inCheckout), "oxigraph.wasm", "freshet", EngineEnv} {
+	for _, part := range []string{"go install", "make build", "--engine", EngineEnv} {
 		if !strings.Contains(missing.Error(), part) {
 			t.Errorf("the error does not name %s:\n%v", part, missing)
 		}
 	}
-	if _, err := os.UserCacheDir(); err != nil {
-		t.Fatal(err)
-	}
 
 	// From the lowest to the highest priority.
-	cached := filepath.Join(mustCacheDir(t), "freshet", "oxigraph.wasm")
-	write(t, cached, []byte("x"))
-	got, err := FindEngine("")
-	want(got, cached, err)
-
 	checkout := filepath.Join(empty, "checkout")
 	inTree := filepath.Join(checkout, inCheckout)
 	write(t, inTree, []byte("x"))
@@ -55,19 +45,16 @@ func TestFindEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(deep)
-	got, err = FindEngine("")
-	want(got, inTree, err)
-
+	want("", inTree)
+	Packed = []byte("x")
+	want("", "")
 	named := filepath.Join(empty, "named.wasm")
 	write(t, named, []byte("x"))
 	t.Setenv(EngineEnv, named)
-	got, err = FindEngine("")
-	want(got, named, err)
-
+	want("", named)
 	explicit := filepath.Join(empty, "explicit.wasm")
 	write(t, explicit, []byte("x"))
-	got, err = FindEngine(explicit)
-	want(got, explicit, err)
+	want(explicit, explicit)
 
 	// If the file that the user names does not exist, that is an error: other
 	// places are not tried.
@@ -78,11 +65,29 @@ func TestFindEngine(t *testing.T) {
 	}
 }
 
-func mustCacheDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.UserCacheDir()
+// The engine in the program is the file, compressed.
+func TestPackedEngine(t *testing.T) {
+	held := Packed
+	defer func() { Packed = held }()
+	path := enginePath(t)
+	want, err := readEngine(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	if Packed == nil || path == "" {
+		z, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Packed = z.EncodeAll(want, nil)
+	}
+	t.Setenv(EngineEnv, "")
+	e, err := Open(t.Context(), Options{Cache: testCache()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if got, err := readEngine(""); err != nil || !bytes.Equal(got, want) || !bytes.Equal(e.wasm, want) {
+		t.Errorf("the engine of the program has %d bytes, the file %d: %v", len(got), len(want), err)
+	}
 }

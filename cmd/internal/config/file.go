@@ -23,6 +23,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -231,7 +232,7 @@ func (c *Config) readEnv(getenv func(string) string) error {
 }
 
 // otherVariables are those that set no key of the configuration.
-var otherVariables = []string{"FRESHET_CONFIG", "FRESHET_ADMIN_TOKEN", "FRESHET_ADMIN_TOKEN_FILE", "FRESHET_SERVER", "FRESHET_TOKEN", "FRESHET_TOKEN_FILE"}
+var otherVariables = []string{"FRESHET_CONFIG", "FRESHET_ADMIN_TOKEN", "FRESHET_ADMIN_TOKEN_FILE", "FRESHET_SERVER", "FRESHET_TOKEN", "FRESHET_TOKEN_FILE", local.EngineEnv}
 
 // warnOfUnknown names the FRESHET_… variables that have no effect. Kubernetes itself sets some
 // for a service of the name freshet, and tests have theirs.
@@ -256,7 +257,7 @@ func warnOfUnknown(w *cli.Env) {
 	}
 }
 
-var foreignVariable = regexp.MustCompile(`^FRESHET_(SERVICE_|PORT$|PORT_|TEST_|REQUIRE$)`)
+var foreignVariable = regexp.MustCompile(`^FRESHET_(SERVICE_|PORT$|PORT_|TEST_|NEMESIS_|REQUIRE$)`)
 
 func lowered(names []string) (list []string) {
 	for _, n := range names {

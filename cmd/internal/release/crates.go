@@ -63,7 +63,7 @@ func (r *release) engineNotice() (string, error) {
 	list, err := crates(r.engine)
 	var b strings.Builder
 	fmt.Fprintf(&b, "The programs contain the parts below. Their licences follow.\n\n"+
-		"oxigraph %s, the embedded SPARQL engine (oxigraph.wasm): %s, at your choice.\nThe text of Apache-2.0 is in the file LICENSE.\n\n"+
+		"oxigraph %s, the SPARQL engine in the programs: %s, at your choice.\nThe text of Apache-2.0 is in the file LICENSE.\n\n"+
 		"The engine contains the standard library of Rust (%s) and at least these crates, which its\n"+
 		"messages name. Their licences are SPDX expressions; the texts and the names of the authors are in the crates.\n\n",
 		version, engineLicense, engineLicense)

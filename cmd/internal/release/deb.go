@@ -26,7 +26,6 @@ var debPaths = []struct{ from, to string }{
 	{"completions/freshet.bash", "usr/share/bash-completion/completions/freshet"},
 	{"completions/_freshet", "usr/share/zsh/vendor-completions/_freshet"},
 	{"completions/freshet.fish", "usr/share/fish/vendor_completions.d/freshet.fish"},
-	{"oxigraph.wasm", "usr/share/freshet/oxigraph.wasm"},
 	{"freshet.service", "lib/systemd/system/freshet.service"},
 	{"CHANGELOG.md", "usr/share/doc/freshet/changelog"},
 	{"README.md", "usr/share/doc/freshet/README.md"},

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
@@ -42,12 +44,20 @@ type file struct {
 func main() {
 	var r release
 	var list, deb string
+	pack := flag.Bool("pack", false, "only put the compressed engine where builds with the tag engine look for it")
 	flag.StringVar(&r.version, "version", "", "version, such as v1.2.3 (default: the tag, else the newest of the changelog with the revision)")
 	flag.StringVar(&r.engine, "engine", "endpoint/local/node_modules/oxigraph/node_bg.wasm", "file of the embedded engine")
 	flag.StringVar(&r.out, "out", "dist", "directory for what is built; what it holds is removed")
 	flag.StringVar(&list, "platforms", platforms, "platforms to make archives for; \"\" for none")
 	flag.StringVar(&deb, "deb", "amd64,arm64", "architectures to make Debian packages for; \"\" for none")
 	flag.Parse()
+	if *pack {
+		if err := r.pack(); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := r.run(split(list), split(deb)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
@@ -58,9 +68,25 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-func (r *release) run(platforms, debs []string) (err error) {
-	if _, err := os.Stat(r.engine); err != nil {
+// packed is the file that programs with the tag engine embed.
+const packed = "endpoint/local/oxigraph.wasm.zst"
+
+// pack compresses the engine.
+func (r *release) pack() error {
+	b, err := os.ReadFile(r.engine)
+	if err != nil {
 		return fmt.Errorf("the embedded engine is missing: run \"make deps\", or name the file by -engine: %w", err)
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(packed, z.EncodeAll(b, nil), 0o644)
+}
+
+func (r *release) run(platforms, debs []string) (err error) {
+	if err := r.pack(); err != nil {
+		return err
 	}
 	if r.time, err = sourceTime(); err != nil {
 		return err
@@ -151,7 +177,7 @@ func (r *release) programs(platform string) (dir string, names []string, err err
 	}
 	fmt.Fprintln(os.Stderr, "building for", platform)
 	err = command([]string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0"},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", dir+"/", "./cmd/freshet", "./cmd/freshet-bench")
+		"go", "build", "-tags", "engine", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", dir+"/", "./cmd/freshet", "./cmd/freshet-bench")
 	return dir, names, err
 }
 
@@ -192,7 +218,7 @@ func (r *release) documents() error {
 	if err := r.licenses(licenses, dir, names); err != nil {
 		return err
 	}
-	r.files = append(r.files, file{"oxigraph.wasm", r.engine, 0o644}, file{"THIRD-PARTY-LICENSES", licenses, 0o644})
+	r.files = append(r.files, file{"THIRD-PARTY-LICENSES", licenses, 0o644})
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "cmd/freshet/dist/freshet.example.yaml", "cmd/freshet/dist/freshet.service",
 		"cmd/freshet/dist/freshet.rules.yml", "cmd/freshet/dist/freshet.dashboard.json", "cmd/freshet/dist/freshet.results.dashboard.json"} {
 		r.files = append(r.files, file{filepath.Base(name), name, 0o644})
