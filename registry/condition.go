@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,7 +14,8 @@ import (
 
 // A Condition compares the value of a variable with a constant: as numbers if
 // both are numbers, else as text. An unbound variable meets no condition. Value
-// is a string, a number or a boolean.
+// is a string, a number or a boolean. What is not a number meets no comparison with a number,
+// except !=. A json.Number may have any number of digits.
 type Condition struct {
 	Var   string `json:"var"`
 	Op    string `json:"op"`
@@ -39,6 +40,8 @@ func (c Condition) text() (string, bool) {
 	switch v := c.Value.(type) {
 	case string:
 		return v, true
+	case json.Number:
+		return string(v), isNumber(string(v))
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64), !math.IsNaN(v)
 	case bool:
@@ -53,11 +56,17 @@ func (c Condition) Meets(t diff.Term) bool {
 		return false
 	}
 	text, _ := c.text()
+	switch c.Op {
+	case "contains":
+		return strings.Contains(t.Value, text)
+	case "starts":
+		return strings.HasPrefix(t.Value, text)
+	}
 	order := strings.Compare(t.Value, text)
-	if a, ok := numeric(t.Value); ok {
-		if b, ok := numeric(text); ok && c.comparable() {
-			order = cmp.Compare(a, b)
-		}
+	if value, ok := numberOf(t); ok && c.comparable() && isNumber(text) {
+		order = compareNumbers(value, text)
+	} else if c.number() {
+		return c.Op == "!="
 	}
 	switch c.Op {
 	case "=":
@@ -70,12 +79,17 @@ func (c Condition) Meets(t diff.Term) bool {
 		return order <= 0
 	case ">":
 		return order > 0
-	case ">=":
-		return order >= 0
-	case "contains":
-		return strings.Contains(t.Value, text)
 	}
-	return strings.HasPrefix(t.Value, text)
+	return order >= 0
+}
+
+// number reports whether the constant is a number, and not the text of one.
+func (c Condition) number() bool {
+	switch c.Value.(type) {
+	case float64, json.Number:
+		return true
+	}
+	return false
 }
 
 // comparable reports whether the constant may be a number, which a boolean is
@@ -83,11 +97,6 @@ func (c Condition) Meets(t diff.Term) bool {
 func (c Condition) comparable() bool {
 	_, truth := c.Value.(bool)
 	return !truth
-}
-
-func numeric(s string) (float64, bool) {
-	n, err := strconv.ParseFloat(s, 64)
-	return n, err == nil && n == n
 }
 
 // TripleVars are the variable names of a triple's positions in conditions.

@@ -91,6 +91,7 @@ type Alert struct {
 	Summary string            `json:"summary,omitempty"`
 	Since   time.Time         `json:"since"`             // when the condition was first met
 	FiredAt time.Time         `json:"fired_at,omitzero"` // of a firing alert
+	Firing  uint64            `json:"firing,omitempty"`  // number of this firing among those of its rule
 	Unmet   time.Time         `json:"unmet,omitzero"`    // since when a firing alert is not met
 	Rows    map[string]int    `json:"rows,omitempty"`    // the rows that meet the condition, and how often
 }
@@ -122,7 +123,8 @@ type RuleEvent struct {
 	Summary string            `json:"summary,omitempty"`
 	Seq     uint64            `json:"seq"` // of the query's result
 	Alert   string            `json:"alert"`
-	Since   time.Time         `json:"since"` // when the alert fired, or when it was first met
+	Since   time.Time         `json:"since"`            // when the alert fired, or when it was first met
+	Firing  uint64            `json:"firing,omitempty"` // as in Alert
 }
 
 // Size returns about how many bytes the event takes.

@@ -105,6 +105,7 @@ const (
 	pageRules   = 500 // rules in one transaction
 	tick        = time.Second
 	recheck     = 5 * time.Second // between two looks at a result that is not confirmed yet
+	mostWait    = time.Minute     // between two looks at a query with an alert that waits for time to pass
 )
 
 // An entry is a rule in memory.
@@ -314,12 +315,32 @@ func (e *Engine) ripe() (queries []string) {
 	defer e.mu.Unlock()
 	now := e.opts.Now()
 	for q, at := range e.due {
-		if !at.After(now) {
+		if !at.After(now) || at.Sub(now) > mostWait { // then the clock was set back
 			queries = append(queries, q)
 			delete(e.due, q)
 		}
 	}
 	return queries
+}
+
+// evaluateOne evaluates a rule that was made or edited. If that fails, Run does it.
+func (e *Engine) evaluateOne(ctx context.Context, id string) {
+	defer e.signal()
+	var query string
+	err := e.exclusive(func(token uint64) error {
+		e.mu.Lock()
+		x := e.rules[id]
+		e.mu.Unlock()
+		if x == nil || x.broken != "" || x.Paused {
+			return nil
+		}
+		s := step{token: token}
+		query = x.Query
+		return errors.Join(e.bring(ctx, &s, query, []*entry{x}), e.commit(&s))
+	})
+	if err != nil {
+		e.later([]string{query}, e.opts.Now())
+	}
 }
 
 // evaluate evaluates the rules of queries, many in a transaction.
@@ -429,10 +450,11 @@ func (e *Engine) bring(ctx context.Context, s *step, query string, rules []*entr
 	if next.IsZero() {
 		return nil
 	}
-	if soon := now.Add(recheck); !next.After(now) {
-		next = soon
+	wait := min(next.Sub(now), mostWait) // which a clock that is set does not change
+	if wait <= 0 {
+		wait = recheck
 	}
-	e.later([]string{query}, next)
+	e.later([]string{query}, now.Add(wait))
 	return nil
 }
 
@@ -463,7 +485,7 @@ func (e *Engine) follows(ctx context.Context, s *step, query string, rules []*en
 				s.state(x).At = status.Position
 			} else if state.At != status.Position {
 				behind[state.At] = append(behind[state.At], x)
-			} else if next := x.program.Next(state); !next.IsZero() && !next.After(status.CheckedAt) {
+			} else if next := x.program.Next(state); !next.IsZero() && (!next.After(status.CheckedAt) || status.CheckedAt.Before(state.CheckedAt)) {
 				e.record(s, x, x.program.Confirm(s.state(x), status.CheckedAt))
 				s.evaluated(x)
 				if err := e.commitFull(s); err != nil {

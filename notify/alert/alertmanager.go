@@ -37,15 +37,15 @@ type postableAlert struct {
 
 // toAlertmanager sends alerts in one request.
 func (e *Engine) toAlertmanager(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
-	alerts := make([]postableAlert, len(list))
+	alerts, now := make([]postableAlert, len(list)), e.opts.Now()
 	for i := range list {
 		m := &list[i]
-		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: m.StartsAt.UTC(), EndsAt: m.EndsAt.UTC(), GeneratorURL: e.page(m.Query)}
+		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now), GeneratorURL: e.page(m.Query)}
 		if m.Summary != "" {
 			a.Annotations["summary"] = m.Summary
 		}
 		if m.State == registry.AlertFiring {
-			a.EndsAt = e.opts.Now().Add(endsInResend * e.opts.Resend).UTC()
+			a.EndsAt = now.Add(endsInResend * e.opts.Resend).UTC()
 		}
 		alerts[i] = a
 	}
@@ -58,4 +58,12 @@ func (e *Engine) toAlertmanager(to *registry.Receiver, list []registry.AlertMess
 		}
 		return r
 	}, err
+}
+
+// earlier returns the earlier time: a clock that was ahead must not put an alert into the future.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		a = b
+	}
+	return a.UTC()
 }

@@ -138,7 +138,7 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 
 // Create stores a rule and evaluates it for the first time.
 func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error) {
-	p, q, err := e.opts.check(c, &r)
+	p, _, err := e.opts.check(c, &r)
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
@@ -161,10 +161,7 @@ func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
-	if err := e.evaluate(ctx, []string{q.ID}); err != nil { // the loop evaluates it again
-		e.later([]string{q.ID}, e.opts.Now())
-	}
-	e.signal()
+	e.evaluateOne(ctx, x.ID)
 	return e.Rule(x.ID)
 }
 
@@ -291,7 +288,6 @@ func (e *Engine) SetPaused(ctx context.Context, id string, paused bool) (registr
 // swap replaces a rule by an edited copy. If edit says that its alerts begin again, the old
 // ones are resolved in the same transaction. edit is called with mu held.
 func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fresh bool, err error)) (registry.ListedRule, error) {
-	query := ""
 	err := e.exclusive(func(token uint64) error {
 		e.mu.Lock()
 		x := e.rules[id]
@@ -305,7 +301,6 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 		if err != nil {
 			return err
 		}
-		query = next.Query
 		if fresh {
 			next.Edition++
 			d := x.ending(e.opts.Now())
@@ -326,10 +321,7 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
-	if err := e.evaluate(ctx, []string{query}); err != nil { // the loop evaluates it again
-		e.later([]string{query}, e.opts.Now())
-	}
-	e.signal()
+	e.evaluateOne(ctx, id)
 	return e.Rule(id)
 }
 

@@ -120,6 +120,20 @@ func TestLargeEvaluation(t *testing.T) {
 	until(t, "all messages", func() bool { return got.Load() == rules })
 }
 
+// A new rule is evaluated alone, however many the query has.
+func TestNewRuleIsEvaluatedAlone(t *testing.T) {
+	const rules = 100
+	r := newRig(t)
+	ids := r.fill(1, rules)
+	before := r.asked.Load()
+	if v := r.create(registry.RuleSettings{Name: "new", Query: ids[0], When: "rows > 0"}); v.Status != registry.RuleFiring {
+		t.Errorf("%+v", v)
+	}
+	if n := r.asked.Load() - before; n > rules/2 {
+		t.Errorf("%d rules were looked at", n)
+	}
+}
+
 // BenchmarkRules evaluates ten thousand rules after a change of every query. cpu-us/rule includes
 // the transactions with the states, and no messages; heap-B/rule is what a rule occupies.
 func BenchmarkRules(b *testing.B) {

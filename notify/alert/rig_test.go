@@ -57,7 +57,9 @@ type rig struct {
 	waker     *notify.Waker
 	options   alert.Options
 	withdrawn atomic.Bool
+	asked     atomic.Int64 // how often the caller of a rule was looked up
 	tick      int
+	ahead     time.Duration          // of the clock
 	most      int                    // states in one transaction; 0: any number
 	journal   *memory.Log            // nil: none
 	refuse    func(cmd []byte) error // what the journal does with a command; nil: it takes all
@@ -119,6 +121,7 @@ func newRig(t testing.TB) *rig {
 	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example", Resend: 50 * time.Millisecond,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
+			r.asked.Add(1)
 			if r.withdrawn.Load() {
 				return registry.Caller{Name: name}, nil
 			}
@@ -175,7 +178,7 @@ func (r *rig) start() {
 // record commits a result; every answer is a minute later than the one before.
 func (r *rig) record(id string, rows ...string) {
 	r.tick++
-	r.log.Record(id, table(r.t, rows...), time.Unix(1_790_000_000+60*int64(r.tick), 0))
+	r.log.Record(id, table(r.t, rows...), time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead))
 	r.waker.Wake(id)
 }
 

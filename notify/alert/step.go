@@ -217,9 +217,7 @@ func (d *draft) split(room int) (part *draft, rest []told) {
 		if delete(part.state.Alerts, v.Alert); d.state.Alerts[v.Alert] != nil {
 			part.state.Alerts[v.Alert] = d.state.Alerts[v.Alert]
 		}
-		if v.State == registry.AlertFiring {
-			part.state.Fired++
-		}
+		part.state.Fired = max(part.state.Fired, v.Firing)
 	}
 	return part, rest
 }
@@ -263,15 +261,12 @@ func (e *Engine) put(token uint64, list []*draft) error {
 	return nil
 }
 
-// messages returns the messages about an event, one for each receiver.
+// messages returns the messages about an event, one for each receiver. Their ids depend on no clock.
 func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
 	for i, to := range x.To {
-		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, v.Since.UnixNano(), v.State, i),
+		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, at.Epoch, v.Firing, v.State, i),
 			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
 			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
-		if x.Edition > 0 { // the same answer may lead to the same alert again
-			m.ID += fmt.Sprintf("_e%d", x.Edition)
-		}
 		if v.State == registry.AlertResolved {
 			m.EndsAt = v.Time
 		}

@@ -62,7 +62,7 @@ func (p *Program) Reset(s *registry.RuleState, r *diff.Result, at registry.Posit
 
 // Confirm takes a complete answer that did not change the result.
 func (p *Program) Confirm(s *registry.RuleState, checked time.Time) []registry.RuleEvent {
-	if !checked.After(s.CheckedAt) || s.At.Seq == 0 {
+	if checked.Equal(s.CheckedAt) || s.At.Seq == 0 {
 		return nil
 	}
 	f := fold{Program: p, state: s, time: checked}
@@ -295,8 +295,8 @@ func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 // settle decides the states of all alerts after a complete answer.
 func (f *fold) settle() (events []registry.RuleEvent) {
 	s := f.state
-	if f.time.Before(s.CheckedAt) { // a clock was set back
-		f.time = s.CheckedAt
+	if back := s.CheckedAt.Sub(f.time); back > 0 {
+		setBack(s, back)
 	}
 	s.CheckedAt = f.time
 	if s.Problem != "" && !f.ending { // as if it were stale
@@ -336,6 +336,18 @@ func newest(events []registry.RuleEvent) []registry.RuleEvent {
 	return slices.Delete(events, 0, first)
 }
 
+// setBack moves the times of alerts with a clock that was set back, so that the time that has passed
+// for them stays.
+func setBack(s *registry.RuleState, by time.Duration) {
+	for _, a := range s.Alerts {
+		for _, t := range []*time.Time{&a.Since, &a.FiredAt, &a.Unmet} {
+			if !t.IsZero() {
+				*t = t.Add(-by)
+			}
+		}
+	}
+}
+
 // number returns the values that the summary of a rule on rows or changes may name.
 func (f *fold) number(name string) string {
 	switch name {
@@ -372,8 +384,8 @@ func (f *fold) step(a *registry.Alert) registry.AlertState {
 	}
 	switch {
 	case met && a.State == registry.AlertPending && f.time.Sub(a.Since) >= f.wait:
-		a.State, a.FiredAt = registry.AlertFiring, f.time
 		f.state.Fired++
+		a.State, a.FiredAt, a.Firing = registry.AlertFiring, f.time, f.state.Fired
 	case !met && a.State == registry.AlertPending:
 		a.State = registry.AlertCleared
 	}
@@ -401,7 +413,7 @@ func (f *fold) event(key string, state registry.AlertState) registry.RuleEvent {
 	a := f.state.Alerts[key]
 	e := registry.RuleEvent{Time: f.time, State: state, Labels: a.Labels, Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
 	if state == registry.AlertFiring || state == registry.AlertResolved {
-		e.Since = a.FiredAt
+		e.Since, e.Firing = a.FiredAt, a.Firing
 	}
 	return e
 }

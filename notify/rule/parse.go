@@ -3,6 +3,7 @@
 package rule
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -271,8 +272,9 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 			if p.kind = byCount; len(p.where) > 0 || after != "" {
 				return bad("rows cannot be combined with other comparisons")
 			}
-			n, ok := c.Value.(float64)
-			if !ok || n < 0 || n != float64(int64(n)) || c.Op == "contains" || c.Op == "starts" {
+			number, ok := c.Value.(json.Number)
+			n, err := number.Float64()
+			if !ok || err != nil || n < 0 || n != float64(int64(n)) || c.Op == "contains" || c.Op == "starts" {
 				return bad("rows is compared with a whole number")
 			}
 			if p.count = c; form == diff.Ask {
@@ -346,7 +348,7 @@ func constant(text string) (value any, rest string, err error) {
 	case "true", "false":
 		return word == "true", rest, nil
 	}
-	if n, err := strconv.ParseFloat(word, 64); err == nil && n == n {
+	if n := json.Number(word); (registry.Condition{Op: "=", Value: n}).Check() == nil {
 		return n, rest, nil
 	}
 	return word, rest, nil

@@ -72,8 +72,8 @@ func newReplay(t *testing.T, r registry.RuleSettings, form diff.Form) *replay {
 	return &replay{t: t, p: p, s: registry.RuleState{At: registry.Position{Epoch: "e"}}}
 }
 
-func (r *replay) answer(at time.Time, result *diff.Result) {
-	var events []registry.RuleEvent
+// feed feeds one answer and returns what happened.
+func (r *replay) feed(at time.Time, result *diff.Result) (events []registry.RuleEvent) {
 	if d := diff.Compare(r.result, result); d == nil {
 		events = r.p.Confirm(&r.s, at)
 	} else {
@@ -81,7 +81,11 @@ func (r *replay) answer(at time.Time, result *diff.Result) {
 		events = r.p.Change(&r.s, &registry.Change{Epoch: "e", Prev: seq, Seq: seq + 1, Time: at, CheckedAt: at, Baseline: d.Baseline, Delta: d})
 	}
 	r.result = result
-	for _, e := range events {
+	return events
+}
+
+func (r *replay) answer(at time.Time, result *diff.Result) {
+	for _, e := range r.feed(at, result) {
 		text := fmt.Sprintf("%d %s", int(e.Time.Sub(noon)/time.Minute), e.State)
 		if s := strings.TrimPrefix(e.Labels["s"], "http://x/"); s != "" {
 			text += " " + s
