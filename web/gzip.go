@@ -26,13 +26,12 @@ var packers = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.
 
 // packed compresses a whole answer if the client takes that. An answer with an ETag stays as it is,
 // because a strong one names these very bytes.
-func (c *call) packed(b []byte) []byte {
-	h := c.w.Header()
+func packed(h http.Header, r *http.Request, b []byte) []byte {
 	if h.Get("ETag") != "" || len(b) < leastPacked {
 		return b
 	}
 	h.Add("Vary", "Accept-Encoding")
-	if !TakesGzip(c.r) {
+	if !TakesGzip(r) {
 		return b
 	}
 	h.Set("Content-Encoding", "gzip")

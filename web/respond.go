@@ -74,7 +74,7 @@ func (c *call) text(status int, s string) error {
 
 func (c *call) bytes(status int, typ string, b []byte) error {
 	h := c.w.Header()
-	b = c.packed(b)
+	b = packed(c.w.Header(), c.r, b)
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	if h.Get("Cache-Control") == "" {

@@ -197,7 +197,7 @@ func (a *api) refusal(resp *http.Response) error {
 		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
 	} // other answers that are no problem documents keep the status line
 	if resp.StatusCode == http.StatusUnauthorized {
-		p.Detail = a.wantsToken(p.Detail)
+		p.Detail = wantsToken(a, p.Detail)
 	}
 	code := cli.ExitFailure
 	switch resp.StatusCode {
@@ -212,7 +212,7 @@ func (a *api) refusal(resp *http.Response) error {
 }
 
 // wantsToken says how a command gets a token, in place of how HTTP does.
-func (a *api) wantsToken(detail string) string {
+func wantsToken(a *api, detail string) string {
 	if !strings.Contains(detail, "Authorization") {
 		return detail
 	}

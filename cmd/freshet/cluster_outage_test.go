@@ -91,7 +91,7 @@ func named(name string) string { return fmt.Sprintf(`"endpoint":"numbers","name"
 func (n *processNode) changes(t *testing.T, f *numberFollower, seq int) (text string) {
 	t.Helper()
 	clitest.Eventually(t, n.name+" has all changes", func() bool {
-		_, text = n.get(t, fmt.Sprintf("/v1/queries/%s/changes?since=%s:0&limit=1000", f.from.Query, f.from.Epoch))
+		_, text = n.get(t, fmt.Sprintf("/v1/queries/%s/changes?after=%s:0&limit=1000", f.from.Query, f.from.Epoch))
 		return strings.Contains(text, fmt.Sprintf(`"seq":%d,`, seq))
 	})
 	return text

@@ -455,7 +455,7 @@ func TestClusterOfProcesses(t *testing.T) {
 			_, text := nodes[n].get(t, "/v1/queries/"+f.from.Query+"/changes/latest")
 			return strings.Contains(text, fmt.Sprintf(`"seq":%d,`, value))
 		})
-		_, text := nodes[n].get(t, "/v1/queries/"+f.from.Query+"/changes?since="+f.from.Epoch+":0&limit=1000")
+		_, text := nodes[n].get(t, "/v1/queries/"+f.from.Query+"/changes?after="+f.from.Epoch+":0&limit=1000")
 		if first == "" {
 			first = text
 		}

@@ -74,7 +74,7 @@ func TestVirtuosoEndToEnd(t *testing.T) {
 	if s := w.look(t, "any"); s.Seq != 2 {
 		t.Errorf("ASK after the update: %+v, want seq 2", s)
 	}
-	if doc := w.must(t, "", "query", "show", "any", "--results"); doc != `{"head":{},"boolean":false}` {
+	if doc := w.must(t, "", "query", "show", "any", "--results"); strings.TrimSpace(doc) != `{"head":{},"boolean":false}` {
 		t.Errorf("ASK now is %s", doc)
 	}
 }

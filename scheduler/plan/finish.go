@@ -98,7 +98,9 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	}
 	r.onRecorded(run.Outcome, run.Elapsed)
 	if len(r.riders) == 0 {
-		s.searched(r, false)
+		if r.search != nil {
+			r.search.ended(s, r, false)
+		}
 	}
 	if !run.Outcome.Complete() {
 		if r.marked && c.planned {

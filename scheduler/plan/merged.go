@@ -60,7 +60,9 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 		sum += n
 	}
 	r.c.cohort.Asked(r.kind, len(rows), sum, confirmed, took)
-	s.searched(r, true)
+	if r.search != nil {
+		r.search.ended(s, r, true)
+	}
 	s.p.learnt(r.c.cohort, false)
 	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
 	for _, x := range r.Members() {

@@ -72,7 +72,7 @@ func (s *SlotBudget) Void(r *Execution, blame bool, why string, took time.Durati
 	if blame {
 		k.split(members, took, s.budget)
 	}
-	s.conclude(k)
+	k.conclude(s)
 }
 
 // split divides the members of a void request into the groups that are asked next.
@@ -97,8 +97,8 @@ func (k *search) split(members []*item, took, budget time.Duration) {
 }
 
 // searching reports whether groups of void requests are still to be asked.
-func (s *SlotBudget) searching() bool {
-	return slices.ContainsFunc(s.searches, func(k *search) bool { return len(k.groups) > 0 })
+func searching(searches []*search) bool {
+	return slices.ContainsFunc(searches, func(k *search) bool { return len(k.groups) > 0 })
 }
 
 // startSearch starts the next group of a search that fits. While other queries wait, searches have a part
@@ -116,10 +116,10 @@ func (s *SlotBudget) startSearch(now time.Time, room time.Duration) *Execution {
 				break
 			}
 			if k.groups = k.groups[1:]; len(g) > 0 {
-				return s.startGroup(k, g, now)
+				return k.start(s, g, now)
 			}
 		}
-		s.conclude(k)
+		k.conclude(s)
 	}
 	return nil
 }
@@ -137,7 +137,8 @@ func (k *search) cost(g []*item) time.Duration {
 	return f.time()
 }
 
-func (s *SlotBudget) startGroup(k *search, g []*item, now time.Time) *Execution {
+// start starts a request for a group, or for its first part.
+func (k *search) start(s *SlotBudget, g []*item, now time.Time) *Execution {
 	left, _ := s.left(now)
 	r := s.begin(g[0], now, left, false)
 	r.tier, r.checks, r.search = TierRanked, true, k
@@ -162,20 +163,16 @@ func (s *SlotBudget) startGroup(k *search, g []*item, now time.Time) *Execution 
 	return r
 }
 
-// searched notes that a request of a search has ended, and whether it was a good merged one.
-func (s *SlotBudget) searched(r *Execution, good bool) {
-	k := r.search
-	if k == nil {
-		return
-	}
+// ended notes that a request of a search has ended, and whether it was a good merged one.
+func (k *search) ended(s *SlotBudget, r *Execution, good bool) {
 	if k.running--; good {
 		k.largest = max(k.largest, len(r.riders)+1)
 	}
-	s.conclude(k)
+	k.conclude(s)
 }
 
 // conclude draws the conclusions of a search that has ended.
-func (s *SlotBudget) conclude(k *search) {
+func (k *search) conclude(s *SlotBudget) {
 	if k.over || k.running > 0 || len(k.groups) > 0 {
 		return
 	}
@@ -187,14 +184,14 @@ func (s *SlotBudget) conclude(k *search) {
 		k.cohort.Shrink(k.kind, 2*k.largest)
 	default:
 		k.undo()
-		s.accuse(k.pairs)
+		s.spoilers = append(s.spoilers, accuse(k.pairs)...)
 	}
 	s.p.learnt(k.cohort, false)
 }
 
 // accuse suspects the members of void pairs. One that was in two of them, with other members, spoils
-// requests: it is asked alone from now on.
-func (s *SlotBudget) accuse(pairs [][]*item) {
+// requests: it is asked alone from now on. accuse returns the ids of those queries.
+func accuse(pairs [][]*item) (spoilers []string) {
 	for _, c := range slices.Concat(pairs...) {
 		m := c.member
 		if m == nil {
@@ -202,9 +199,10 @@ func (s *SlotBudget) accuse(pairs [][]*item) {
 		}
 		if m.suspected++; m.suspected > 1 && !m.spoils {
 			m.spoils = true
-			s.spoilers = append(s.spoilers, c.Query.ID)
+			spoilers = append(spoilers, c.Query.ID)
 		}
 	}
+	return spoilers
 }
 
 // Spoilers are the queries that were found to spoil merged requests in this slot.

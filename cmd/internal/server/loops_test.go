@@ -100,7 +100,7 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 		t.Errorf("after the slot its result is %d %s", a.status, a.body)
 	}
 	before := s.asked.Load()
-	trial := other.ask("POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"SELECT ?other { ?s ?p ?other }"}`)
+	trial := other.ask("POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"SELECT ?n { ?s ?p ?n }"}`)
 	if trial.status != 200 || !strings.Contains(trial.body, `"outcome":"complete"`) || !strings.Contains(trial.body, `"rows":1`) || s.asked.Load() != before+1 {
 		t.Errorf("the trial run answers %d %s, with %d requests", trial.status, trial.body, s.asked.Load()-before)
 	}
