@@ -72,7 +72,7 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Change the one that errors[] points at; it says how."},
 	registry.KindLimit: {429, "A limit of the whole server is reached, such as limits.queries; detail says which.",
 		"Release some, or raise the limit."},
-	registry.KindQuota: {403, "limits.token_queries, limits.token_bytes, limits.token_profiles and limits.token_rules bound what one token holds; detail says which. Of these, only limits.token_rules binds admins.",
+	registry.KindQuota: {403, "limits.token_queries, limits.token_bytes, limits.token_profiles, limits.token_rules, limits.token_receivers and limits.token_webhooks bound what one token holds; detail says which. Of these, the last three bind admins, too.",
 		"Release some, or let the operator raise the limit."},
 	registry.KindRate: {429, "limits.token_rate bounds how many queries and profiles one token registers in a second. Admins are not bound.",
 		"Go on when Retry-After says."},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,7 +275,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	s.must(t, "", "endpoint", "tick", "city")
 	ways := []string{"websocket", "sse", "sse all", "sepa", "websub", "webhook"}
 	for _, w := range registry.Ways {
-		if !slices.Contains(ways, string(w)) {
+		if !slices.Contains(ways, string(w)) && w != registry.Alerts { // see TestReceiversOfAlertsAreManaged
 			t.Errorf("%s is not tested", w)
 		}
 	}
@@ -494,5 +495,39 @@ func TestFollowersBelongToSomebody(t *testing.T) {
 	}
 	if code, _ := as("ann", "subscription", "drop", id); code != 0 {
 		t.Errorf("ann cannot drop her own: %d", code)
+	}
+}
+
+// A receiver of alerts is listed, paused, resumed and dropped as other followers are. What waits
+// while it is paused is sent afterwards.
+func TestReceiversOfAlertsAreManaged(t *testing.T) {
+	s := newTestServer(t, allowLoopback)
+	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	hook := newCallback(t)
+	var got atomic.Int32
+	hook.http.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) })
+	s.must(t, "", "rule", "add", "changing", "--query", "rows", "--when", "changed", "--webhook", hook.http.URL+"/alerts")
+	s.step(1)
+	clitest.Eventually(t, "an alert", func() bool { return got.Load() > 0 && s.subscriptions(t)["alert"].Deliveries > 0 })
+	x := s.subscriptions(t)["alert"]
+	if x.Caller != "anonymous" || x.State != "active" {
+		t.Errorf("it is listed as %+v", x)
+	}
+	s.must(t, "", "subscription", "pause", x.ID)
+	before := got.Load()
+	s.must(t, "", "rule", "pause", "changing")
+	s.must(t, "", "rule", "resume", "changing")
+	s.step(2)
+	clitest.Eventually(t, "a message that waits", func() bool { return s.subscriptions(t)["alert"].Lag.Changes > 0 })
+	if n := got.Load(); n != before {
+		t.Errorf("%d messages while it was paused", n-before)
+	}
+	s.must(t, "", "subscription", "resume", x.ID)
+	clitest.Eventually(t, "what waited", func() bool { return got.Load() > before && s.subscriptions(t)["alert"].Lag.Changes == 0 })
+	s.must(t, "", "subscription", "pause", x.ID)
+	s.must(t, "", "subscription", "drop", x.ID)
+	if left := s.subscriptions(t); left["alert"].ID != "" {
+		t.Errorf("after it was dropped: %+v", left)
 	}
 }

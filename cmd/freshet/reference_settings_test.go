@@ -47,6 +47,8 @@ var serverSettings = []described{
 	{"limits.token_rules", "alert rules", count, "Alert rules of one token, also of an admin's.", []string{"0"}, []string{"-1"}},
 	{"limits.rule_rows", "rows", count, "Rows that may meet the condition of an alert rule at a time. With more, the rule is not evaluated.", []string{"0"}, []string{"-1"}},
 	{"limits.rule_receivers", "receivers", count, "Receivers of an alert rule.", []string{"0"}, []string{"-1"}},
+	{"limits.token_receivers", "receivers", count, "Receivers of the alert rules of one token, also of an admin's. A webhook with another secret is another receiver.", []string{"0"}, []string{"-1"}},
+	{"limits.token_webhooks", "webhooks", count, "Webhooks of one token, also of an admin's.", []string{"0"}, []string{"-1"}},
 	{"limits.token_profiles", "profiles", count, "Profiles of one token.", []string{"0"}, []string{"-1"}},
 	{"limits.token_rate", "registrations per second", count, "Registrations of one token, with bursts of 20 times as many.", []string{"0"}, []string{"-1"}},
 	{"limits.address_connections", "connections", count, "Connected followers of one address (IPv6: of one /64). Loopback is not counted.", []string{"0"}, []string{"-1"}},

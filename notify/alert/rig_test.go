@@ -232,6 +232,7 @@ type hook struct {
 	*httptest.Server
 	mu     sync.Mutex
 	status int
+	refuse func(message) bool // with 400
 	got    []message
 }
 
@@ -254,7 +255,12 @@ func newHook(t testing.TB) *hook {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.got = append(h.got, message{r.Header, body, m.Data})
+		got := message{r.Header, body, m.Data}
+		h.got = append(h.got, got)
+		if h.refuse != nil && h.refuse(got) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		w.WriteHeader(h.status)
 	}))
 	t.Cleanup(h.Close)

@@ -77,8 +77,8 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 		return t.idle(s, k, now), nil
 	case s.State == registry.Disabled:
 		return bury(list, deliver.Reply{Err: errDisabled, At: now}), nil
-	case len(list) == 1 && s.Refusals > 0 && !t.exists(list[0].Rule):
-		return bury(list, deliver.Reply{Err: errRuleGone, At: now}), nil
+	case s.Refusals > 0 && (len(list) == 1 || !k.together) && !t.exists(list[0].Rule):
+		return bury(list[:1], deliver.Reply{Err: errRuleGone, At: now}), nil
 	}
 	return t.call(s, k, list)
 }

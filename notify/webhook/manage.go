@@ -32,8 +32,9 @@ type Manager struct {
 	Guard  *deliver.Guard
 	Target *Target
 	// Resolve finds a query by id or by a name.
-	Resolve func(c registry.Caller, ref string) (registry.Query, error)
-	Most    int // webhooks and other subscriptions in all; 0: 1,000,000
+	Resolve  func(c registry.Caller, ref string) (registry.Query, error)
+	Most     int // webhooks and other subscriptions in all; 0: 1,000,000
+	MostEach int // webhooks of one caller; 0: 1,000
 }
 
 func refuse(pointer, format string, a ...any) error {
@@ -59,6 +60,9 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	}
 	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= maxPerHost && !m.Engine.Trusted(host) {
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
+	}
+	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.Webhook, c.Name) >= most {
+		return s, &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d webhooks, as many as limits.token_webhooks allows: drop some first", most)}
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
 		*into = s

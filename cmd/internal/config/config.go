@@ -99,6 +99,9 @@ type Limits struct {
 
 	RuleRows      int `yaml:"rule_rows"` // that may meet the condition of a rule at a time
 	RuleReceivers int `yaml:"rule_receivers"`
+
+	TokenReceivers int `yaml:"token_receivers"` // receivers of the alert rules of each token, also of an admin's
+	TokenWebhooks  int `yaml:"token_webhooks"`  // webhooks of each token, also of an admin's
 }
 
 // WebSub names the networks, besides public addresses, to which callbacks may go.
@@ -168,7 +171,7 @@ func Default() Config {
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
 		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
 			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000, TokenRules: 10_000,
-			RuleRows: 1000, RuleReceivers: 10},
+			RuleRows: 1000, RuleReceivers: 10, TokenReceivers: 10_000, TokenWebhooks: 1000},
 		Mail:    Mail{Security: "starttls"},
 		Log:     Log{Level: "info", Format: "auto"},
 		Cluster: Cluster{Journal: EmbeddedJournal, Replicas: 3, Role: "worker", Lease: registry.Duration(10 * time.Second)},
@@ -224,7 +227,8 @@ func (c *Config) Check() error {
 	}
 	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
 		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections, "rules": c.Limits.Rules, "token_rules": c.Limits.TokenRules,
-		"rule_rows": c.Limits.RuleRows, "rule_receivers": c.Limits.RuleReceivers} {
+		"rule_rows": c.Limits.RuleRows, "rule_receivers": c.Limits.RuleReceivers,
+		"token_receivers": c.Limits.TokenReceivers, "token_webhooks": c.Limits.TokenWebhooks} {
 		if n < 0 {
 			return cli.UsageErrorf("limits.%s: %d is negative; 0 is no limit", key, n)
 		}

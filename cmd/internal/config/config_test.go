@@ -67,7 +67,7 @@ endpoints:
     headers: {X-Key: abc}
     auth: {basic: {username: u, password_file: /run/secret}}
 retention: {changes: 500, age: 24h, bytes: 10MiB}
-limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB, reserve: 1GiB, token_queries: 1, token_bytes: 2MiB, token_profiles: 3, token_rate: 4, address_connections: 5, rules: 6, token_rules: 7, rule_rows: 8, rule_receivers: 9}
+limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB, reserve: 1GiB, token_queries: 1, token_bytes: 2MiB, token_profiles: 3, token_rate: 4, address_connections: 5, rules: 6, token_rules: 7, rule_rows: 8, rule_receivers: 9, token_receivers: 10, token_webhooks: 11}
 websub: {allow_callback_networks: ["127.0.0.0/8"]}
 log: {level: debug, format: json}
 `
@@ -95,7 +95,7 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("the hash of a token is kept as %q, want lower case", got)
 	}
 	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) || c.Limits != (Limits{Queries: 100, Body: 64 << 10, Connections: 50, Change: 1 << 20, Reserve: 1 << 30,
-		TokenQueries: 1, TokenBytes: 2 << 20, TokenProfiles: 3, TokenRate: 4, AddressConnections: 5, Rules: 6, TokenRules: 7, RuleRows: 8, RuleReceivers: 9}) {
+		TokenQueries: 1, TokenBytes: 2 << 20, TokenProfiles: 3, TokenRate: 4, AddressConnections: 5, Rules: 6, TokenRules: 7, RuleRows: 8, RuleReceivers: 9, TokenReceivers: 10, TokenWebhooks: 11}) {
 		t.Errorf("retention %v, limits %v", c.Retention, c.Limits)
 	}
 }
@@ -263,7 +263,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"listen": "127.0.0.1:7", "public_url": "https://x.example", "data": "/d", "contact": "mailto:a@x.example", "default_endpoint": "e",
 		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
 		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
-		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14", "limits.rule_receivers": "15",
+		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14", "limits.rule_receivers": "15", "limits.token_receivers": "16", "limits.token_webhooks": "17",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
 		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example",
 		"cluster.name": "c", "cluster.node": "n1", "cluster.listen": "127.0.0.1:7001", "cluster.clients": "127.0.0.1:7002", "cluster.journal": "nats://127.0.0.1:4222",

@@ -178,6 +178,7 @@ func (c *Config) settable() map[string]any {
 		"limits.token_queries": &c.Limits.TokenQueries, "limits.token_bytes": &c.Limits.TokenBytes, "limits.token_profiles": &c.Limits.TokenProfiles,
 		"limits.token_rate": &c.Limits.TokenRate, "limits.address_connections": &c.Limits.AddressConnections,
 		"limits.rules": &c.Limits.Rules, "limits.token_rules": &c.Limits.TokenRules, "limits.rule_rows": &c.Limits.RuleRows, "limits.rule_receivers": &c.Limits.RuleReceivers,
+		"limits.token_receivers": &c.Limits.TokenReceivers, "limits.token_webhooks": &c.Limits.TokenWebhooks,
 		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
 		"mail.server":                    &c.Mail.Server, "mail.from": &c.Mail.From, "mail.username": &c.Mail.Username, "mail.password_file": &c.Mail.PasswordFile,
 		"mail.security": &c.Mail.Security, "mail.recipients": &c.Mail.Recipients,

@@ -65,7 +65,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
-		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve},
+		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
 	}, nil
 }
 
@@ -88,9 +88,10 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 	return alert.New(alert.Options{
 		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules),
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
-		Lease: lease,
-		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
-		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Addresses: unlimited(s.conf.Limits.TokenReceivers),
+		Lease:     lease,
+		Mail:      alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
+		Store:     rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
 }
