@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -8,28 +9,18 @@ import (
 )
 
 // Check verifies the whole store and returns all inconsistencies joined into one
-// error. It checks the pages of the file, each registration and its indexes, each
+// error. It reads all keys of the file, and checks each registration and its indexes, each
 // result and its hash, the numbering of changes per query and overall, and that each
-// change starts from the hash of the previous one. Reads continue meanwhile; writes
-// wait while the pages are checked.
+// change starts from the hash of the previous one. Reads and writes continue meanwhile.
 func (d *DB) Check() error {
-	err := walk(d.path, true)
-	if err == nil {
-		err = guarded(d.check)
-	} else {
-		err = fmt.Errorf("check %s: %w", d.path, err)
-	}
-	return err
+	return guarded(d.check)
 }
 
 func (d *DB) check() error {
 	c := checker{pack: d.pack, serials: map[uint64]string{}, gone: map[uint64]bool{}}
-	if err := c.pages(d.boltFile); err != nil {
-		return fmt.Errorf("check %s: %w", d.path, err)
-	}
 	err := d.view(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.rules, c.profiles, c.holdings} {
+		for _, part := range []func() error{c.keys, c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.rules, c.profiles, c.holdings} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -42,15 +33,17 @@ func (d *DB) check() error {
 	return nil
 }
 
-// pages checks the file's page structure. It needs the list of free pages, which only
-// a write transaction may read.
-func (c *checker) pages(f *boltFile) error {
-	tx, err := f.bolt.Begin(true)
-	if err != nil {
-		return err
-	}
-	for err := range tx.Check() {
-		c.found("pages: %v", err)
-	}
-	return tx.Rollback()
+// keys reads all keys and values. A page that comes again has keys that do not increase, so the walk ends.
+func (c *checker) keys() error {
+	return c.tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		var last []byte
+		cur := b.Cursor()
+		for k, v := cur.First(); k != nil; k, v = cur.Next() {
+			if last != nil && bytes.Compare(k, last) <= 0 || v == nil {
+				return fmt.Errorf("%s: a key is out of place", name)
+			}
+			last = append(last[:0], k...)
+		}
+		return nil
+	})
 }

@@ -43,20 +43,27 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	var b *bbolt.DB
 	var file *os.File
+	var size int64
 	err := guarded(func() (err error) {
 		b, err = bbolt.Open(path, 0o600, &bbolt.Options{
 			Timeout:         lockWait,
 			FreelistType:    bbolt.FreelistMapType,
 			InitialMmapSize: mapSize(path),
 			OpenFile: func(path string, flag int, mode os.FileMode) (f *os.File, err error) {
-				file, err = os.OpenFile(path, flag, mode)
+				if file, err = os.OpenFile(path, flag, mode); err != nil {
+					return nil, err
+				}
+				i, err := file.Stat()
+				if err == nil {
+					size = i.Size()
+				}
 				return file, err
 			},
 		})
 		if err != nil {
 			return err
 		}
-		if err := walk(path, false); err != nil { // no other process writes the file now
+		if err := whole(b, size); err != nil {
 			return errors.Join(err, b.Close())
 		}
 		return nil

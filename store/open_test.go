@@ -50,7 +50,7 @@ func TestOpenRefuses(t *testing.T) {
 		"text": {func(t *testing.T, path string) {
 			overwrite(t, path, []byte(strings.Repeat("this is no store\n", 1000)))
 		}, ErrNotStore},
-		"a few bytes": {func(t *testing.T, path string) { overwrite(t, path, []byte("oops")) }, ErrNotStore},
+		"a few bytes": {func(t *testing.T, path string) { overwrite(t, path, []byte("oops")) }, ErrDamaged},
 		"directory": {func(t *testing.T, path string) {
 			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
 				t.Fatal(err)
