@@ -73,7 +73,10 @@ type problem struct {
 // problem is about, unless the text names them.
 func (p *problem) Error() string {
 	text := p.Title
-	if p.Detail != "" {
+	switch {
+	case p.Detail != "" && text != "" && len(p.Detail) >= len(text) && strings.EqualFold(p.Detail[:len(text)], text): // it says the title
+		text = p.Detail
+	case p.Detail != "":
 		text += ": " + p.Detail
 	}
 	for _, e := range p.Errors {

@@ -141,6 +141,9 @@ func (a hintSender) followPublication(ctx context.Context, endpoint string, p *p
 	if err != nil {
 		return err
 	}
+	if !once {
+		fmt.Fprintf(a.w.Stderr, "following the changesets from %s on, looking every %s; Ctrl-C ends\n", next, every)
+	}
 	for {
 		next, err = a.catchUp(ctx, endpoint, p, next)
 		if e := start.write(next); e != nil {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // What a person mistypes is answered with what was meant.
@@ -52,5 +56,53 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 	}
 	if want := "freshet: the variable FRESHET_LISTN has no effect, did you mean FRESHET_LISTEN?\n"; stderr.String() != want {
 		t.Errorf("it says %q, want %q", stderr.String(), want)
+	}
+}
+
+// An error says its title once.
+func TestTitlesAreNotRepeated(t *testing.T) {
+	for detail, want := range map[string]string{
+		"the server's disk is full and nothing was stored": "the server's disk is full and nothing was stored",
+		"The server's disk is full":                        "The server's disk is full",
+		"no room":                                          "The server's disk is full: no room",
+		"":                                                 "The server's disk is full",
+	} {
+		if got := (&problem{Title: "The server's disk is full", Detail: detail}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// An explanation begins with its sentence, and a number that is nothing is called that.
+func TestExplanationBeginsWithItsSentence(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"slot":3,"why":"it is number 2 of 5","inputs":{"price":7.888e-31,"worth":0.25}}`))
+	}))
+	defer s.Close()
+	code, out, stderr := runCLI(t, nil, "", "query", "show", "x", "--explain", "--server", s.URL)
+	if want := "it is number 2 of 5\n\nslot  3\ninputs\n  price  about 0\n  worth  0.25\n"; code != cli.ExitOK || out != want {
+		t.Errorf("exit code %d, %s\n%q\n%q", code, stderr, out, want)
+	}
+}
+
+// A command that follows changesets says where it begins.
+func TestHintSaysWhereItBegins(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lastPublishedFile.txt"), []byte("2026-11-24-10-000003\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var stderr printed
+	ended := make(chan int, 1)
+	go func() {
+		ended <- runLine(ctx, []string{"hint", "things", "--changesets", dir, "--every", "1h"}, &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &stderr, Getenv: func(string) string { return "" }})
+	}()
+	clitest.Eventually(t, "where it begins", func() bool {
+		return strings.Contains(stderr.String(), "from 2026-11-24-10-000004 on") || len(ended) > 0
+	})
+	stop()
+	if code := <-ended; code != cli.ExitOK {
+		t.Errorf("exit code %d, %s", code, stderr.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -165,6 +166,9 @@ func plainValue(raw json.RawMessage) string {
 			words[i] = f.name + " " + plainValue(f.value)
 		}
 		return orDash(strings.Join(words, ", "))
+	}
+	if n, ok := v.(float64); ok && n != 0 && math.Abs(n) < 1e-9 { // to a person it is nothing
+		return "about 0"
 	}
 	return string(raw)
 }

@@ -228,7 +228,12 @@ func (a *api) queryShow() *cobra.Command {
 				path += "/explain"
 			}
 			if !results {
-				return showAs(c.Context(), a, http.MethodGet, path, nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
+				return showAs(c.Context(), a, http.MethodGet, path, nil, func(raw json.RawMessage) error {
+					if explain {
+						return printExplanation(a.w.Stdout, raw)
+					}
+					return printFields(a.w.Stdout, raw, nil)
+				})
 			}
 			resp, err := a.send(c.Context(), http.MethodGet, path+"/results", "", nil)
 			if err != nil {
@@ -241,6 +246,20 @@ func (a *api) queryShow() *cobra.Command {
 	c.Flags().BoolVar(&explain, "explain", false, "show why it ran or did not, and when it runs next")
 	c.MarkFlagsMutuallyExclusive("results", "explain")
 	return c
+}
+
+// printExplanation prints why a query ran or did not, and then what decided it.
+func printExplanation(w io.Writer, raw json.RawMessage) error {
+	var x struct {
+		Why string `json:"why"`
+	}
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return err
+	}
+	if x.Why != "" {
+		fmt.Fprintf(w, "%s\n\n", escapeControls(x.Why))
+	}
+	return printFields(w, raw, nil, "why")
 }
 
 func (a *api) queryValidate() *cobra.Command {

@@ -78,13 +78,17 @@ func TestNoSignOfLifeFromAHangingServer(t *testing.T) {
 
 // systemd accepts the unit file.
 func TestUnit(t *testing.T) {
-	tool, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("systemd-analyze is not installed")
-	}
 	unit, err := os.ReadFile("dist/freshet.service")
 	if err != nil {
 		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(unit), "[Service]")
+	if !strings.Contains(head, "\nStartLimitIntervalSec=0\n") || !strings.Contains(string(unit), "\nRestart=on-failure\n") {
+		t.Error("a server that fails at boot is given up after some tries")
+	}
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
 	}
 	path := filepath.Join(t.TempDir(), "freshet.service")
 	if err := os.WriteFile(path, []byte(strings.Replace(string(unit), "/usr/bin/freshet", binary(t), 1)), 0o600); err != nil {
