@@ -195,7 +195,7 @@ func (d demo) applications(ctx context.Context, srv, other *server.Server) error
 
 // rule makes the alert rule, unless an earlier demo left it in the store.
 func (d demo) rule(ctx context.Context, srv *server.Server) error {
-	rule := map[string]any{"name": "very-late", "query": "late-departures", "when": "?delay >= 10",
+	rule := map[string]any{"name": "very-late", "query": "late-departures", "when": "?delay >= 8",
 		"labels": map[string]string{"line": "?line", "stop": "?stop"}, "summary": "line ?line leaves ?stop ?delay minutes late"}
 	return whileStarting(ctx, func() error {
 		var list struct{ Rules []struct{ Name string } }
