@@ -57,7 +57,8 @@ func TestVersionsByTime(t *testing.T) {
 		t.Fatal("no link by time")
 	}
 	path, _, _ := strings.Cut(html.UnescapeString(link[1]), "#")
-	r.get(path).has("version 3 since", `name="at" value="`+all[2].Time.UTC().Format("2006-01-02 15:04:05")+`"`)
+	r.get(path).has("version 3 since")
+	r.get(at + "?" + url.Values{"b": {all[2].Time.UTC().Format(time.RFC3339Nano)}}.Encode()).has("version 3 since") // the field takes both
 }
 
 func TestMomentsThatAreRead(t *testing.T) {

@@ -30,7 +30,7 @@ type resultView struct {
 	Against   []versionChoice // to compare with
 	Since     template.HTML
 	Permalink string // address of the same version by its time
-	At        string // the requested time
+	Asked     string // what was typed and cannot be found
 	Formats   []kv
 	Grid      grid
 	Ask       bool
@@ -71,16 +71,9 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 		a = 0
 	}
 	var err error
-	if r.At = clip(strings.TrimSpace(p.Get("at")), 40); r.At != "" {
-		var t time.Time
-		if t, err = readMoment(r.At); err == nil {
-			var p registry.Place
-			p, err = v.History.Place(q.ID, registry.Moment{Time: t})
-			b = p.Seq
-			r.At = t.Format("2006-01-02 15:04:05")
-		}
-		if err != nil {
-			b = newest
+	if at := askedMoment(p); at != "" {
+		if b, err = v.at(q.ID, at); err != nil {
+			r.Asked, b = at, newest
 		}
 	}
 	r.B = itoa(b)
@@ -101,6 +94,25 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 		err = r.show(v, q, n, b, row)
 	}
 	return r, r.explain(err)
+}
+
+// askedMoment returns the time that an address asks for: at, or b unless it is a version.
+func askedMoment(p url.Values) string {
+	at := strings.TrimSpace(p.Get("at"))
+	if b := strings.TrimSpace(p.Get("b")); at == "" && sequence(b) == 0 {
+		at = b
+	}
+	return clip(at, 40)
+}
+
+// at returns the version of a result at a time.
+func (v resultHandler) at(query, moment string) (uint64, error) {
+	t, err := readMoment(moment)
+	if err != nil {
+		return 0, err
+	}
+	p, err := v.History.Place(query, registry.Moment{Time: t})
+	return p.Seq, err
 }
 
 // versions lists the versions to choose from and shows when the selected one began.

@@ -24,7 +24,7 @@ func TestDistantVersions(t *testing.T) {
 	r.get(at+"?a=1&b=204").status(200).has("1 row only in 1", "1 row only in 204")
 	r.get(at+"?a=204&b=1").status(200).has("1 row only in 1", "1 row only in 204")
 	r.get(at + "/difference?a=1&b=204&side=added&row=0&col=0").status(200)
-	r.get(at+"?b=3").status(200).has(`name="b" min="1" max="205" value="3" data-history`, "added by change 3")
+	r.get(at+"?b=3").status(200).has("version 3 since", "1 to 205 are kept", "added by change 3")
 	r.get(at).status(200).has("added by change 205")
 }
 

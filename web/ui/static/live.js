@@ -38,8 +38,7 @@
   const held = [], waiting = new Map();
   let paused = false;
   const make = html => { const t = document.createElement("template"); t.innerHTML = html.trim(); return t.content.firstElementChild; };
-  let chosen = null;                                             // the slider whose version is about to be shown
-  const busy = el => el.contains(document.activeElement) && document.activeElement !== el || el.matches(":hover") || el.querySelector("details[open], :active") || el.contains(chosen);
+  const busy = el => el.contains(document.activeElement) && document.activeElement !== el || el.matches(":hover") || el.querySelector("details[open], :active");
   function put(d) {
     const list = document.getElementById(d.list), li = make(d.html);
     document.getElementById(d.list + "-void")?.remove();
@@ -130,17 +129,6 @@
     if (e.key === "Enter" && shown?.href) location.href = shown.href;
   });
   document.addEventListener("click", e => { if (shown?.href && e.target.closest?.("svg[data-plot]")) location.href = shown.href; });
-
-  // The slider over the history says its version while it moves, and shows it when it rests. Without script its form has a button.
-  // Until then no live update takes it away, also when it has neither the focus nor the pointer.
-  let rest = 0;
-  for (const type of ["input", "change"]) document.addEventListener(type, e => {
-    if (!e.target.matches?.("input[data-history]")) return;
-    e.target.nextElementSibling.textContent = e.target.value;
-    clearTimeout(rest);
-    chosen = type === "change" ? e.target : null;
-    if (chosen) rest = setTimeout(() => { chosen.form.requestSubmit(); chosen = null; }, 500);
-  });
 
   function conn(state, text) {
     const el = document.getElementById("conn");
