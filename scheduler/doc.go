@@ -54,7 +54,8 @@
 // transaction. Package cohort learns what pays.
 //
 // A merged answer that is not complete says nothing about any member and nothing about
-// the endpoint's health. A complete one only confirms results. A query whose result it
+// the endpoint's health. Such a void request is asked again in the slot, in halves and
+// then alone, and a member that spoils requests is found. A complete one only confirms results. A query whose result it
 // does not confirm is asked alone, in the same slot if the budget allows it, and a query
 // without a result is always asked alone. So no fault in how an endpoint answers merged
 // requests leads to a change that was never true, whatever it answers and from the first

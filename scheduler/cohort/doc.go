@@ -15,7 +15,8 @@
 // as much is tried again after 32·r requests, for a few members. After a request that
 // failed, its kind asks for half as many members; eight good requests double the number
 // again. Each further failure doubles the number of good requests that this takes, up to
-// 128, because a limit of the endpoint on the length of requests does not go away.
+// 128, because a limit of the endpoint on the length of requests does not go away. If one
+// member was the reason, the caller takes the failure back.
 //
 // # Audits
 //
