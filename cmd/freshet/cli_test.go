@@ -102,7 +102,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	const want = `{"head":{"vars":["s","n"]},"results":{"bindings":[` +
 		`{"s":{"type":"uri","value":"http://x/a"},"n":{"type":"literal","value":"1"}},{"s":{"type":"uri","value":"http://x/b"},"n":{"type":"literal","value":"2"}}]}}`
-	if out := w.must(t, "", "query", "show", "numbers", "--results"); out != want {
+	if out := w.must(t, "", "query", "show", "numbers", "--results"); out != want+"\n" {
 		t.Errorf("results are %s\nwant %s", out, want)
 	}
 	var x struct {

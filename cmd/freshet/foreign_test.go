@@ -66,7 +66,8 @@ func (s *testServer) step(n int) {
 // results returns the server's current document.
 func (s *testServer) results(query string) string {
 	s.t.Helper()
-	return s.must(s.t, "", "query", "show", query, "--results")
+	_, document := s.get("GET", "/v1/queries/"+query+"/results")
+	return document
 }
 
 func needNode(t *testing.T) {

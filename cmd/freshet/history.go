@@ -26,8 +26,8 @@ func resultsCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "results ID", Short: "Print the result of a query, now or in the past", Args: cobra.ExactArgs(1),
 		Long: `Prints the last complete result of a query. With --at it prints the result as it was at a
 time, and with --seq the result after a change, for as long as the history is kept (see the
-settings under retention). A terminal gets a table. Files and pipes get JSON or N-Triples,
-whose bytes are those that the result had then.
+settings under retention). A terminal gets a table, and files and pipes JSON or N-Triples.
+With --format the bytes are those that the result had then.
 
 ` + momentHelp,
 		Example: "  freshet results types --format csv\n  freshet results types --at 2026-11-01T12:00\n  freshet results types --seq 41",
@@ -57,7 +57,7 @@ whose bytes are those that the result had then.
 			if then, err := http.ParseTime(resp.Header.Get("Memento-Datetime")); err == nil {
 				fmt.Fprintf(w.Stderr, "the result of %s\n", then.UTC().Format(time.RFC3339))
 			}
-			return printResult(w, resp, format != "" || a.asJSON)
+			return printResult(w, resp, format, a.asJSON)
 		}}
 	a.flags(c)
 	f := c.Flags()

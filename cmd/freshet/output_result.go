@@ -16,11 +16,11 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// printResult prints the result that a response holds: as a table on a terminal, unless it is
-// to be exact. JSON ends with a line break.
-func printResult(w *cli.Env, resp *http.Response, exact bool) error {
-	isJSON := strings.Contains(resp.Header.Get("Content-Type"), "json")
-	if w.Screen && !exact && isJSON {
+// printResult prints the result that a response holds. In a format that the user names it is
+// exact. Otherwise a terminal gets a table unless asJSON is set, and JSON ends with a line break.
+func printResult(w *cli.Env, resp *http.Response, format string, asJSON bool) error {
+	isJSON := format == "" && strings.Contains(resp.Header.Get("Content-Type"), "json")
+	if w.Screen && !asJSON && isJSON {
 		return printResultTable(w, resp.Body)
 	}
 	if err := printRaw(w, resp.Body); err != nil || !isJSON {

@@ -21,6 +21,7 @@ func TestResultsOnATerminal(t *testing.T) {
 		"/v1/queries/g/results":     {"application/n-triples", "<a> <b> \"" + evil + "\" .\n"},
 		"/metrics/results":          {"text/plain", "freshet{s=\"" + evil + "\"} 1\n"},
 	}
+	bodies["/v1/queries/x/results.srj"] = bodies["/v1/queries/x/results"]
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := bodies[r.URL.Path]
 		w.Header().Set("Content-Type", b[0])
@@ -33,6 +34,7 @@ func TestResultsOnATerminal(t *testing.T) {
 		"results x --json":       {bodies["/v1/queries/x/results"][1] + "\n", bodies["/v1/queries/x/results"][1] + "\n"},
 		"query show x --results": {bodies["/v1/queries/x/results"][1] + "\n", "s            n\n" + safe + "@en  http://x/1\n             _:b\n"},
 		"results ask":            {bodies["/v1/queries/ask/results"][1] + "\n", "true\n"},
+		"results x --format srj": {bodies["/v1/queries/x/results"][1], bodies["/v1/queries/x/results"][1]},
 		"results x --format csv": {bodies["/v1/queries/x/results.csv"][1], "s,n\r\n" + safe + ",1\r\n"},
 		"results x --format tsv": {bodies["/v1/queries/x/results.tsv"][1], "?s\t?n\n" + safe + "\t1\n"},
 		"results g":              {bodies["/v1/queries/g/results"][1], "<a> <b> \"" + safe + "\" .\n"},

@@ -172,7 +172,7 @@ func (a *api) printAdded(q queryView) error {
 func (a *api) queryList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.listQueries(c.Context(), withGiven("/v1/queries", c, nil))
+			return listQueries(c.Context(), a, withGiven("/v1/queries", c, nil))
 		}}
 	f := c.Flags()
 	f.String("endpoint", "", "only this endpoint")
@@ -183,7 +183,7 @@ func (a *api) queryList() *cobra.Command {
 }
 
 // listQueries prints queries in the order of their names.
-func (a *api) listQueries(ctx context.Context, path string) error {
+func listQueries(ctx context.Context, a *api, path string) error {
 	if a.asJSON {
 		return printTable[json.RawMessage](ctx, a, path, "queries", "", nil)
 	}
@@ -240,7 +240,7 @@ func (a *api) queryShow() *cobra.Command {
 				return err
 			}
 			defer resp.Body.Close()
-			return printResult(a.w, resp, a.asJSON)
+			return printResult(a.w, resp, "", a.asJSON)
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
 	c.Flags().BoolVar(&explain, "explain", false, "show why it ran or did not, and when it runs next")
