@@ -13,7 +13,7 @@ import (
 
 // RuleSettings are the settings of an alert rule.
 type RuleSettings struct {
-	Name          string            `json:"name"`  // the label alertname; unique on a server
+	Name          string            `json:"name"`  // the label alertname; unique among the rules of a caller
 	Query         string            `json:"query"` // id or name; the id once it is stored
 	When          string            `json:"when"`
 	For           Duration          `json:"for,omitempty"`

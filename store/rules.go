@@ -97,22 +97,23 @@ func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 // A ruleEdit is one call of EditRules. It is a command.
 type ruleEdit struct{ edit *registry.RuleEdit }
 
-// free returns an error if another rule has the name of one that is to be stored.
+// free returns an error if a caller has given the name of a rule that is to be stored to another one.
 func (r *ruleEdit) free(tx *bbolt.Tx) error {
 	rules := tx.Bucket(bRules)
 	if len(r.edit.Put) == 0 || rules == nil {
 		return nil
 	}
-	ids := make(map[string]string, len(r.edit.Put))
+	type named struct{ Caller, Name string }
+	ids := make(map[named]string, len(r.edit.Put))
 	for i := range r.edit.Put {
-		ids[r.edit.Put[i].Name] = r.edit.Put[i].ID
+		ids[named{r.edit.Put[i].Caller, r.edit.Put[i].Name}] = r.edit.Put[i].ID
 	}
 	return rules.ForEach(func(id, v []byte) error {
-		var x struct{ Name string }
+		var x named
 		if err := json.Unmarshal(v, &x); err != nil {
 			return fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
 		}
-		if own, taken := ids[x.Name]; taken && own != string(id) {
+		if own, taken := ids[x]; taken && own != string(id) {
 			return fmt.Errorf("rule %s: %w", x.Name, registry.ErrExists)
 		}
 		return nil

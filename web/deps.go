@@ -377,8 +377,9 @@ type RuleEditor interface {
 type RuleList interface {
 	// Rules returns at most limit rules after an id, in id order.
 	Rules(after string, limit int) ([]registry.ListedRule, error)
-	// Rule returns one rule by its id or name; it wraps registry.ErrNotFound.
-	Rule(ref string) (registry.ListedRule, error)
+	// Rule returns one rule by its id or by the caller's name for it, or for an admin by another
+	// caller's; it wraps registry.ErrNotFound.
+	Rule(c registry.Caller, ref string) (registry.ListedRule, error)
 	// Remove deletes a rule by its id.
 	Remove(id string) error
 }

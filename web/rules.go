@@ -125,7 +125,7 @@ func MayManageRule(c registry.Caller, r *registry.ListedRule) bool {
 
 // rule returns the rule that the path names by id or name, if it belongs to the caller.
 func (c *call) rule() (registry.ListedRule, error) {
-	r, err := c.Rules.Rule(c.r.PathValue("id"))
+	r, err := c.Rules.Rule(c.caller, c.r.PathValue("id"))
 	if missing(err) || err == nil && !MayManageRule(c.caller, &r) {
 		return r, notFound("there is no such rule, or it belongs to another caller")
 	}

@@ -159,7 +159,7 @@ func TestRuleEdits(t *testing.T) {
 	if a.string("for") != "0s" || len(to) != 2 || to[0].(map[string]any)["secret"] != nil || to[1].(map[string]any)["secret"] == nil {
 		t.Errorf("receivers: %s", a.body)
 	}
-	if r, err := w.rules.Rule("r"); err != nil || r.To[0].Webhook != hook {
+	if r, err := w.rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "r"); err != nil || r.To[0].Webhook != hook {
 		t.Errorf("the address is %v: %v", r.To, err)
 	}
 	if a = w.post(at+"/pause", "").status(200); a.string("status") != "paused" || a.json()["firing"] != 0.0 {

@@ -153,7 +153,7 @@ func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error
 	}
 	names := map[string]bool{}
 	for _, r := range rules {
-		names[r.Name] = true
+		names[r.Caller+" "+r.Name] = true
 	}
 	lines := bufio.NewReader(in)
 	for number := 1; ; number++ {
@@ -219,7 +219,7 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 // addRule stores a rule without a state, so that it is evaluated as a new one.
 func (r exported) addRule(db *store.DB, names map[string]bool) error {
 	x := *r.Rule
-	if _, err := db.Rules.Rule(x.ID); err == nil || names[x.Name] {
+	if _, err := db.Rules.Rule(x.ID); err == nil || names[x.Caller+" "+x.Name] {
 		return errThere
 	} else if !errors.Is(err, registry.ErrNotFound) {
 		return err
@@ -236,7 +236,7 @@ func (r exported) addRule(db *store.DB, names map[string]bool) error {
 	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x}}); err != nil {
 		return err
 	}
-	names[x.Name] = true
+	names[x.Caller+" "+x.Name] = true
 	return nil
 }
 

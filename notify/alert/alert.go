@@ -116,6 +116,9 @@ type entry struct {
 	trouble string // why its last evaluation failed, until the next one
 }
 
+// A named is a name that a caller has given to a rule.
+type named struct{ caller, name string }
+
 // An Engine evaluates rules and decides what receivers are sent. Its methods may be called concurrently.
 type Engine struct {
 	opts       Options
@@ -126,7 +129,7 @@ type Engine struct {
 
 	mu        sync.Mutex // guards what follows
 	rules     map[string]*entry
-	ids       map[string]string // by name
+	ids       map[named]string
 	queries   map[string]map[string]*entry
 	callers   map[string]int               // number of rules
 	due       map[string]time.Time         // queries that are to be looked at again
@@ -152,7 +155,7 @@ func New(o Options) (*Engine, error) {
 	if o.Lease == nil {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
-	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[string]string{},
+	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[named]string{},
 		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]map[string]*entry{},
 		held: map[string]int{}, repeated: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
 	rules, err := o.Store.Rules()
@@ -223,7 +226,7 @@ func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Pro
 
 // enter adds a rule to memory. The caller holds mu, or is New.
 func (e *Engine) enter(x *entry) {
-	e.rules[x.ID], e.ids[x.Name] = x, x.ID
+	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
 	e.callers[x.Caller]++
 	if e.queries[x.Query] == nil {
 		e.queries[x.Query] = map[string]*entry{}
@@ -243,7 +246,7 @@ func (e *Engine) enter(x *entry) {
 // forget removes a rule from memory. The caller holds mu.
 func (e *Engine) forget(x *entry) {
 	delete(e.rules, x.ID)
-	delete(e.ids, x.Name)
+	delete(e.ids, named{x.Caller, x.Name})
 	if e.callers[x.Caller]--; e.callers[x.Caller] == 0 {
 		delete(e.callers, x.Caller)
 	}

@@ -182,7 +182,7 @@ func TestEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the end of one", func() bool { return len(h.messages()) == 3 })
-	if _, err := r.Rule("one"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := r.Rule(app, "one"); !errors.Is(err, registry.ErrNotFound) {
 		t.Error(err)
 	}
 	r.log.Remove(p)

@@ -124,7 +124,7 @@ func TestReplace(t *testing.T) {
 	if last := h.messages()[4]; last.data["name"] != "later" || last.data["summary"] != "b is late" {
 		t.Errorf("%s", last.body)
 	}
-	if _, err := r.Rule("late"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := r.Rule(app, "late"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("the old name leads to a rule: %v", err)
 	}
 	r.create(registry.RuleSettings{Name: "third", Query: q, When: "rows > 5"})
@@ -146,5 +146,36 @@ func TestReplace(t *testing.T) {
 	r.start()
 	if v := r.rule("later"); v.When != "?value > 20" || v.Edition != 1 || v.State.Fired != 3 || len(v.State.Alerts) != 1 {
 		t.Errorf("after a restart: %+v", v)
+	}
+}
+
+// Each caller has names of its own for rules. An admin finds the rules of others by a name that one
+// of them uses.
+func TestNamesOfCallers(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("q", diff.Select, false)
+	other, admin := registry.Caller{Name: "other", Role: registry.RoleApp}, registry.Caller{Name: "boss", Role: registry.RoleAdmin}
+	mine := r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0"})
+	if _, err := r.Rule(other, "late"); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("the name of another caller: %v", err)
+	}
+	if v, err := r.Rule(admin, "late"); err != nil || v.ID != mine.ID {
+		t.Errorf("an admin: %+v %v", v, err)
+	}
+	theirs, err := r.Create(t.Context(), other, registry.RuleSettings{Name: "late", Query: q, When: "rows > 1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, want := range map[string]string{"app": mine.ID, "other": theirs.ID} {
+		if v, err := r.Rule(registry.Caller{Name: c, Role: registry.RoleApp}, "late"); err != nil || v.ID != want {
+			t.Errorf("%s: %+v %v", c, v, err)
+		}
+	}
+	var p *registry.Problem
+	if _, err := r.Rule(admin, "late"); !errors.As(err, &p) || p.Kind != registry.KindAmbiguousName || len(p.IDs) != 2 {
+		t.Errorf("an admin: %v", err)
+	}
+	if _, err := r.Create(t.Context(), other, registry.RuleSettings{Name: "late", Query: q, When: "rows > 2"}); !errors.As(err, &p) || p.Kind != registry.KindExists {
+		t.Errorf("an own name: %v", err)
 	}
 }

@@ -186,7 +186,7 @@ func TestMessagesInSeveralCommands(t *testing.T) {
 				}
 			}
 			until(t, "the end of all alerts", func() bool {
-				x, err := r.Rule(v.ID)
+				x, err := r.Rule(app, v.ID)
 				return errors.Is(err, registry.ErrNotFound) || len(x.State.Alerts) == 0 && x.State.Problem == ""
 			})
 			firing, resolved := r.told()

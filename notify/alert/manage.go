@@ -24,6 +24,7 @@ const (
 	idPrefix    = "rule_"
 	mostTrials  = 2 // at a time
 	trialEvents = 100
+	mostNamed   = 8 // ids in the problem of an ambiguous name
 )
 
 func refuse(pointer, format string, a ...any) error {
@@ -162,7 +163,7 @@ func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 		return registry.ListedRule{}, err
 	}
 	e.evaluateOne(ctx, x.ID)
-	return e.Rule(x.ID)
+	return e.rule(x.ID)
 }
 
 // admit checks the limits on the number of rules, and that a name is free.
@@ -170,7 +171,7 @@ func (e *Engine) admit(r *registry.Rule) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.ids[r.Name] != "":
+	case e.ids[named{r.Caller, r.Name}] != "":
 		return nameTaken(r.Name)
 	case len(e.rules) >= e.opts.Most:
 		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
@@ -235,7 +236,7 @@ func (e *Engine) Refresh(ids []string) error {
 }
 
 func nameTaken(name string) error {
-	return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("a rule named %s exists already: choose another name, or remove that rule first", name)}
+	return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("you have a rule named %s already: choose another name, or remove that rule first", name)}
 }
 
 // Replace gives a rule other settings. Its alerts go on if the name, the query, the
@@ -246,7 +247,7 @@ func (e *Engine) Replace(ctx context.Context, c registry.Caller, id string, r re
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
-	old, err := e.Rule(id)
+	old, err := e.rule(id)
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
@@ -261,7 +262,7 @@ func (e *Engine) Replace(ctx context.Context, c registry.Caller, id string, r re
 		return registry.ListedRule{}, err
 	}
 	return e.swap(ctx, id, func(next *entry) (fresh bool, err error) {
-		if other := e.ids[r.Name]; other != "" && other != id {
+		if other := e.ids[named{next.Caller, r.Name}]; other != "" && other != id {
 			return false, nameTaken(r.Name)
 		}
 		if err := e.admitReceivers(next.Caller, r.To); err != nil {
@@ -322,7 +323,7 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 		return registry.ListedRule{}, err
 	}
 	e.evaluateOne(ctx, id)
-	return e.Rule(id)
+	return e.rule(id)
 }
 
 // ending returns the draft of a rule whose alerts end, because a caller has edited it.
@@ -372,7 +373,7 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 		if len(list) == limit {
 			break
 		}
-		r, err := e.Rule(id)
+		r, err := e.rule(id)
 		if errors.Is(err, registry.ErrNotFound) {
 			continue
 		}
@@ -384,16 +385,39 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 	return list, nil
 }
 
-// Rule returns a rule by its id or name. It wraps registry.ErrNotFound.
-func (e *Engine) Rule(ref string) (registry.ListedRule, error) {
+// Rule returns a rule by its id, by the caller's name for it, or for an admin by the name that
+// only one caller uses. It wraps registry.ErrNotFound.
+func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
 	e.mu.Lock()
-	x := e.rules[ref]
-	if x == nil {
-		x = e.rules[e.ids[ref]]
+	id := ref
+	if e.rules[id] == nil {
+		id = e.ids[named{c.Name, ref}]
 	}
+	var others []string
+	for n, other := range e.ids {
+		if id == "" && n.name == ref && c.Role.Includes(registry.RoleAdmin) {
+			others = append(others, other)
+		}
+	}
+	e.mu.Unlock()
+	switch len(others) {
+	case 0:
+		return e.rule(id)
+	case 1:
+		return e.rule(others[0])
+	}
+	slices.Sort(others)
+	return registry.ListedRule{}, &registry.Problem{Kind: registry.KindAmbiguousName, IDs: others[:min(len(others), mostNamed)],
+		Detail: fmt.Sprintf("%d callers use the name %s: use an id, such as %s", len(others), ref, others[0])}
+}
+
+// rule returns the rule with an id.
+func (e *Engine) rule(id string) (registry.ListedRule, error) {
+	e.mu.Lock()
+	x := e.rules[id]
 	if x == nil {
 		e.mu.Unlock()
-		return registry.ListedRule{}, fmt.Errorf("rule %.64q: %w", ref, registry.ErrNotFound)
+		return registry.ListedRule{}, fmt.Errorf("rule: %w", registry.ErrNotFound)
 	}
 	v := registry.ListedRule{StoredRule: x.StoredRule} // states are replaced, not changed
 	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)

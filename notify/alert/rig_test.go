@@ -200,7 +200,7 @@ func (r *rig) delivered(ref string) {
 
 func (r *rig) rule(ref string) registry.ListedRule {
 	r.t.Helper()
-	v, err := r.Rule(ref)
+	v, err := r.Rule(app, ref)
 	if err != nil {
 		r.t.Fatal(err)
 	}

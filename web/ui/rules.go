@@ -104,7 +104,7 @@ func (v ruleHandler) edited(id string) (r registry.ListedRule, ok bool, err erro
 	if id == "" {
 		return r, false, nil
 	}
-	r, err = v.Rules.Rule(id)
+	r, err = v.Rules.Rule(v.caller, id)
 	if isMissing(err) || err == nil && !web.MayManageRule(v.caller, &r) {
 		return r, false, noSuchRule()
 	}
@@ -344,7 +344,7 @@ type ruleReceiver struct {
 
 // rule returns the rule that the path names, if it belongs to the visitor.
 func (v ruleHandler) rule() (registry.ListedRule, error) {
-	r, err := v.Rules.Rule(v.r.PathValue("id"))
+	r, err := v.Rules.Rule(v.caller, v.r.PathValue("id"))
 	if err == nil && web.MayManageRule(v.caller, &r) {
 		return r, nil
 	}

@@ -71,7 +71,7 @@ func (c *ruleCall) perform(ctx context.Context, e *alert.Engine) ([]registry.Lis
 	case ruleRemove:
 		return nil, e.Remove(c.ID)
 	case ruleRead:
-		return one(e.Rule(c.ID))
+		return one(e.Rule(c.Caller, c.ID))
 	case ruleList:
 		return e.Rules(c.ID, c.Limit)
 	}
@@ -136,8 +136,8 @@ func (s ruleSet) Remove(id string) error {
 }
 
 // Rule implements web.RuleList.
-func (s ruleSet) Rule(ref string) (registry.ListedRule, error) {
-	return only(s.read(ruleCall{Do: ruleRead, ID: ref}))
+func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
+	return only(s.read(ruleCall{Do: ruleRead, Caller: c, ID: ref}))
 }
 
 // Rules implements web.RuleList.

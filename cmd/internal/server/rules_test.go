@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cluster"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
 
@@ -118,7 +119,7 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	third.call("POST", "/v1/rules", settings, &rule)
 	next("alert.firing", "more")
 	await(t, "the node knows the rule itself", func() error {
-		_, err := other.alerts.Rule(rule.ID)
+		_, err := other.alerts.Rule(registry.Caller{}, rule.ID)
 		return err
 	})
 	other.peers.mu.Lock()
