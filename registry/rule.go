@@ -93,20 +93,20 @@ type Alert struct {
 	FiredAt time.Time         `json:"fired_at,omitzero"` // of a firing alert
 	Firing  uint64            `json:"firing,omitempty"`  // number of this firing among those of its rule
 	Unmet   time.Time         `json:"unmet,omitzero"`    // since when a firing alert is not met
-	Rows    map[string]int    `json:"rows,omitempty"`    // the rows that meet the condition, and how often
+	Rows    map[string]int    `json:"met,omitempty"`     // the rows that meet the condition, by their hash, and how often
+	First   string            `json:"first,omitempty"`   // the hash of the row whose values are in Summary
 }
 
 // Size returns about how many bytes the alert takes.
 func (a *Alert) Size() int {
-	n := alertBytes + textBytes(a.Labels) + len(a.Summary)
-	for row := range a.Rows {
-		n += len(row)
-	}
-	return n
+	return alertBytes + textBytes(a.Labels) + len(a.Summary) + RowBytes*len(a.Rows)
 }
 
-// alertBytes is about what an alert or a message takes besides its texts.
-const alertBytes = 200
+// About what an alert or a message takes besides its texts, and what one of its rows takes.
+const (
+	alertBytes = 200
+	RowBytes   = 30
+)
 
 func textBytes(m map[string]string) (n int) {
 	for k, v := range m {
@@ -154,6 +154,27 @@ func (s *RuleState) Clone() *RuleState {
 	}
 	c.Events = append([]RuleEvent(nil), s.Events...)
 	return &c
+}
+
+// Size returns about how many bytes the state takes.
+func (s *RuleState) Size() (n int) {
+	for _, a := range s.Alerts {
+		n += a.Size()
+	}
+	for i := range s.Events {
+		n += s.Events[i].Size()
+	}
+	return n
+}
+
+// Old reports whether an earlier program has stored the state: it has no hashes of rows.
+func (s *RuleState) Old() bool {
+	for _, a := range s.Alerts {
+		if a.First == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // A StoredRule is a rule with its state.

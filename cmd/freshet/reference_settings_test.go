@@ -42,7 +42,7 @@ var serverSettings = []described{
 	{"limits.change", "bytes", count, "Larger changes are announced without their rows.", []string{"0"}, []string{"-1"}},
 	{"limits.reserve", "bytes", "from 0", "Free space on the disk, at most a tenth of it, below which nothing new is registered.", []string{"0"}, []string{"-1"}},
 	{"limits.token_queries", "queries", count, "Queries of one token of the role app.", []string{"0"}, []string{"-1"}},
-	{"limits.token_bytes", "bytes", count, "Size of the queries and profiles of one token.", []string{"0"}, []string{"-1"}},
+	{"limits.token_bytes", "bytes", count, "Size of the queries and profiles of one token, and again of the alerts of its rules.", []string{"0"}, []string{"-1"}},
 	{"limits.rules", "alert rules", count, "Alert rules in all.", []string{"0"}, []string{"-1"}},
 	{"limits.token_rules", "alert rules", count, "Alert rules of one token, also of an admin's.", []string{"0"}, []string{"-1"}},
 	{"limits.rule_rows", "rows", count, "Rows that may meet the condition of an alert rule at a time. With more, the rule is not evaluated.", []string{"0"}, []string{"-1"}},

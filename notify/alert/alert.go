@@ -95,6 +95,7 @@ type Options struct {
 	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min
 	Most      int           // rules in all; 0: 50,000
 	MostEach  int           // rules of one caller; 0: 10,000
+	Bytes     int           // of the states of one caller's rules; 0: 32 MiB
 	Rows      int           // that may meet a rule's condition at a time; 0: 1,000
 	Receivers int           // of one rule; 0: 10
 	Addresses int           // receivers of one caller; 0: 10,000
@@ -114,6 +115,7 @@ type entry struct {
 	program *rule.Program
 	broken  string // why the rule cannot be evaluated, unless that is in its state
 	trouble string // why its last evaluation failed, until the next one
+	bytes   int    // of its state
 }
 
 // A named is a name that a caller has given to a rule.
@@ -132,6 +134,7 @@ type Engine struct {
 	ids       map[named]string
 	queries   map[string]map[string]*entry
 	callers   map[string]int               // number of rules
+	bytes     map[string]int               // of their states
 	due       map[string]time.Time         // queries that are to be looked at again
 	receivers map[string]map[string]*entry // rules by the id of their receiver
 	held      map[string]int               // number of receivers, by caller
@@ -151,26 +154,20 @@ func New(o Options) (*Engine, error) {
 	}
 	o.Resend = cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
+	o.Bytes = cmp.Or(o.Bytes, 32<<20)
 	o.Rows, o.Receivers, o.Addresses = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10), cmp.Or(o.Addresses, 10_000)
 	if o.Lease == nil {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
 	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[named]string{},
-		queries: map[string]map[string]*entry{}, callers: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]map[string]*entry{},
+		queries: map[string]map[string]*entry{}, callers: map[string]int{}, bytes: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]map[string]*entry{},
 		held: map[string]int{}, repeated: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
 	rules, err := o.Store.Rules()
 	if err != nil {
 		return nil, fmt.Errorf("read the rules: %w", err)
 	}
 	for _, r := range rules {
-		x := &entry{StoredRule: r}
-		if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
-			x.broken = err.Error()
-		}
-		if rule.NeedsResult(&x.State) {
-			x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
-		}
-		e.enter(x)
+		e.enter(e.opts.load(r))
 		e.due[r.Query] = time.Time{} // something may have changed in the meantime
 	}
 	return e, nil
@@ -187,11 +184,7 @@ func Reload(e *Engine) error {
 	}
 	var list []*entry
 	for _, r := range rules {
-		x := &entry{StoredRule: r}
-		if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
-			x.broken = err.Error()
-		}
-		list = append(list, x)
+		list = append(list, e.opts.load(r))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,6 +196,19 @@ func Reload(e *Engine) error {
 		e.due[x.Query] = time.Time{}
 	}
 	return nil
+}
+
+// load returns the entry of a stored rule.
+func (o *Options) load(r registry.StoredRule) *entry {
+	x := &entry{StoredRule: r}
+	var err error
+	if x.program, err = o.stored(r.RuleSettings); err != nil {
+		x.broken = err.Error()
+	}
+	if rule.NeedsResult(&x.State) || x.State.Old() {
+		x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
+	}
+	return x
 }
 
 // stored compiles a rule that was checked when it was stored. Its query may be gone.
@@ -228,6 +234,8 @@ func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Pro
 func (e *Engine) enter(x *entry) {
 	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
 	e.callers[x.Caller]++
+	x.bytes = x.State.Size()
+	e.bytes[x.Caller] += x.bytes
 	if e.queries[x.Query] == nil {
 		e.queries[x.Query] = map[string]*entry{}
 		e.follow.Add(x.Query)
@@ -247,8 +255,10 @@ func (e *Engine) enter(x *entry) {
 func (e *Engine) forget(x *entry) {
 	delete(e.rules, x.ID)
 	delete(e.ids, named{x.Caller, x.Name})
+	e.bytes[x.Caller] -= x.bytes
 	if e.callers[x.Caller]--; e.callers[x.Caller] == 0 {
 		delete(e.callers, x.Caller)
+		delete(e.bytes, x.Caller)
 	}
 	delete(e.queries[x.Query], x.ID)
 	if len(e.queries[x.Query]) == 0 {
@@ -529,7 +539,7 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 				if rule.NeedsResult(s.peek(x)) {
 					break // the next call takes the whole result
 				}
-				e.record(s, x, x.program.Change(s.state(x), &page[i]))
+				e.fold(s, x, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Change(state, &page[i]) })
 				s.evaluated(x)
 				if err := e.commitFull(s); err != nil {
 					return err
@@ -551,7 +561,9 @@ func (e *Engine) catchUp(s *step, query string, at registry.Position, rules []*e
 			s.state(x).At = status.Position
 			continue
 		}
-		e.record(s, x, x.program.Reset(s.state(x), result, status.Position, status.CheckedAt))
+		e.fold(s, x, func(state *registry.RuleState) []registry.RuleEvent {
+			return x.program.Reset(state, result, status.Position, status.CheckedAt)
+		})
 		s.evaluated(x)
 		if err := e.commitFull(s); err != nil {
 			return err

@@ -241,3 +241,46 @@ func TestRefusedCommand(t *testing.T) {
 		}
 	}
 }
+
+// The alerts of the rules of one caller are bounded in all. A rule above the bound is failing, until
+// there is room; those of other callers fire.
+func TestBytesOfCaller(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	r.options.Bytes = 100 << 10
+	r.start()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, wide(1, "1")...)
+	text := map[string]string{"s": "?s", "l": strings.Repeat("x", 700)}
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, r.create(registry.RuleSettings{Name: fmt.Sprint("r", i), Query: q, When: "?value > 10", Labels: text}).ID)
+	}
+	other, err := r.Create(t.Context(), registry.Caller{Name: "other", Role: registry.RoleApp}, registry.RuleSettings{Name: "r", Query: q, When: "rows > 1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := func() (n int) {
+		for _, id := range ids {
+			if v := r.rule(id); v.Status == registry.RuleFailing {
+				n++
+				if !strings.Contains(v.Reason, "limits.token_bytes") {
+					t.Error(v.Reason)
+				}
+			}
+		}
+		return n
+	}
+	for n := range 8 { // each time some more
+		r.record(q, wide(10+10*n, "11")...)
+		until(t, "the evaluation", func() bool { return r.rule(other.ID).State.At.Seq == uint64(n+2) })
+	}
+	until(t, "the rule of another caller fires", func() bool { return r.rule(other.ID).Status == registry.RuleFiring })
+	until(t, "a rule is failing", func() bool { return failing() > 0 })
+	var p *registry.Problem
+	if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "further", Query: q, When: "rows > 1"}); !errors.As(err, &p) || p.Kind != registry.KindQuota {
+		t.Errorf("a further rule: %v", err)
+	}
+	r.record(q, wide(1, "1")...)
+	until(t, "all rules are well", func() bool { return failing() == 0 && r.rule(ids[0]).Status == registry.RuleInactive })
+}

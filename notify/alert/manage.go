@@ -175,6 +175,8 @@ func (e *Engine) admit(r *registry.Rule) error {
 		return nameTaken(r.Name)
 	case len(e.rules) >= e.opts.Most:
 		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
+	case e.bytes[r.Caller] > e.opts.Bytes:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: e.opts.overBytes("you have rules whose alerts")}
 	case e.callers[r.Caller] >= e.opts.MostEach:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
 	}
@@ -211,16 +213,11 @@ func (e *Engine) Refresh(ids []string) error {
 	defer e.turn.Unlock()
 	for _, id := range ids {
 		r, err := e.opts.Store.Rule(id)
-		x := &entry{StoredRule: r}
-		switch {
-		case errors.Is(err, registry.ErrNotFound):
-			x = nil
-		case err != nil:
+		var x *entry
+		if err == nil {
+			x = e.opts.load(r)
+		} else if !errors.Is(err, registry.ErrNotFound) {
 			return err
-		default:
-			if x.program, err = e.opts.stored(r.RuleSettings); err != nil {
-				x.broken = err.Error()
-			}
 		}
 		e.mu.Lock()
 		if was := e.rules[id]; was != nil {

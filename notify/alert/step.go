@@ -60,6 +60,33 @@ func (s *step) peek(x *entry) *registry.RuleState {
 	return &x.State
 }
 
+// fold makes a step of a rule's state. Alerts of a caller who has too many may become fewer, and no
+// more.
+func (e *Engine) fold(s *step, x *entry, do func(*registry.RuleState) []registry.RuleEvent) {
+	state := s.state(x)
+	e.mu.Lock()
+	over := e.bytes[x.Caller] > e.opts.Bytes
+	e.mu.Unlock()
+	if !over {
+		e.record(s, x, do(state))
+		s.bytes += max(0, state.Size()-x.bytes)
+		return
+	}
+	before := state.Clone()
+	events := do(state)
+	if state.Problem != "" || state.Size() <= before.Size() {
+		e.record(s, x, events)
+		return
+	}
+	before.At, before.Hash, before.Rows, before.CheckedAt = state.At, state.Hash, state.Rows, state.CheckedAt
+	before.Problem = e.opts.overBytes("the alerts of the rules of its token") + ", so the rule is not evaluated"
+	s.drafts[x.ID].state = before
+}
+
+func (o *Options) overBytes(what string) string {
+	return fmt.Sprintf("%s take more than %d KiB (limits.token_bytes): use fewer or shorter labels, or remove rules", what, o.Bytes>>10)
+}
+
 // record takes note of events.
 func (e *Engine) record(s *step, x *entry, events []registry.RuleEvent) {
 	s.bytes += s.drafts[x.ID].tell(s.peek(x).At, events)
@@ -254,7 +281,9 @@ func (e *Engine) put(token uint64, list []*draft) error {
 	}
 	e.mu.Lock()
 	for _, d := range list {
-		d.rule.State, d.rule.trouble = *d.state, ""
+		x, size := d.rule, d.state.Size()
+		e.bytes[x.Caller] += size - x.bytes
+		x.State, x.trouble, x.bytes = *d.state, "", size
 	}
 	e.mu.Unlock()
 	e.wake(edit.Queue)

@@ -4,6 +4,7 @@ package rule
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -147,8 +148,9 @@ func (f *fold) take(d *diff.Delta) {
 	for _, row := range d.Removed {
 		key, _, met := f.match(d.Form, d.OldVars, row)
 		if a := f.state.Alerts[key]; met && a != nil {
-			if a.Rows[string(row)]--; a.Rows[string(row)] <= 0 {
-				delete(a.Rows, string(row))
+			hash := hashOf(row)
+			if a.Rows[hash]--; a.Rows[hash] <= 0 {
+				delete(a.Rows, hash)
 			}
 		}
 	}
@@ -165,7 +167,7 @@ func (f *fold) put(d *diff.Delta) {
 		meeting += len(a.Rows)
 		size += a.Size()
 	}
-	touched := map[string]bool{}
+	first := map[string]string{} // of the added rows of each alert
 	for _, row := range rows {
 		key, labels, met := f.match(d.Form, d.Vars, row)
 		if !met {
@@ -179,27 +181,40 @@ func (f *fold) put(d *diff.Delta) {
 		if a.Rows == nil {
 			a.Rows = map[string]int{}
 		}
-		if a.Rows[string(row)]++; a.Rows[string(row)] == 1 {
+		hash := hashOf(row)
+		if a.Rows[hash]++; a.Rows[hash] == 1 {
 			meeting++
-			size += len(row)
+			size += registry.RowBytes
 		}
 		if f.exceeds(meeting, size) {
 			return
 		}
-		touched[key] = true
+		if was, some := first[key]; !some || string(row) < was {
+			first[key] = string(row)
+		}
 	}
-	summaries := make(map[string]string, len(touched))
-	for key := range touched { // the values of the first row
+	maps.DeleteFunc(first, func(key, _ string) bool { // the row that the summary is about is there still
 		a := f.state.Alerts[key]
-		first := slices.Min(slices.Collect(maps.Keys(a.Rows)))
-		summaries[key] = cut(f.summary.fill(values(d.Form, d.Vars, []byte(first))), mostSummary)
+		return a.Rows[a.First] > 0
+	})
+	summaries := make(map[string]string, len(first))
+	for key, row := range first {
+		a := f.state.Alerts[key]
+		summaries[key] = cut(f.summary.fill(values(d.Form, d.Vars, []byte(row))), mostSummary)
 		if size += len(summaries[key]) - len(a.Summary); f.exceeds(meeting, size) {
 			return
 		}
 	}
 	for key, text := range summaries {
-		f.state.Alerts[key].Summary = text
+		a := f.state.Alerts[key]
+		a.Summary, a.First = text, hashOf([]byte(first[key]))
 	}
+}
+
+// hashOf returns the hash of a row. A state has hashes in place of rows, which may be large.
+func hashOf(row []byte) string {
+	h := sha256.Sum256(row)
+	return base64.RawURLEncoding.EncodeToString(h[:12])
 }
 
 // exceeds sets the problem of a rule with too many rows, or too large alerts. The alerts that it

@@ -111,6 +111,14 @@ func (v ruleHandler) edited(id string) (r registry.ListedRule, ok bool, err erro
 	return r, err == nil, err
 }
 
+// link returns the page of a rule. Others may have given its name to another one.
+func (v ruleHandler) link(r *registry.ListedRule) string {
+	if r.Caller == v.caller.Name {
+		return "/rules/" + url.PathEscape(r.Name)
+	}
+	return "/rules/" + r.ID
+}
+
 func noSuchRule() error {
 	return &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
 }
@@ -198,7 +206,7 @@ func (v ruleHandler) knownQueries() (names []string, err error) {
 }
 
 func (v ruleHandler) row(r registry.ListedRule) ruleRow {
-	row := ruleRow{ListedRule: r, State: state{ruleStates[r.Status], string(r.Status)}, Link: "/rules/" + url.PathEscape(r.Name), Query: r.Query}
+	row := ruleRow{ListedRule: r, State: state{ruleStates[r.Status], string(r.Status)}, Link: v.link(&r), Query: r.Query}
 	if q, err := v.Registry.Query(r.Query); err == nil {
 		row.QueryRef = queryPath(q.ID)
 		row.Query = cmp.Or(q.NameFor(v.caller.Name), r.Query)
@@ -301,7 +309,7 @@ func (v ruleHandler) act() error {
 	}
 	if len(made) == 0 {
 		v.say("good", "rule-made", r.Name, "")
-		return v.to("/rules/" + url.PathEscape(r.Name))
+		return v.to(v.link(&r))
 	}
 	return v.again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
 }
@@ -369,7 +377,7 @@ func setRulePaused(paused bool) func(ruleHandler) error {
 		} else {
 			v.say("good", "rule-resumed", r.Name, "")
 		}
-		return v.to("/rules/" + url.PathEscape(r.Name))
+		return v.to(v.link(&r))
 	}
 }
 
@@ -427,7 +435,7 @@ func (v ruleHandler) askToRemove() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return confirmation{What: "rule", Name: r.Name, Back: "/rules/" + url.PathEscape(r.Name)}.content(v.r), nil
+	return confirmation{What: "rule", Name: r.Name, Back: v.link(&r)}.content(v.r), nil
 }
 
 func (v ruleHandler) remove() error {

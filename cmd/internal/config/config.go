@@ -88,7 +88,7 @@ type Limits struct {
 
 	// Limits of each token that is not an admin's:
 	TokenQueries  int           `yaml:"token_queries"`
-	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries and profiles
+	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries and profiles, and again of the alerts of its rules
 	TokenProfiles int           `yaml:"token_profiles"`
 	TokenRate     int           `yaml:"token_rate"` // registrations a second
 

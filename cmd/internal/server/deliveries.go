@@ -86,7 +86,7 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		rules, lease = fencedRules{s.Store.Rules, s.member}, s.member.alerts
 	}
 	return alert.New(alert.Options{
-		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules),
+		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules), Bytes: unlimited(int(s.conf.Limits.TokenBytes)),
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
 		Lease:     lease,
