@@ -207,7 +207,7 @@ func overLimit() *Problem {
 }
 
 func overQueries(caller string, held int) *Problem {
-	return overQuota("%s holds %d queries, as many as limits.token_queries allows", caller, held)
+	return overQuota("%s holds as many queries as limits.token_queries allows: %d", caller, held)
 }
 
 // bounds returns the limits that apply to a registration of a caller.
