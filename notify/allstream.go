@@ -148,7 +148,7 @@ func (t *allStream) wait(until time.Time) error {
 	if err := t.e.flush(); err != nil {
 		return err
 	}
-	if !waitFor(t.ctx, t.awake.C(), t.s.opts.Timing.Ping, until) {
+	if !t.awake.wait(t.ctx, time.Now().Add(t.s.opts.Timing.Ping), until) {
 		return nil
 	}
 	id := t.cursor.EventID()

@@ -57,6 +57,9 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 	})
 }
 
+// errGone reports that the connection is broken, so no close frame can be sent.
+var errGone = errors.New("connection is gone")
+
 // Close is the error that ends a connection with a code and a reason.
 func Close(code int, reason string) error { return &closing{code, reason} }
 
@@ -133,7 +136,7 @@ func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	err := c.wire.send(frame, doc, after, nil)
+	err := c.wire.send(frame, doc, after)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errGone, err)
 	}

@@ -31,11 +31,14 @@
 // that has to wait for its client lends such data back (package loan, Documents) and
 // gets it again afterwards.
 //
-// Who does the work: a session has one goroutine that reads its client and is parked
-// while the client is silent. Deliveries are tasks of the worker pool; a worker that
-// is about to wait for a client hands off, and another goroutine takes its place.
-// Event streams and SEPA subscriptions have a goroutine each and use Server.Stream,
-// which waits for their cursor. Package deliver calls webhooks and WebSub callbacks.
+// Who does the work: all connected clients have the same loop, Server.Stream, which waits for
+// its cursor. An event stream and a SEPA subscription are a goroutine each that ranges over
+// it. A WebSocket has a goroutine for each subscription, and one that reads its client. They
+// share a gathering: a goroutine enters it, adds frames, and leaves before it waits, and the
+// last one to leave writes. A wake-up of several queries enters all subscriptions first, so
+// what a commit brings to a connection is one write. While the client does not read, they
+// wait for that write, and what follows stays in the log. Package deliver calls webhooks and
+// WebSub callbacks.
 //
 // # Adding a way
 //
@@ -57,38 +60,13 @@
 //
 // # What a connection and a message cost
 //
-// An idle WebSocket connection with one subscription is one goroutine on the
-// smallest stack. A change is read from the log, unpacked and written as JSON once
-// for all followers of a query; after that a message is a copy into a shared
-// buffer and one write(2) that does not wait. As many workers as
-// there are processors do that; one that has to wait for a client hands off and is
-// replaced.
+// A change is read from the log, unpacked and written as JSON once for all followers of a
+// query. After that a message is a wake-up of a goroutine, a copy into a shared buffer and a
+// write(2). What waits has a small stack: a subscription waits in the shallowest frame of its
+// loop, and the goroutine that reads hands over to another one when there is input.
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3
 //
-// on an idle virtual machine with two AMD EPYC processors, linux/amd64, go1.26, clients
-// in a process of their own, medians of three runs:
-//
-//	10,000 idle connections        6.0 KB of heap and stack each (2.0 of them
-//	                               stack), 6.5 to 8.2 KB of resident memory
-//	a message, processor time of the server per message as a ratio to a bare
-//	write(2) of the same bytes to the same sockets, by as many goroutines as
-//	there are processors:
-//	  1 change to      1 follower      613 B 1.72     11 KB 1.53
-//	  1 change to    100 followers     613 B 1.49     11 KB 1.45
-//	  1 change to  1,000 followers     613 B 1.49     11 KB 1.41
-//	  1 change to 10,000 followers     613 B 1.31     11 KB 1.26
-//	  100 changes to 1 follower each   615 B 2.38     11 KB 2.94
-//	  100 queries on one connection    615 B 1.74     11 KB 2.64
-//	one net change instead of 17     1/7 of the bytes; of 64, 1/26; of 500, 1/200
-//	                               (ten of a hundred rows change in turn)
-//
-// The ratios vary by a fifth from run to run: five more runs of one change of 613 B had 1.36 to
-// 1.45 with 1,000 followers and 1.31 to 1.35 with 10,000.
-//
-// Finding, filling and writing a message takes 2 to 3.5 µs besides the kernel's part
-// of the write, which is 4 to 6 µs. So the ratio stays above 1.3 where a write is that
-// cheap. Where no client shares a change, reading and encoding it falls to one
-// message: 8 µs for one row and 25 µs for a hundred. With TLS every write may wait, so
-// each takes a goroutine for its time; the figures are without TLS.
+// measures this. BenchmarkDelivery states the processor time of a message as a ratio to a
+// bare write(2) of the same bytes to the same sockets.
 package notify

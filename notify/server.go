@@ -41,11 +41,8 @@ type Server struct {
 	unlimited cursor.Rules
 	strict    cursor.Rules // limited, and so does a single change
 	counts    counts
-	workers   workerPool
 	buffers   sync.Pool // of *[]byte, for what is about to be written
 	up        websocket.Upgrader
-
-	topics *topicTable
 
 	drain    chan struct{} // closed when the server goes down
 	draining sync.Once
@@ -73,7 +70,6 @@ func NewServer(o Options) *Server {
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
-		workers:   workerPool{limit: runtime.GOMAXPROCS(0)},
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
 		tracked:   make(map[io.Closer]struct{}),
@@ -94,7 +90,6 @@ func NewServer(o Options) *Server {
 		unlimited: cursor.Rules{Fold: o.Limits.Fold},
 		strict:    cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change, Single: true},
 	}
-	s.topics = &topicTable{log: o.Log, waker: o.Waker, due: o.Due, logger: o.Logger, workers: &s.workers, topics: make(map[string]*topic)}
 	s.reader = cursor.Reader{Log: o.Log, Head: o.Head, Share: s.sharePage, Long: s.longFold}
 	return s
 }
@@ -212,7 +207,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.wg.Wait()
-		s.workers.close()
 		close(gone)
 	}()
 	select {

@@ -25,13 +25,19 @@ type StreamOptions struct {
 	// As is the stream's entry in the list of subscriptions. Way, Caller and Name are
 	// enough. Without Way the stream is not listed.
 	As registry.Subscription
+
+	// The following are for WebSocket.
+	snapshots bool        // every message is the whole result
+	strict    bool        // as Limited, and a single change above Limits.Change gives way, too
+	full      func() bool // reports that the consumer takes nothing now; wake it by listed.wake
+	gather    *gathering
 }
 
 // A StreamEvent is one event for a consumer. At is the consumer's position after it.
 type StreamEvent struct {
 	Kind      StreamKind
 	At        registry.Position
-	CheckedAt time.Time // of StreamChange and StreamMoved
+	CheckedAt time.Time // of StreamChange, StreamMoved and StreamIdle; zero while changes are held back
 	Filtered  bool      // a filter applies
 	Reason    string    // of StreamGap
 	Status    registry.Status
@@ -71,6 +77,8 @@ const (
 	StreamMoved // the changes up to At cancelled out, or the filter shows nothing of them
 	StreamGap   // the log does not continue; a snapshot follows
 	StreamIdle  // nothing for the length of a heartbeat
+
+	streamStatus // Status is live or stale now; for WebSocket
 )
 
 // Stream follows one query for one consumer. Missed and new changes are one sequence.
@@ -79,26 +87,38 @@ const (
 // wraps registry.ErrNotFound when the query has no holder any more, or ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
-		awake := s.opts.Waker.Follow(query) // before the first read, so that no commit slips between
-		defer awake.Close()
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		rules := &s.unlimited
-		if o.Limited {
-			rules = &s.limited
-		}
-		t := &stream{s: s, ctx: ctx, awake: awake, yield: yield, last: time.Now(),
-			cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Rules: rules}}
-		if o.After != nil {
-			t.cursor.Jump(*o.After)
-		}
-		o.As.Query, o.As.Rate, o.As.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
-		t.listed = s.list(o.As, t.cursor.At(), func() { cancel(ErrDropped) }, awake.signal)
-		defer s.listing.remove(t.listed)
+		t := s.newStream(ctx, query, o)
+		defer t.close()
+		t.yield = func(e *StreamEvent) bool { return yield(*e, nil) }
 		if err := t.run(); err != nil && err != errStopped {
 			yield(StreamEvent{At: t.cursor.At()}, err)
 		}
 	}
+}
+
+// newStream returns a stream that follows already, so that no commit slips between.
+func (s *Server) newStream(ctx context.Context, query string, o StreamOptions) *stream {
+	t := &stream{s: s, awake: s.opts.Waker.followOne(query, o.gather), full: o.full, statuses: o.gather != nil, last: time.Now(),
+		cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Snapshots: o.snapshots, Rules: &s.unlimited}}
+	switch {
+	case o.strict:
+		t.cursor.Rules = &s.strict
+	case o.Limited:
+		t.cursor.Rules = &s.limited
+	}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	if o.After != nil {
+		t.cursor.Jump(*o.After)
+	}
+	o.As.Query, o.As.Rate, o.As.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
+	t.listed = s.list(o.As, t.cursor.At(), func() { t.cancel(ErrDropped) }, t.awake.signal)
+	return t
+}
+
+func (t *stream) close() {
+	t.s.listing.remove(t.listed)
+	t.cancel(nil)
+	t.awake.Close()
 }
 
 // errStopped reports that the consumer ended the iteration.
@@ -108,16 +128,25 @@ var errStopped = errors.New("the consumer stopped")
 type stream struct {
 	s      *Server
 	ctx    context.Context
+	cancel context.CancelCauseFunc
 	awake  *Follower
 	listed *listed
-	yield  func(StreamEvent, error) bool
+	yield  func(*StreamEvent) bool
+	full   func() bool
 	cursor cursor.Cursor
 	last   time.Time // when the consumer last got something
+
+	statuses bool // emit streamStatus
+	stale    bool // by the last one
 }
 
 func (t *stream) run() (err error) {
 	for err == nil && t.ctx.Err() == nil {
-		err = t.step()
+		var until time.Time
+		var waits bool
+		if until, waits, err = t.step(); err == nil && waits && t.awake.wait(t.ctx, t.last.Add(t.s.opts.Timing.Ping), until) {
+			err = t.quiet(until)
+		}
 	}
 	if context.Cause(t.ctx) == ErrDropped && err != errStopped {
 		return ErrDropped
@@ -128,36 +157,63 @@ func (t *stream) run() (err error) {
 	return err
 }
 
-// step emits the next event, or waits until there may be one.
-func (t *stream) step() error {
-	st, _, err := t.s.opts.Log.Current(t.cursor.Query, false)
+// step emits the next event, or says until when to wait at most: zero is the next wake-up.
+// It does not wait itself, because what waits should have a small stack.
+func (t *stream) step() (until time.Time, waits bool, err error) {
+	st, err := t.current()
 	if err != nil {
-		return err
+		return until, false, err
 	}
-	if t.listed.paused.Load() { // after the log was read, so that no change from after the pause is sent
-		return t.wait(time.Time{})
+	if t.listed.paused.Load() || t.full != nil && t.full() { // after the log was read, so that no change from after the pause is sent
+		return until, true, nil
 	}
 	ev, err := t.cursor.Next(t.ctx, &t.s.reader, st.Position, time.Now())
 	if err != nil {
-		return err
+		return until, false, err
 	}
 	t.s.folded.Add(uint64(ev.Folded))
 	switch ev.Kind {
 	case cursor.Change:
-		c := *ev.Change
-		return t.send(StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: &c}})
+		c := ev.Change
+		if !t.statuses { // a WebSocket encodes the change before it waits
+			c = new(registry.Change)
+			*c = *ev.Change
+		}
+		return until, false, t.send(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: c}})
 	case cursor.Moved:
-		return t.emit(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
+		return until, false, t.emit(&StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 	case cursor.Snapshot:
-		return t.replace(ev.Lost())
+		return until, false, t.replace(ev.Lost())
 	}
-	return t.wait(ev.Until)
+	if ev.Until.IsZero() {
+		err = t.status(st)
+	}
+	return ev.Until, true, err
+}
+
+// current returns the query's status, which all followers share.
+func (t *stream) current() (*registry.Status, error) {
+	return t.awake.audience.current(func() (registry.Status, error) {
+		st, _, err := t.s.opts.Log.Current(t.cursor.Query, false)
+		return st, err
+	})
+}
+
+// status emits a transition between live and stale, the only states that a follower needs
+// and that older clients know. A query that fails before its first result is stale as well.
+func (t *stream) status(st *registry.Status) error {
+	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
+	if !t.statuses || stale == t.stale || st.State == registry.Paused {
+		return nil
+	}
+	t.stale = stale
+	return t.emit(&StreamEvent{Kind: streamStatus, At: t.cursor.At(), Status: *st})
 }
 
 // replace emits the current result, after a gap if the log does not continue.
 func (t *stream) replace(gap string) error {
 	if gap != "" {
-		if err := t.emit(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
+		if err := t.emit(&StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
 			return err
 		}
 	}
@@ -166,7 +222,7 @@ func (t *stream) replace(gap string) error {
 		return err
 	}
 	t.cursor.Jump(st.Position)
-	e := StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, StreamContent: &StreamContent{Result: res}}
+	e := &StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, StreamContent: &StreamContent{Result: res}}
 	if res == nil {
 		return t.emit(e)
 	}
@@ -175,7 +231,7 @@ func (t *stream) replace(gap string) error {
 }
 
 // send emits an event that counts as a message.
-func (t *stream) send(e StreamEvent) error {
+func (t *stream) send(e *StreamEvent) error {
 	t.s.sent.Add(1)
 	if err := t.emit(e); err != nil {
 		return err
@@ -186,7 +242,7 @@ func (t *stream) send(e StreamEvent) error {
 	return nil
 }
 
-func (t *stream) emit(e StreamEvent) error {
+func (t *stream) emit(e *StreamEvent) error {
 	t.last = time.Now()
 	t.listed.moved(t.cursor.At())
 	if e.StreamContent == nil {
@@ -196,46 +252,70 @@ func (t *stream) emit(e StreamEvent) error {
 	e.Filtered = !t.cursor.Filter.All()
 	t.cursor.Lend()
 	defer t.cursor.Back()
-	if !t.yield(e, nil) {
+	if !t.yield(e) {
 		return errStopped
 	}
 	return nil
 }
 
-// wait waits until there may be an event. After a quiet heartbeat interval it emits
-// an event without content.
-func (t *stream) wait(until time.Time) error {
-	if !waitFor(t.ctx, t.awake.C(), time.Until(t.last.Add(t.s.opts.Timing.Ping)), until) {
-		return nil
+// quiet emits an event without content after a quiet heartbeat interval.
+func (t *stream) quiet(until time.Time) error {
+	t.last = time.Now()
+	t.awake.audience.expire()
+	st, err := t.current()
+	if err != nil {
+		return err
 	}
-	if until.IsZero() {
-		if ev, moved := t.cursor.Settle(); moved {
-			return t.emit(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
-		}
+	if !until.IsZero() || st.Position != t.cursor.Seen() {
+		return t.emit(&StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
 	}
-	return t.emit(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
+	if err := t.status(st); err != nil {
+		return err
+	}
+	if ev, moved := t.cursor.Settle(); moved {
+		return t.emit(&StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: st.CheckedAt})
+	}
+	return t.emit(&StreamEvent{Kind: StreamIdle, At: t.cursor.At(), CheckedAt: st.CheckedAt})
 }
 
-// waitFor waits for a wake-up or, if until is set, for that moment. It waits no
-// longer than quiet, and reports whether that time passed without a wake-up.
-func waitFor(ctx context.Context, awake <-chan struct{}, quiet time.Duration, until time.Time) (idle bool) {
-	pause := quiet
-	if !until.IsZero() {
-		pause, awake = min(quiet, time.Until(until)), nil
+// wait waits for a wake-up or, if until is set, for that moment. It waits no longer than
+// quiet, and reports whether that time has come. Meanwhile what was gathered is written. All
+// calls have the same context. The end of the context and of the time are wake-ups, too,
+// because one channel costs less than three.
+func (f *Follower) wait(ctx context.Context, quiet, until time.Time) (idle bool) {
+	held := !until.IsZero()
+	if !held || quiet.Before(until) {
+		until = quiet
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-awake:
-		return false
-	case <-timer.C:
+	if f.unhook == nil {
+		f.unhook = context.AfterFunc(ctx, f.signal)
 	}
-	select {
-	case <-awake: // it came at the same time
-		return false
+	for ctx.Err() == nil {
+		f.alarm(until)
+		f.rest()
+		<-f.c
+		f.enter()
+		if !time.Now().Before(until) {
+			return until.Equal(quiet) && ctx.Err() == nil
+		}
+		if !held {
+			return false
+		}
+	}
+	return false
+}
+
+// alarm wakes the follower at a time or earlier: setting the timer for each message costs
+// more than looking again.
+func (f *Follower) alarm(at time.Time) {
+	now := time.Now()
+	switch {
+	case f.timer == nil:
+		f.timer = time.AfterFunc(at.Sub(now), f.signal)
+	case !f.alarmAt.After(now) || at.Before(f.alarmAt):
+		f.timer.Reset(at.Sub(now))
 	default:
-		return pause == quiet
+		return
 	}
+	f.alarmAt = at
 }

@@ -1,126 +1,198 @@
 package notify
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
-
-	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
-// A subscription sends the events of one cursor over a session: of a query's
-// changes, or of a profile's captures.
+// A subscription sends the events of one stream over a connection: of a query's changes,
+// or of a profile's captures. It is one goroutine.
 type subscription struct {
+	c       *liveConn
 	id      string
-	session *session
-	member  *membership
-	awake   bool // in mailbox.woken, guarded by mailbox.mu
-	over    bool // has left
-	queued  bool // in turnQueue.queue
 	release func()
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	began   chan error    // gets the error of the beginning, or nil once subscribed is sent
+	begun   bool          // it got nil
+	gone    chan struct{} // closed at the end
 
 	follows  string // id of the query or profile
 	endpoint string
 	form     diff.Form
 	ordered  bool
-	cursor   cursor.Cursor
-	captures *capturesCursor // of a profile; nil: of a query
 
-	transfer *transfer // the result that is being sent, part by part
-	stale    bool      // the client's last status
-	lastSent time.Time
+	wake func() // makes the follower look again
 
+	mu      sync.Mutex
 	acking  bool
+	held    bool     // it waited for an ack since late was called last
 	unacked []uint64 // positions sent, at most the window
-	listed  *listed  // its entry in the listing
+	lags    uint64   // of the wire when late was called last
 }
 
-func newSubscription(r request, rules *cursor.Rules) (*subscription, *registry.Position, error) {
-	sub := &subscription{id: r.ID, release: func() {}}
-	c := &sub.cursor
-	c.Rules = rules
-	var err error
-	if c.Snapshots, err = r.snapshotMode(); err != nil {
-		return nil, nil, err
+// A follower is what a subscription follows.
+type follower interface {
+	begin() error // sends the first messages
+	run() error   // sends what follows, until an error
+	close()
+}
+
+// errUnsubscribed is the cause of a subscription's end.
+var errUnsubscribed = errors.New("unsubscribed")
+
+// streamOptions returns the settings that a request names.
+func (r *request) streamOptions() (o StreamOptions, err error) {
+	if o.snapshots, err = r.snapshotMode(); err != nil {
+		return o, err
 	}
-	if c.Rate, err = r.rate(); err != nil {
-		return nil, nil, err
+	if o.Rate, err = r.rate(); err != nil {
+		return o, err
 	}
-	if c.Filter, err = cursor.ParseFilter(r.Filter); err != nil {
-		return nil, nil, badParams("%v", err)
+	if o.Filter, err = cursor.ParseFilter(r.Filter); err != nil {
+		return o, badParams("%v", err)
 	}
 	p, ok, err := r.position()
-	if err != nil || !ok {
-		return sub, nil, err
+	if ok {
+		o.After = &p
 	}
-	return sub, &p, nil
+	return o, err
 }
 
-// list adds the subscription to the listing.
-func (sub *subscription) list(filter json.RawMessage) {
-	s := sub.session
-	about := registry.Subscription{Way: registry.WebSocket, Caller: s.login.caller.Name, Name: sub.id, Client: s.login.client, Remote: s.login.from,
-		Query: sub.follows, Rate: registry.Duration(sub.cursor.Rate), Filter: filter}
-	if sub.captures != nil {
-		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.endpoint
+// open starts the subscription. It returns the error of its beginning, which is ended if
+// what it follows is gone.
+func (sub *subscription) open(follow func() follower, ended string) error {
+	c := sub.c
+	sub.ctx, sub.cancel = context.WithCancelCause(c.ctx)
+	sub.began, sub.gone, sub.lags = make(chan error, 1), make(chan struct{}), c.wire.lags.Load()
+	c.mu.Lock()
+	c.subs[sub.id] = sub
+	c.mu.Unlock()
+	c.srv.subscriptions.Add(1)
+	c.running.Add(1)
+	f := follow()
+	c.out.enter()
+	go sub.run(f)
+	c.out.leave() // the beginning may have to write
+	err := <-sub.began
+	c.out.enter()
+	var gone *closing
+	switch {
+	case err == nil || errors.Is(err, errGone) || errors.As(err, &gone):
+		return err
+	case errors.Is(err, registry.ErrNotFound):
+		return &refusal{code: CodeUnknownQuery, message: ended}
 	}
-	sub.listed = s.srv.list(about, sub.at(), sub.drop, func() { s.notify(sub) })
+	return c.srv.unavailable("start a subscription", err)
 }
 
-// setAwake sets the flag of mailbox and returns the old one.
-func (sub *subscription) setAwake(on bool) (was bool) {
-	was, sub.awake = sub.awake, on
-	return was
-}
-
-// drop requests the end of the subscription.
-func (sub *subscription) drop() {
-	sub.session.mail.drop(sub)
-	sub.session.schedule(dueMail)
-}
-
-// at returns the position that the client has.
-func (sub *subscription) at() registry.Position {
-	if sub.captures != nil {
-		return sub.captures.pos
+func (sub *subscription) run(f follower) {
+	defer sub.c.running.Done()
+	defer sub.c.out.leave()
+	defer close(sub.gone)
+	err := f.begin()
+	if sub.begun {
+		err = sub.failed(err)
 	}
-	return sub.cursor.At()
+	for err == nil && sub.ctx.Err() == nil {
+		err = sub.failed(f.run())
+	}
+	f.close()
+	sub.leave()
+	switch reason := sub.ended(err); {
+	case !sub.begun:
+		sub.began <- err
+	case reason != "":
+		sub.c.out.add(frame("complete", field{"id", sub.id}, field{"reason", reason}))
+	default:
+		sub.c.end(err)
+	}
 }
 
-// jump records that the client has everything up to p.
-func (sub *subscription) jump(p registry.Position) {
-	sub.cursor.Jump(p)
-	sub.moved()
+// start reports that the beginning is sent.
+func (sub *subscription) start() {
+	if !sub.begun {
+		sub.begun = true
+		sub.began <- nil
+	}
 }
 
-// moved updates the listed position.
-func (sub *subscription) moved() {
-	sub.listed.moved(sub.at())
-	sub.lastSent = time.Now()
+// ended returns the reason of complete, "" if the connection ends.
+func (sub *subscription) ended(err error) string {
+	cause := context.Cause(sub.ctx)
+	switch {
+	case sub.c.ctx.Err() != nil:
+		return ""
+	case errors.Is(cause, errUnsubscribed):
+		return "unsubscribed"
+	case errors.Is(cause, ErrDropped) || errors.Is(err, ErrDropped):
+		return "dropped"
+	case errors.Is(err, registry.ErrNotFound):
+		return "released"
+	}
+	return ""
 }
 
-// sent records a message that counts towards the rate and the window.
-func (sub *subscription) sent() {
-	sub.moved()
-	srv := sub.session.srv
-	srv.sent.Add(1)
-	sub.listed.delivered(sub.lastSent)
-	sub.cursor.Sent(sub.lastSent)
-	sub.unacked = append(sub.unacked, sub.at().Seq)
-	if over := len(sub.unacked) - srv.opts.Limits.Window; over > 0 {
+// leave releases what the subscription holds.
+func (sub *subscription) leave() {
+	sub.c.mu.Lock()
+	delete(sub.c.subs, sub.id)
+	sub.c.mu.Unlock()
+	sub.cancel(nil)
+	sub.c.srv.subscriptions.Add(-1)
+	sub.release()
+}
+
+// failed handles the error of a run. It returns those that end the subscription. If the log
+// failed, the subscription goes on after a heartbeat.
+func (sub *subscription) failed(err error) error {
+	var closed *closing
+	if err == nil || errors.Is(err, ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) || sub.ctx.Err() != nil {
+		return err
+	}
+	var refused *refusal
+	if err = sub.c.srv.unavailable("read the log", err); errors.As(err, &refused) {
+		refused.id = sub.id
+	}
+	if err = sub.c.report(err); err != nil {
+		return err
+	}
+	sub.c.out.leave()
+	defer sub.c.out.enter()
+	select {
+	case <-sub.ctx.Done():
+	case <-time.After(sub.c.srv.opts.Timing.Ping):
+	}
+	return nil
+}
+
+// about returns the entry in the listing.
+func (sub *subscription) about() registry.Subscription {
+	l := sub.c.who()
+	return registry.Subscription{Way: registry.WebSocket, Caller: l.caller.Name, Name: sub.id, Client: l.client, Remote: l.from}
+}
+
+// sent records a message that counts towards the window.
+func (sub *subscription) sent(seq uint64) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	sub.unacked = append(sub.unacked, seq)
+	if over := len(sub.unacked) - sub.c.srv.opts.Limits.Window; over > 0 {
 		sub.unacked = append(sub.unacked[:0], sub.unacked[over:]...)
 	}
 }
 
 // ack frees a part of the window. Changes that waited for it are sent as one.
 func (sub *subscription) ack(seq uint64) {
-	if sub.full() {
-		sub.cursor.Hold()
-	}
+	sub.mu.Lock()
+	sub.held = sub.held || sub.noRoom()
 	sub.acking = true
 	kept := sub.unacked[:0]
 	for _, n := range sub.unacked {
@@ -129,210 +201,155 @@ func (sub *subscription) ack(seq uint64) {
 		}
 	}
 	sub.unacked = kept
+	sub.mu.Unlock()
+	sub.wake()
 }
 
 // full reports whether the client has to acknowledge something first.
 func (sub *subscription) full() bool {
-	return sub.acking && len(sub.unacked) >= sub.session.srv.opts.Limits.Window
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	return sub.noRoom()
 }
 
-// begin sends the first messages of a subscription: only its position if the log
-// continues from there, else also the result.
-func (sub *subscription) begin(from *registry.Position) error {
-	if from == nil {
-		if err := sub.session.srv.opts.Confirm(); err != nil {
+func (sub *subscription) noRoom() bool {
+	return sub.acking && len(sub.unacked) >= sub.c.srv.opts.Limits.Window
+}
+
+// late reports whether the client was slow since the last call: it took long to read, or to
+// acknowledge.
+func (sub *subscription) late() bool {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	lags := sub.c.wire.lags.Load()
+	late := sub.held || lags != sub.lags
+	sub.held, sub.lags = false, lags
+	return late
+}
+
+// alive confirms that nothing changed up to p.
+func (sub *subscription) alive(p registry.Position, checked time.Time) {
+	sub.c.out.add(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
+}
+
+// A queryFollower sends the changes of a query.
+type queryFollower struct {
+	*subscription
+	stream *stream
+	resume bool
+	reason string // why the log does not continue, for the next snapshot
+	lost   error  // of the last event
+}
+
+func newQueryFollower(sub *subscription, o StreamOptions) *queryFollower {
+	o.strict, o.full, o.Lagging, o.gather, o.As = true, sub.full, sub.late, &sub.c.out, sub.about()
+	f := &queryFollower{subscription: sub, resume: o.After != nil, stream: sub.c.srv.newStream(sub.ctx, sub.follows, o)}
+	f.stream.yield = f.send
+	sub.wake = f.stream.awake.signal
+	return f
+}
+
+func (f *queryFollower) close() { f.stream.close() }
+
+// begin sends only the position if the log continues from there, else also the result.
+func (f *queryFollower) begin() error {
+	t := f.stream
+	if f.resume {
+		err := t.cursor.Resume(&t.s.reader, t.cursor.At())
+		var gap *registry.GapError
+		if err == nil {
+			f.subscribed(t.cursor.At(), true, "")
+			return nil
+		}
+		if !errors.As(err, &gap) {
 			return err
 		}
-		return sub.restart("")
-	}
-	err := sub.cursor.Resume(&sub.session.reader, *from)
-	var gap *registry.GapError
-	if errors.As(err, &gap) {
-		return sub.restart(gap.Reason)
-	}
-	if err != nil {
+		f.reason = gap.Reason
+	} else if err := t.s.opts.Confirm(); err != nil {
 		return err
 	}
-	sub.moved()
-	sub.session.enqueue(sub)
-	return sub.subscribed(true, "")
+	return f.restart()
 }
 
-// restart starts again with the current result.
-func (sub *subscription) restart(reason string) error {
-	st, res, err := sub.session.srv.results.current(sub.follows)
-	if err != nil {
-		return err
-	}
-	sub.jump(st.Position)
-	sub.session.enqueue(sub) // for the status, and for what came meanwhile
-	if err := sub.subscribed(false, reason); err != nil || res == nil {
-		return err
-	}
-	return sub.transferResult(&st)
-}
-
-func (sub *subscription) subscribed(resumed bool, reason string) error {
-	p := sub.at()
-	return sub.session.out.write(frame("subscribed",
-		field{"id", sub.id}, field{"query", sub.follows}, field{"topic", sub.session.srv.format(nil).ResultsURL(sub.follows)},
-		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
-		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
-}
-
-// turn sends the waiting events of the cursor, or one part of a result. more reports
-// whether further parts follow.
-func (sub *subscription) turn() (more bool, err error) {
-	switch {
-	case sub.listed.paused.Load():
-		return false, nil // resuming it queues it again
-	case sub.transfer != nil:
-		err = sub.nextPart()
-	case sub.full():
-		sub.cursor.Hold()
-		return false, nil // ack will queue it again
-	case sub.captures != nil:
-		err = sub.deliverCaptures()
-	default:
-		err = sub.deliver()
-	}
-	return sub.transfer != nil, sub.failed(err)
-}
-
-// failed handles the error of a delivery. err may be nil.
-func (sub *subscription) failed(err error) error {
-	var gap *registry.GapError
-	if errors.As(err, &gap) && sub.captures != nil {
-		err = sub.restartCaptures(gap.Reason) // which can fail like any delivery
-	}
-	var refused *refusal
-	var closed *closing
-	switch {
-	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
-		return err
-	case sub.session.ctx.Err() != nil:
-		return errGone
-	case errors.Is(err, registry.ErrNotFound):
-		return sub.end("released")
-	}
-	// The log failed. The next heartbeat sees that something is left to send.
-	if err = sub.session.srv.unavailable("read the log", err); errors.As(err, &refused) {
-		refused.id = sub.id
+// restart sends the current result.
+func (f *queryFollower) restart() error {
+	err := f.stream.replace("")
+	if err == errStopped {
+		err = f.lost
 	}
 	return err
 }
 
-// begun removes a subscription that failed to start.
-func (sub *subscription) begun(err error, ended string) error {
-	var gone *closing
-	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
-		return err
+// run sends what the stream has. Its errors are those of the log.
+func (f *queryFollower) run() (err error) {
+	if f.lost != nil { // the client lacks what could not be sent
+		err = f.restart()
 	}
-	sub.session.subs.leave(sub)
-	if errors.Is(err, registry.ErrNotFound) {
-		return &refusal{code: CodeUnknownQuery, message: ended}
+	if err == nil {
+		err = f.stream.run()
 	}
-	return sub.session.srv.unavailable("start a subscription", err)
+	if err == errStopped {
+		err = f.lost
+	}
+	return err
 }
 
-// end sends complete and removes the subscription.
-func (sub *subscription) end(reason string) error {
-	if sub.over {
-		return nil // it has ended meanwhile
+// send is the loop's body: it adds one event to the output.
+func (f *queryFollower) send(ev *StreamEvent) bool {
+	var err error
+	switch ev.Kind {
+	case StreamChange:
+		err = f.change(ev)
+	case StreamMoved, StreamIdle:
+		if !ev.CheckedAt.IsZero() {
+			f.alive(ev.At, ev.CheckedAt)
+		}
+	case StreamGap:
+		f.reason = ev.Reason
+	case StreamSnapshot:
+		err = f.snapshot(ev)
+	case streamStatus:
+		f.status(&ev.Status)
 	}
-	sub.session.subs.leave(sub)
-	return sub.session.out.write(frame("complete", field{"id", sub.id}, field{"reason", reason}))
+	f.lost = err
+	return err == nil
 }
 
-// deliver sends the waiting events while the client keeps up and until enough output
-// is collected. It releases the cursor's page before the output is written.
-func (sub *subscription) deliver() error {
-	s := sub.session
-	st, err := sub.member.topic.current()
+// subscribed begins the subscription, for the first time or again.
+func (f *queryFollower) subscribed(p registry.Position, resumed bool, reason string) {
+	defer f.start()
+	f.c.out.add(frame("subscribed",
+		field{"id", f.id}, field{"query", f.follows}, field{"topic", f.c.srv.format(nil).ResultsURL(f.follows)},
+		field{"form", string(f.form)}, field{"ordered", orNil(f.ordered)},
+		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
+}
+
+// change adds a change to the output.
+func (f *queryFollower) change(ev *StreamEvent) error {
+	srv, filter := f.c.srv, ev.filter
+	body, err := srv.changeContent(ev.Change, filter)
 	if err != nil {
 		return err
 	}
-	if s.in.wire.blocked.Swap(false) { // everything else on this connection is late as well
-		s.subs.foldAll()
-	}
-	defer sub.cursor.Release()
-	for {
-		ev, err := sub.cursor.Next(s.ctx, &s.reader, st.Position, time.Now())
-		if err != nil {
-			return err
-		}
-		s.srv.folded.Add(uint64(ev.Folded))
-		switch ev.Kind {
-		case cursor.Change:
-			err = sub.change(ev.Change)
-		case cursor.Moved:
-			sub.moved()
-			err = sub.alive(ev.CheckedAt)
-		case cursor.Snapshot:
-			return sub.snapshot(ev.Lost())
-		case cursor.Wait:
-			if !ev.Until.IsZero() {
-				s.subs.hold(sub, ev.Until)
-				return nil
-			}
-			return sub.state(st)
-		}
-		if err != nil {
-			return err
-		}
-		if s.out.full() || s.in.wire.blocked.Load() || sub.full() {
-			s.enqueue(sub) // the rest waits, or will be folded
-			return nil
-		}
-	}
-}
-
-// change adds a change to the output. It does not write.
-func (sub *subscription) change(c *registry.Change) error {
-	s, filter := sub.session, sub.cursor.Filter
-	body, err := s.srv.changeContent(c, filter)
-	if err != nil {
-		return err
-	}
+	f.sent(ev.At.Seq)
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
 	if len(body.pieces) > 1 {
-		s.out.addDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, filter, body))
-	} else {
-		members := body.pieces[0]
-		b := appendHeader(s.out.bytes(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
-		b = append(append(append(b, before...), sub.id...), between...)
-		*s.out.frames = append(append(b, members...), after...)
+		doc := srv.changeDocument(ev.Change, filter, body)
+		ev.Release()
+		f.c.out.document([]byte(before+f.id+between), doc)
+		return nil
 	}
-	sub.sent()
+	f.c.out.add([]byte(before), []byte(f.id), []byte(between), body.pieces[0], []byte(after))
 	return nil
 }
 
-// snapshot sends the current result. If the log does not continue from the client's
-// position, the subscription starts again with the reason.
-func (sub *subscription) snapshot(lost string) error {
-	if lost != "" {
-		return sub.restart(lost)
-	}
-	st, res, err := sub.session.srv.results.current(sub.follows)
-	if err != nil {
-		return err
-	}
-	if res == nil { // history began again and has no result yet
-		return sub.restart(registry.OtherEpoch)
-	}
-	return sub.transferResult(&st)
-}
-
-// state reports a transition between live and stale, the only states that a follower
-// needs and that older clients know. reason distinguishes stale, failing and idle. A
-// query that fails before its first result is stale as well.
-func (sub *subscription) state(st *registry.Status) error {
-	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
-	if stale == sub.stale || st.State == registry.Paused {
-		return nil
-	}
-	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.member.topic.due(sub.endpoint))}}
-	if stale {
+// status reports a state. reason distinguishes stale, failing and idle.
+func (f *queryFollower) status(st *registry.Status) {
+	f.c.out.leave() // a prediction may take as long as the start of a slot
+	due := f.c.srv.nextDue(f.stream.awake.audience, st, f.endpoint, f.follows)
+	f.c.out.enter()
+	fields := []field{{"id", f.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(due)}}
+	if f.stream.stale {
 		fields[1].value = string(registry.Stale)
 		reason := st.State
 		if reason == registry.New {
@@ -340,46 +357,51 @@ func (sub *subscription) state(st *registry.Status) error {
 		}
 		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
 	}
-	if err := sub.session.out.write(frame("status", fields...)); err != nil {
-		return err
-	}
-	sub.stale = stale
-	return nil
+	f.c.out.add(frame("status", fields...))
 }
 
-// heartbeat confirms to a quiet client that nothing changed, or enqueues the
-// subscription if something did.
-func (sub *subscription) heartbeat() error {
-	if sub.captures != nil {
-		return sub.heartbeatOfCaptures()
+// nextDue predicts when a query runs next, zero if that cannot be predicted.
+func (s *Server) nextDue(a *audience, st *registry.Status, endpoint, query string) time.Time {
+	if s.opts.Due == nil {
+		return time.Time{}
 	}
-	if sub.transfer != nil {
-		return nil
-	}
-	s := sub.session
-	st, _, err := s.srv.opts.Log.Current(sub.follows, false)
-	switch {
-	case errors.Is(err, registry.ErrNotFound):
-		return sub.end("released")
-	case err != nil:
-		s.srv.opts.Logger.Error("read a status", "query", sub.follows, "error", err)
-		return nil
-	case st.Position != sub.cursor.Seen():
-		sub.member.topic.expire()
-		s.enqueue(sub)
-		return nil
-	}
-	if err := sub.state(&st); err != nil {
-		return err
-	}
-	if _, moved := sub.cursor.Settle(); moved {
-		sub.moved()
-	}
-	return sub.alive(st.CheckedAt)
+	return a.due(st, func() time.Time {
+		at, err := s.opts.Due(endpoint, query)
+		if err != nil {
+			s.opts.Logger.Error("predict when a query runs", "query", query, "error", err)
+		}
+		return at
+	})
 }
 
-func (sub *subscription) alive(checked time.Time) error {
-	sub.lastSent = time.Now()
-	p := sub.at()
-	return sub.session.out.write(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
+// subscribeProfile opens a subscription to a profile's captures. Subscriptions to
+// queries and to profiles share everything that is not about results: ids, windows,
+// wake-ups, the listing and the end.
+func (c *liveConn) subscribeProfile(r request) error {
+	var ref string
+	if json.Unmarshal(r.Profile, &ref) != nil || ref == "" {
+		return badParams("profile must be an id or a name")
+	}
+	if c.srv.opts.Captures == nil || c.srv.opts.ResolveProfile == nil {
+		return badParams("there are no profiles here")
+	}
+	if len(r.Query) > 0 || r.SPARQL != "" || r.Filter != nil || r.Rate != nil || r.Mode != "" {
+		return badParams("a subscription to a profile has neither query, mode, filter nor rate: each capture is a message of its own")
+	}
+	from, given, err := r.position()
+	if err != nil {
+		return err
+	}
+	p, err := c.srv.opts.ResolveProfile(c.who().caller, ref)
+	if errors.Is(err, registry.ErrNotFound) {
+		return &refusal{code: CodeUnknownQuery, message: "no profile has this id or name"}
+	}
+	if r := ambiguous(err); r != nil {
+		return r
+	}
+	if err := c.srv.unavailable("resolve a profile", err); err != nil {
+		return err
+	}
+	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint}
+	return sub.open(func() follower { return newCapturesFollower(sub, from, given) }, "the profile ended")
 }

@@ -1,6 +1,12 @@
 package notify
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
 
 // A Waker carries wake-ups from the writers of changes to their followers.
 // It carries no data and starts no goroutine. A wake-up says "look at the log
@@ -8,14 +14,69 @@ import "sync"
 // concurrently.
 type Waker struct {
 	mu      sync.Mutex
-	queries map[string]map[*Follower]struct{}
+	queries map[string]*audience
 	all     map[*Follower]struct{}
+}
+
+// An audience is the followers of a query. What would be read for each of them is read once
+// after a wake-up.
+type audience struct {
+	followers map[*Follower]struct{} // guarded by Waker.mu
+	wakes     atomic.Uint64
+
+	mu     sync.Mutex
+	status *registry.Status
+	readAt uint64 // of wakes
+	next   nextRun
+}
+
+// A nextRun is a prediction, made with a status.
+type nextRun struct {
+	with *registry.Status
+	made time.Time
+	at   time.Time
+}
+
+// current returns the query's status at the last wake-up or later. It is shared and must
+// not be modified.
+func (a *audience) current(read func() (registry.Status, error)) (*registry.Status, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wakes := a.wakes.Load()
+	if a.status != nil && a.readAt == wakes {
+		return a.status, nil
+	}
+	st, err := read()
+	if err != nil {
+		return nil, err
+	}
+	a.status, a.readAt = &st, wakes
+	return a.status, nil
+}
+
+// expire makes the next caller read the status again.
+func (a *audience) expire() { a.wakes.Add(1) }
+
+// due predicts when the query runs next, once a second for all that have the same status. It
+// does not hold the lock during the prediction, which may take as long as the start of a slot.
+func (a *audience) due(st *registry.Status, predict func() time.Time) time.Time {
+	a.mu.Lock()
+	known := a.next
+	a.mu.Unlock()
+	if known.with == st && time.Since(known.made) < time.Second {
+		return known.at
+	}
+	at := predict()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next = nextRun{st, time.Now(), at}
+	return at
 }
 
 // NewWaker returns a waker without followers.
 func NewWaker() *Waker {
 	return &Waker{
-		queries: make(map[string]map[*Follower]struct{}),
+		queries: make(map[string]*audience),
 		all:     make(map[*Follower]struct{}),
 	}
 }
@@ -31,26 +92,36 @@ func (h *Waker) Wake(queries ...string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var topics []*topic
-	for _, q := range queries {
-		topics = h.mark(q, topics)
+	if len(queries) > 1 { // a connection that follows several waits for all of them
+		for _, q := range queries {
+			h.queries[q].enter()
+		}
 	}
-	wakeTopics(topics)
+	for _, q := range queries {
+		h.queries[q].wake(q)
+	}
 	for f := range h.all {
 		f.signal()
 	}
 }
 
-// mark wakes the followers of a query, and appends the topics that wakeTopics is to wake.
-func (h *Waker) mark(query string, topics []*topic) []*topic {
-	for f := range h.queries[query] {
-		if f.topic == nil {
-			f.mark(query)
-		} else if f.topic.claim() {
-			topics = append(topics, f.topic)
-		}
+func (a *audience) enter() {
+	if a == nil {
+		return
 	}
-	return topics
+	for f := range a.followers {
+		f.enter()
+	}
+}
+
+func (a *audience) wake(query string) {
+	if a == nil {
+		return
+	}
+	a.expire()
+	for f := range a.followers {
+		f.mark(query)
+	}
 }
 
 // WakeAll wakes the followers of every query, for changes that affect many queries at
@@ -58,11 +129,9 @@ func (h *Waker) mark(query string, topics []*topic) []*topic {
 func (h *Waker) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var topics []*topic
-	for q := range h.queries {
-		topics = h.mark(q, topics)
+	for q, a := range h.queries {
+		a.wake(q)
 	}
-	wakeTopics(topics)
 	for f := range h.all {
 		f.signal()
 	}
@@ -78,11 +147,10 @@ func (h *Waker) Follow(queries ...string) *Follower {
 	return f
 }
 
-// followTopic returns a follower that wakes a topic at every wake-up of its query instead
-// of sending a signal.
-func (h *Waker) followTopic(t *topic) *Follower {
-	f := &Follower{waker: h, topic: t}
-	f.Add(t.query)
+// followOne returns a follower of one query. Its wake-ups enter g, unless that is nil.
+func (h *Waker) followOne(query string, g *gathering) *Follower {
+	f := &Follower{waker: h, c: make(chan struct{}, 1), gather: g}
+	f.audience = f.add(query)
 	return f
 }
 
@@ -99,7 +167,10 @@ func (h *Waker) FollowAll() *Follower {
 func (h *Waker) Followers(query string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.queries[query])
+	if a := h.queries[query]; a != nil {
+		return len(a.followers)
+	}
+	return 0
 }
 
 // A Follower is one reader's interest in any number of queries. It collects the
@@ -107,10 +178,16 @@ func (h *Waker) Followers(query string) int {
 type Follower struct {
 	waker *Waker
 	c     chan struct{}
-	topic *topic // is woken instead of c, when it is set
+
+	audience *audience   // of followOne
+	gather   *gathering  // of followOne, may be nil
+	timer    *time.Timer // of wait
+	alarmAt  time.Time   // when it fires
+	unhook   func() bool // ends the wake-up at the end of the context
+	resting  atomic.Bool // has left gather
 
 	mu    sync.Mutex
-	dirty map[string]struct{} // at most one entry per followed query
+	dirty map[string]struct{} // at most one entry per followed query; nil: of followOne
 	adds  map[string]int      // guarded by waker.mu: how often each query was added
 }
 
@@ -118,7 +195,9 @@ type Follower struct {
 func (f *Follower) C() <-chan struct{} { return f.c }
 
 // Add follows one more query. Adding it again needs as many calls of Remove.
-func (f *Follower) Add(query string) {
+func (f *Follower) Add(query string) { f.add(query) }
+
+func (f *Follower) add(query string) *audience {
 	h := f.waker
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,12 +205,13 @@ func (f *Follower) Add(query string) {
 		f.adds = make(map[string]int)
 	}
 	f.adds[query]++
-	set := h.queries[query]
-	if set == nil {
-		set = make(map[*Follower]struct{})
-		h.queries[query] = set
+	a := h.queries[query]
+	if a == nil {
+		a = &audience{followers: make(map[*Follower]struct{})}
+		h.queries[query] = a
 	}
-	set[f] = struct{}{}
+	a.followers[f] = struct{}{}
+	return a
 }
 
 // Remove undoes one Add.
@@ -146,9 +226,9 @@ func (f *Follower) Remove(query string) {
 
 func (f *Follower) drop(query string) {
 	delete(f.adds, query)
-	set := f.waker.queries[query]
-	delete(set, f)
-	if len(set) == 0 {
+	a := f.waker.queries[query]
+	delete(a.followers, f)
+	if len(a.followers) == 0 {
 		delete(f.waker.queries, query)
 	}
 	f.mu.Lock()
@@ -161,6 +241,12 @@ func (f *Follower) Close() {
 	f.waker.mu.Lock()
 	defer f.waker.mu.Unlock()
 	delete(f.waker.all, f)
+	if f.unhook != nil {
+		f.unhook()
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
 	for q := range f.adds {
 		f.drop(q)
 	}
@@ -182,13 +268,31 @@ func (f *Follower) Take() []string {
 }
 
 func (f *Follower) mark(query string) {
-	f.mu.Lock()
-	f.dirty[query] = struct{}{}
-	f.mu.Unlock()
+	if f.dirty != nil {
+		f.mu.Lock()
+		f.dirty[query] = struct{}{}
+		f.mu.Unlock()
+	}
 	f.signal()
 }
 
+// rest leaves the gathering until the next wake-up.
+func (f *Follower) rest() {
+	if f.gather != nil {
+		f.resting.Store(true)
+		f.gather.leave()
+	}
+}
+
+// enter enters the gathering again, unless it has been entered already.
+func (f *Follower) enter() {
+	if f.gather != nil && f.resting.CompareAndSwap(true, false) {
+		f.gather.enter()
+	}
+}
+
 func (f *Follower) signal() {
+	f.enter()
 	select {
 	case f.c <- struct{}{}:
 	default: // a signal is waiting already

@@ -8,10 +8,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 
 	"github.com/freshet/freshet/notify/loan"
@@ -21,41 +19,30 @@ import (
 // it. The library accepts none of 256 bytes or less.
 const readBuffer = 288
 
-// A wire is a client's connection with bounded writes. Data that the kernel accepts
-// at once costs one system call and no timer. If nothing can be written for the
+// A wire is a client's connection with bounded writes. If nothing can be written for the
 // timeout, the reader is too slow: the wire calls onSlow and allows the same time
 // again for the rest of the frame, so that a close code can follow and be read.
 type wire struct {
 	net.Conn
-	in      *bufio.Reader // what has been read and not been used yet
-	timing  *Timing
-	onSlow  func()        // called once when slow is set
-	slow    atomic.Bool   // a write was blocked for the timeout
-	blocked atomic.Bool   // a write took long enough to fall behind; cleared when changes are folded
-	closeBy atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
-	lags    atomic.Uint64 // number of slow writes
+	in     *bufio.Reader // what has been read and not been used yet
+	timing *Timing
+	onSlow func()        // called once when slow is set
+	slow   atomic.Bool   // a write was blocked for the timeout
+	lags   atomic.Uint64 // number of slow writes
 
 	frames  frames        // of the client; used by its reader
 	limiter *rate.Limiter // of them, nil: not counted
 
-	mu sync.Mutex // one message after the other
-	at attempt    // guarded by mu
+	mu    sync.Mutex // one message after the other
+	until time.Time  // the write deadline, guarded by mu
 }
 
 // lag is the duration of a write above which its reader counts as lagging.
 const lag = loan.Lag
 
-// A waiter hands off before its goroutine waits for a client.
-type waiter interface{ handOff() }
-
 func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 	w := &wire{Conn: c, timing: t, onSlow: onSlow}
 	w.in = bufio.NewReaderSize(w, readBuffer)
-	if sys, ok := c.(syscall.Conn); ok { // TLS is none
-		if raw, err := sys.SyscallConn(); err == nil {
-			w.at.init(raw)
-		}
-	}
 	return w
 }
 
@@ -71,44 +58,24 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	if err := w.send(p, nil, nil, nil); err != nil {
+	if err := w.send(p, nil, nil); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// send writes p, doc and tail without other data in between. Before it waits, it
-// calls first.handOff unless first is nil.
-func (w *wire) send(p []byte, doc *Document, tail []byte, first waiter) error {
-	if !w.mu.TryLock() {
-		if first != nil {
-			first.handOff()
-		}
-		w.mu.Lock()
-	}
+// send writes p, doc and tail without other data in between.
+func (w *wire) send(p []byte, doc *Document, tail []byte) error {
+	w.mu.Lock()
 	defer w.mu.Unlock()
-	var waits time.Time // since when
-	write := func(p []byte) error {
-		n, err := w.at.write(p)
-		if err != nil || n == len(p) {
-			return err
-		}
-		if waits.IsZero() {
-			waits = time.Now()
-			if first != nil {
-				first.handOff()
-			}
-		}
-		return w.wait(p[n:])
-	}
-	err := write(p)
+	began := time.Now()
+	err := w.wait(p)
 	if err == nil && doc != nil {
-		if err = doc.each(write); err == nil {
-			err = write(tail)
+		if err = doc.each(w.wait); err == nil {
+			err = w.wait(tail)
 		}
 	}
-	if err == nil && !waits.IsZero() && time.Since(waits) > lag {
-		w.blocked.Store(true)
+	if err == nil && time.Since(began) > lag {
 		w.lags.Add(1)
 	}
 	return err
@@ -116,7 +83,6 @@ func (w *wire) send(p []byte, doc *Document, tail []byte, first waiter) error {
 
 // wait writes p at the pace of the reader.
 func (w *wire) wait(p []byte) error {
-	defer w.Conn.SetWriteDeadline(time.Time{})
 	for len(p) > 0 {
 		n, err := w.piece(p[:min(chunk, len(p))])
 		if err != nil {
@@ -128,7 +94,10 @@ func (w *wire) wait(p []byte) error {
 }
 
 func (w *wire) piece(p []byte) (int, error) {
-	w.Conn.SetWriteDeadline(time.Now().Add(w.timing.Write))
+	if now := time.Now(); w.until.Sub(now) < w.timing.Write { // setting it for each message costs more
+		w.until = now.Add(w.timing.Write + w.timing.Write/4)
+		w.Conn.SetWriteDeadline(w.until)
+	}
 	n, err := w.Conn.Write(p)
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || w.slow.Swap(true) {
 		return n, err
@@ -144,78 +113,14 @@ func (w *wire) await() error {
 	return err
 }
 
-// skipPongs discards answers to pings, which are nearly all input of an idle client.
-// It returns true if there is other input.
-func (w *wire) skipPongs() (bool, error) {
-	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
-	for w.in.Buffered() > 0 {
-		b, err := w.in.Peek(2)
-		if err != nil {
-			return false, err
-		}
-		size := int(b[1] &^ masked)
-		if b[0] != pong || b[1]&masked == 0 || size > 125 {
-			return true, nil // the library reads it, or complains
-		}
-		if _, err := w.in.Discard(2 + mask + size); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-// alive extends the read deadline. After a close frame the deadline stays as it is.
-func (w *wire) alive() {
-	w.SetReadDeadline(time.Now().Add(w.timing.Read))
-	if end := w.closeBy.Load(); end != 0 {
-		w.SetReadDeadline(time.Unix(0, end))
-	}
-}
-
-// startClosing limits the time in which the client may read and answer a close frame.
-func (w *wire) startClosing() {
-	end := time.Now().Add(w.timing.Close)
-	w.closeBy.Store(end.UnixNano())
-	w.SetReadDeadline(end)
-}
+// alive extends the read deadline.
+func (w *wire) alive() { w.SetReadDeadline(time.Now().Add(w.timing.Read)) }
 
 // SetWriteDeadline does nothing, because the wire sets its own write deadlines.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline sets the read deadline only, for the same reason.
 func (w *wire) SetDeadline(t time.Time) error { return w.Conn.SetReadDeadline(t) }
-
-// An attempt is a write that does not wait. Without init it writes nothing.
-type attempt struct {
-	raw  syscall.RawConn
-	once func(fd uintptr) bool // made once, because each would be an allocation
-	p    []byte
-	n    int
-	err  error
-}
-
-func (a *attempt) init(raw syscall.RawConn) {
-	a.raw = raw
-	a.once = func(fd uintptr) bool {
-		a.n, a.err = writeNow(fd, a.p)
-		return true
-	}
-}
-
-// write writes as much of p as the kernel accepts at once. The error reports the end
-// of the connection, never a full buffer.
-func (a *attempt) write(p []byte) (int, error) {
-	if a.raw == nil || len(p) == 0 {
-		return 0, nil
-	}
-	a.p, a.n, a.err = p, 0, nil
-	err := a.raw.Write(a.once)
-	a.p = nil
-	if err == nil && a.err != nil {
-		err = os.NewSyscallError("write", a.err)
-	}
-	return a.n, err
-}
 
 // A hijacker hands the upgrader a wire instead of the bare connection.
 type hijacker struct {

@@ -1,0 +1,126 @@
+package notify
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorilla/websocket"
+)
+
+// A gathering collects the frames of a WebSocket connection and writes them together. A
+// goroutine enters, adds frames, and leaves; the last one to leave writes. A wake-up enters
+// all subscriptions that it wakes, so the changes of a commit are one write. While the client
+// reads slowly, subscriptions wait here, and each costs its cursor.
+type gathering struct {
+	wire *wire
+	pool *sync.Pool // of *[]byte
+	fail func(error)
+
+	busy    atomic.Int64 // how many have entered
+	writing sync.Mutex   // before mu
+	failed  bool         // guarded by writing: nothing is written any more
+	mu      sync.Mutex
+	frames  *[]byte // that are not written yet; nil: none
+}
+
+// flushAt is the number of collected bytes at which frames are written.
+const flushAt = 32 << 10
+
+// endOfMessage closes a message whose last member is a document.
+var endOfMessage = []byte("}")
+
+func (g *gathering) enter() { g.busy.Add(1) }
+
+// leave writes what was collected if no other has still something to add.
+func (g *gathering) leave() {
+	if g.busy.Add(-1) == 0 {
+		g.flush()
+	}
+}
+
+// add adds a message, given in parts.
+func (g *gathering) add(parts ...[]byte) { g.frame(websocket.TextMessage, parts...) }
+
+func (g *gathering) frame(kind byte, parts ...[]byte) {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	g.mu.Lock()
+	b := appendHeader(g.bytes(), kind, n)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	*g.frames = b
+	full := len(b) >= flushAt
+	g.mu.Unlock()
+	if full {
+		g.flush()
+	}
+}
+
+// document adds a message with a large middle, and writes it from where it is shared.
+func (g *gathering) document(before []byte, doc *Document) {
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	g.mu.Lock()
+	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(endOfMessage)), before...)
+	*g.frames = b
+	g.mu.Unlock()
+	g.write(doc)
+}
+
+func (g *gathering) flush() {
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	g.write(nil)
+}
+
+// write writes what was collected, and a document after it. The caller holds writing.
+func (g *gathering) write(doc *Document) {
+	g.mu.Lock()
+	frames := g.frames
+	g.frames = nil
+	g.mu.Unlock()
+	if frames == nil {
+		return
+	}
+	var err error
+	if !g.failed {
+		err = g.wire.send(*frames, doc, endOfMessage)
+		g.failed = err != nil || g.wire.slow.Load()
+	}
+	if cap(*frames) <= 2*flushAt {
+		*frames = (*frames)[:0]
+		g.pool.Put(frames)
+	}
+	switch {
+	case err != nil:
+		g.fail(fmt.Errorf("%w: %w", errGone, err))
+	case g.failed:
+		g.fail(&closing{CloseSlow, "reader too slow"})
+	}
+}
+
+// bytes returns the collected frames. The caller holds mu.
+func (g *gathering) bytes() []byte {
+	if g.frames == nil {
+		g.frames = g.pool.Get().(*[]byte)
+	}
+	return *g.frames
+}
+
+// appendHeader begins an unmasked frame of n bytes (RFC 6455, section 5.2).
+func appendHeader(b []byte, kind byte, n int) []byte {
+	const final = 0x80
+	b = append(b, final|kind)
+	switch {
+	case n <= 125:
+		return append(b, byte(n))
+	case n <= 1<<16-1:
+		return binary.BigEndian.AppendUint16(append(b, 126), uint16(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 127), uint64(n))
+}
