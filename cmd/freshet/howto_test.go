@@ -1,45 +1,33 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/web/docs/docstest"
 )
 
-// The commands of all pages, which are their blocks "sh", run as they are written.
+const docsDir = "../../web/docs"
+
+// The commands of all pages, which are their blocks "sh", are typed as they are written.
+// What they print is what the page shows.
 func TestHowTo(t *testing.T) {
 	clitest.NeedEngine(t)
-	pages, err := filepath.Glob("../../web/docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ran := 0
-	for _, file := range pages {
-		page := filepath.Base(file)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The studies take minutes, and a policy of one's own needs a checkout.
-		if !strings.Contains(string(text), "\n```sh\n") || page == "results.md" || page == "policies.md" {
-			continue
-		}
+	for page, text := range commandPages(t) {
 		ran++
 		t.Run(page, func(t *testing.T) {
-			if strings.Contains(string(text), "python3") {
-				needPython(t)
-			}
-			if strings.Contains(string(text), "$FRESHET_MODULES") {
-				needNode(t)
-			}
+			needParts(t, text)
 			runPage(t, page)
 		})
 	}
@@ -48,72 +36,212 @@ func TestHowTo(t *testing.T) {
 	}
 }
 
+// commandPages returns the texts of the pages that have commands, by file.
+func commandPages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(docsDir, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := filepath.Base(file)
+		// The studies take minutes, and a policy of one's own needs a checkout.
+		if strings.Contains(string(text), "\n```sh\n") && page != "results.md" && page != "policies.md" {
+			pages[page] = string(text)
+		}
+	}
+	return pages
+}
+
+// needParts skips a page whose programs are missing.
+func needParts(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(text, "python3") {
+		needPython(t)
+	}
+	if strings.Contains(text, "\nnode ") {
+		needNode(t)
+	}
+}
+
+// A block is a part of a page that a test acts on.
+type block struct {
+	kind  string // "sh", "text", "file", or "test" for commands that readers do not see
+	name  string // of the file or the terminal, "" for the terminal at which readers begin
+	text  string
+	start int // of text in the page
+}
+
+var fence = regexp.MustCompile("(?ms)^(?:<!-- (terminal|file): (\\S+) -->\n)?```(\\w+)\n(.*?)^```$|^<!-- test: (.*?) -->$")
+
+// blocksOf returns what a page has its readers type and shows them. A comment "terminal"
+// names the terminal of the block below it, and a comment "file" the file that readers put
+// it into.
+func blocksOf(source string) (blocks []block) {
+	for _, m := range fence.FindAllStringSubmatchIndex(source, -1) {
+		group := func(n int) string {
+			if m[2*n] < 0 {
+				return ""
+			}
+			return source[m[2*n]:m[2*n+1]]
+		}
+		switch language := group(3); {
+		case group(1) == "file":
+			blocks = append(blocks, block{"file", group(2), group(4), m[8]})
+		case language == "sh", language == "text":
+			blocks = append(blocks, block{language, group(2), group(4), m[8]})
+		case language == "":
+			blocks = append(blocks, block{"test", "", group(5) + "\n", m[10]})
+		}
+	}
+	return blocks
+}
+
 var (
-	fence    = regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$|^<!-- test: (.*?) -->$")
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
-	varying  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d\d:\d\d:\d\d|q_[0-9a-z]+|[0-9.]+ (?:s|ms)\b`)
-	backdrop = regexp.MustCompile(`127\.0\.0\.1:(?:3030|808[0-2]|500[1-3])`)
+	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|808[0-2]|500[1-3]|900[1-3])\b`)
 )
 
-// runPage runs the blocks "sh" of a page in one shell. A block "text" is the output of the
-// block before it, except for times and ids. The addresses of the page are replaced by
-// free ones. A comment "test" is a command that readers do not see.
-func runPage(t *testing.T, page string) {
-	text, err := os.ReadFile(filepath.Join("../../web/docs", page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses := map[string]string{}
-	source := backdrop.ReplaceAllStringFunc(string(text), func(a string) string {
-		if addresses[a] == "" {
-			addresses[a] = clitest.FreeAddr(t)
+// A reader types the blocks of a page, with free addresses instead of the page's own.
+type reader struct {
+	t         *testing.T
+	ctx       context.Context
+	dir       string
+	env       []string
+	terminals map[string]*terminal
+	ports     map[string]string // free ones, by those of the page
+	edits     []block           // the outputs that differ from the page
+}
+
+func newReader(t *testing.T) *reader {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	t.Cleanup(cancel)
+	return &reader{t: t, ctx: ctx, dir: t.TempDir(), terminals: map[string]*terminal{}, ports: map[string]string{}}
+}
+
+// move replaces the addresses of a page by free ones.
+func (r *reader) move(source string) string {
+	return backdrop.ReplaceAllStringFunc(source, func(address string) string {
+		m := backdrop.FindStringSubmatch(address)
+		if r.ports[m[2]] == "" {
+			_, r.ports[m[2]], _ = strings.Cut(clitest.FreeAddr(r.t), ":")
 		}
-		return addresses[a]
+		return m[1] + r.ports[m[2]]
 	})
-	// The shell ends what it started.
-	script := "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null; wait 2>/dev/null' EXIT\n"
-	want := map[int]string{} // by block
-	blocks := 0
-	for _, m := range fence.FindAllStringSubmatch(source, -1) {
-		switch {
-		case m[1] == "text":
-			want[blocks] = m[2]
-		case m[1] == "sh":
-			blocks++
-			script += "echo '%%%'\n" + listens.ReplaceAllString(m[2], "$0\nuntil (: < /dev/tcp/127.0.0.1/$1) 2> /dev/null; do sleep 0.1; done")
+}
+
+func runPage(t *testing.T, page string) {
+	t.Helper()
+	path := filepath.Join(docsDir, page)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t)
+	r.env = r.environment(strings.Contains(string(text), "freshet bench"))
+	blocks := blocksOf(string(text))
+	for i, b := range blocks {
+		b.text = r.move(b.text)
+		switch b.kind {
+		case "file":
+			if err := os.WriteFile(filepath.Join(r.dir, b.name), []byte(b.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case "text":
+			r.compare(b)
 		default:
-			script += m[3] + "\n"
+			out := r.enter(b)
+			if shown := i+1 < len(blocks) && blocks[i+1].kind == "text"; out != "" && !shown {
+				r.t.Errorf("the page does not show what this prints:\n%s\n%s", b.text, out)
+			}
 		}
 	}
-	engine, err := local.FindEngine("")
-	if err != nil {
-		t.Fatal(err)
+	if *update {
+		r.write(path, string(text))
 	}
-	program := binary(t)
-	if strings.Contains(source, "freshet bench") {
-		program = both(t)
+}
+
+// enter types a block. At the first terminal, the reader waits until its commands have
+// ended, and sees what they print.
+func (r *reader) enter(b block) (output string) {
+	text := listens.ReplaceAllString(b.text, "$0\nuntil (: < /dev/tcp/127.0.0.1/$1) 2> /dev/null; do sleep 0.1; done")
+	if b.kind == "test" {
+		text = "{\n" + text + "} > /dev/null 2>&1\n"
 	}
-	modules, err := filepath.Abs("../../web/client/node_modules")
-	if err != nil {
-		t.Fatal(err)
+	if b.name != "" {
+		r.terminal(b.name).enter(text)
+		return ""
 	}
-	cmd := exec.CommandContext(t.Context(), "timeout", "600", "bash", "-c", script)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "FRESHET_ENGINE="+engine, "FRESHET_SERVER=http://"+addresses["127.0.0.1:8080"], "FRESHET_MODULES="+modules)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
+	if !r.terminal("").finish(r.ctx, text) {
+		r.t.Fatalf("this failed:\n%s\n%s", b.text, r.outputs())
 	}
-	// Lines of CSV end with CR LF, which no terminal shows.
-	got := strings.Split(strings.ReplaceAll(string(out), "\r\n", "\n"), "%%%\n")
-	for block, output := range want {
-		if diff := cmp.Diff(varying.ReplaceAllString(output, "…"), varying.ReplaceAllString(got[block], "…")); diff != "" {
-			t.Errorf("the output of block %d differs from the page (-page +output)\n%s", block, diff)
+	return r.terminal("").last
+}
+
+// outputs returns the end of what each terminal has printed.
+func (r *reader) outputs() string {
+	var all strings.Builder
+	for name, term := range r.terminals {
+		text, err := os.ReadFile(term.file)
+		if err != nil {
+			return err.Error()
 		}
+		fmt.Fprintf(&all, "terminal %q:\n%s\n", name, text[max(0, len(text)-4000):])
 	}
-	if blocks == 0 || len(got) != blocks+1 {
-		t.Errorf("the page has %d blocks of commands with %d outputs, %d ran", blocks, len(want), len(got)-1)
+	return all.String()
+}
+
+// compare holds an output of the page against that of its terminal.
+func (r *reader) compare(b block) {
+	got := r.terminal("").last
+	if b.name != "" {
+		got = r.terminal(b.name).next(r.ctx, b.text)
+	}
+	if docstest.Shows(b.text, got) {
+		return
+	}
+	if *update {
+		b.text = got
+		r.edits = append(r.edits, b)
+		return
+	}
+	r.t.Errorf("an output differs from the page (-page +output); the flag -update writes it there\n%s\n%s",
+		cmp.Diff(docstest.Mask(b.text), docstest.Mask(got)), r.outputs())
+}
+
+// write puts the outputs that differ into the page.
+func (r *reader) write(path, text string) {
+	for _, b := range slices.Backward(r.edits) {
+		end := b.start + strings.Index(text[b.start:], "```")
+		for page, free := range r.ports {
+			b.text = strings.ReplaceAll(b.text, "127.0.0.1:"+free, "127.0.0.1:"+page)
+		}
+		text = text[:b.start] + strings.ReplaceAll(b.text, "\r\n", "\n") + text[end:]
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+var redirected = regexp.MustCompile(`> *([\w.-]+\.(?:txt|json|csv|out))\b`)
+
+// No page hides an output in a file that it does not use.
+func TestHowToHidesNothing(t *testing.T) {
+	for page, text := range commandPages(t) {
+		for _, b := range blocksOf(text) {
+			if b.kind != "sh" {
+				continue
+			}
+			for _, m := range redirected.FindAllStringSubmatch(b.text, -1) {
+				if file := m[1]; strings.Count(text, file) == strings.Count(text, m[0]) {
+					t.Errorf("%s hides an output in %s, which nothing reads:\n%s", page, file, b.text)
+				}
+			}
+		}
 	}
 }
