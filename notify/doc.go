@@ -48,8 +48,11 @@
 // callbacks implements deliver.Target, whose Next returns the next request of a
 // subscription; package webhook is a complete way. Its handler makes a subscription with
 // Engine.Edit: an id with a prefix of its own, the query, and the state Active or, until
-// the callback has confirmed it, Pending. The engine only makes HTTP calls: a way that
-// writes elsewhere does so in Next and counts nothing as delivered. What else names a way:
+// the callback has confirmed it, Pending. Call.Send delivers a message: deliver.HTTP makes one
+// that calls a URL, and any other function may write elsewhere. The engine judges the reply:
+// when the message is sent again and when it is given up is the same for all ways. A kind of
+// receivers of alerts is no way of its own: see the type kind of package alert. What else
+// names a way:
 //
 //   - registry.Ways, with its title and whether its followers are connected. The pages and
 //     the metrics list it from there. The schema Way of web/docs/openapi.yaml repeats it.

@@ -122,6 +122,7 @@ const NodesPath = "/cluster/calls"
 type Outbox struct {
 	Subscriptions   Subscriptions
 	Webhooks        Webhooks
+	DeadLetters     DeadLetters // nil: no routes of dead letters
 	DeliveryMetrics DeliveryMetrics
 	Rules           Rules // nil: no routes of alert rules
 }

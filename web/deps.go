@@ -290,6 +290,13 @@ type Subscriptions interface {
 	Act(id, verb string) (registry.Subscription, error)
 }
 
+// DeadLetters manages the messages that were given up, of all ways. The id "" of a letter means all
+// of a subscription. Errors wrap registry.ErrNotFound if there is none.
+type DeadLetters interface {
+	Resend(subscription, letter string) (registry.Subscription, error)
+	DropLetter(subscription, letter string) (registry.Subscription, error)
+}
+
 // Webhooks registers and edits webhooks. Errors that a client can correct are
 // *registry.Problem.
 type Webhooks interface {

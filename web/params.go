@@ -49,6 +49,7 @@ var parameters = map[string]string{
 	"DELETE /v1/endpoints/{name}/shadows": "policy",
 	"POST /v1/endpoints/{name}/revert":    "setting",
 	"GET /v1/subscriptions":               "way state query q limit cursor",
+	"GET /v1/dead-letters":                "limit cursor",
 	"GET /v1/webhooks":                    "limit cursor",
 	"GET /v1/rules":                       "status query limit cursor",
 	"GET /v1/profiles":                    "endpoint holder q limit cursor",

@@ -48,6 +48,7 @@ func (w *world) outbox(c *Config) {
 	})
 	c.Subscriptions = managed{w.subs, w.engine}
 	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, Most: 4, Resolve: c.Registry.Resolve}
+	c.DeadLetters = w.engine
 	c.Hub = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.FormValue("status"))
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -140,6 +141,26 @@ func TestWebhooks(t *testing.T) {
 	w.m.publish(id, finishRows(t, "a", "b"))
 	w.wakes.Wake(id)
 	w.until("a dead letter", func() bool { return len(w.get(path).json()["dead_letters"].([]any)) > 0 })
+	box := w.get("/v1/dead-letters").status(200).json()["subscriptions"].([]any)[0].(map[string]any)
+	letter := box["dead_letters"].([]any)[0].(map[string]any)["id"].(string)
+	letters := "/v1/subscriptions/" + hook + "/dead-letters/"
+	if box["subscription"] != hook || box["way"] != "webhook" {
+		t.Errorf("dead letters: %v", box)
+	}
+	w.post(letters+"msg_none/resend", "").problem(404, "not-found")
+	w.do("DELETE", letters+"msg_none", "").problem(404, "not-found")
+	w.do("DELETE", letters+letter, "").status(204)
+	w.m.publish(id, finishRows(t, "b"))
+	w.wakes.Wake(id)
+	w.until("another dead letter", func() bool { return len(w.get(path).json()["dead_letters"].([]any)) > 0 })
+	refuse.Store(false)
+	letter = w.get("/v1/dead-letters").json()["subscriptions"].([]any)[0].(map[string]any)["dead_letters"].([]any)[0].(map[string]any)["id"].(string)
+	w.post(letters+letter+"/resend", "").status(202)
+	w.until("no dead letter", func() bool { return len(w.get("/v1/dead-letters").json()["subscriptions"].([]any)) == 0 })
+	refuse.Store(true)
+	w.m.publish(id, finishRows(t, "a", "c"))
+	w.wakes.Wake(id)
+	w.until("a third dead letter", func() bool { return len(w.get(path).json()["dead_letters"].([]any)) > 0 })
 	refuse.Store(false)
 	w.post(path+"/replay", `{"id":"msg_none"}`).problem(404, "not-found")
 	w.post(path+"/replay", `{"after":"x"}`).problem(400, "malformed")

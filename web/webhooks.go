@@ -43,9 +43,8 @@ func (c followerAPI) viewWebhook(s registry.Subscription) (webhookView, error) {
 			v.OldSecret = x.Until
 		}
 	}
-	for _, d := range s.Dead {
-		v.DeadLetters = append(v.DeadLetters, deadLetterView{ID: d.ID, Type: d.Type, Epoch: d.Until.Epoch, Prev: d.From.Seq, Seq: d.Until.Seq,
-			Time: d.At, Attempts: d.Attempts, Error: d.Error, GivenUpAt: d.GivenUp, Replay: d.Replay})
+	for i := range s.Dead {
+		v.DeadLetters = append(v.DeadLetters, deadLetterOf(&s.Dead[i]))
 	}
 	return v, nil
 }

@@ -213,7 +213,7 @@ func TestMailSettings(t *testing.T) {
 			m.set(t, "<http://x/a> <http://x/v> 7")
 		}
 		var x mailStatus
-		clitest.Eventually(t, c.name, func() bool { x = m.receiver(t); return x.LastError != "" })
+		clitest.Eventually(t, c.name, func() bool { x = m.receiver(t); return strings.Contains(x.LastError, c.want) })
 		page, err := m.call(t.Context(), http.MethodGet, "/rules/late", nil)
 		if text := html.UnescapeString(string(page)); err != nil || !strings.Contains(x.LastError, c.want) || !strings.Contains(strings.ToLower(text), strings.ToLower(c.want)) || x.Waiting != 1 {
 			t.Errorf("%s: %v, %+v, want %q, also on the page", c.name, err, x, c.want)

@@ -346,7 +346,7 @@ func TestBrokenStore(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
 	s := newTestEngine(t, nil)
-	full := errors.New("disk full")
+	full := fmt.Errorf("disk full: %w", registry.ErrUnusable)
 	s.store.mu.Lock()
 	s.store.broken = full
 	s.store.mu.Unlock()

@@ -70,6 +70,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
+		x.probing = x.deaf && s.Failures > 0 // the settings may be others since the start
 		e.enter(x)
 	}
 	x.hold, x.probe = time.Time{}, time.Time{}

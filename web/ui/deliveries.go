@@ -244,16 +244,16 @@ func actOnFollower(verb string) func(deliveryHandler) error {
 	}
 }
 
-// replay resends the messages that a webhook has given up.
+// replay resends the messages that were given up.
 func (v deliveryHandler) replay() error {
 	f, err := v.subscription()
 	if err != nil {
 		return err
 	}
-	if v.Webhooks == nil || f.Way != registry.Webhook {
-		return &registry.Problem{Kind: registry.KindNotFound, Title: "This is no webhook"}
+	if v.DeadLetters == nil {
+		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server sends nothing again"}
 	}
-	if _, err := v.Webhooks.Replay(f.ID, registry.Replay{}); err != nil {
+	if _, err := v.DeadLetters.Resend(f.ID, ""); err != nil {
 		return v.refused("replay-refused", err, "/deliveries")
 	}
 	v.say("good", "follower-replay", f.Title(), "")

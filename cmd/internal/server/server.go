@@ -264,7 +264,7 @@ func (s *Server) serveHTTP() error {
 	if s.member != nil {
 		conf.Nodes = &callHandler{s.peers, s.loops, s.alerts, s.live}
 	}
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, Rules: ruleSet{s.alerts, s.peers}}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
