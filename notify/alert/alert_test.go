@@ -250,7 +250,7 @@ func TestBadRules(t *testing.T) {
 		says string
 		edit func(*registry.RuleSettings)
 	}{
-		{"exists already", func(*registry.RuleSettings) {}},
+		{"named late already", func(*registry.RuleSettings) {}},
 		{"query is missing", func(s *registry.RuleSettings) { s.Query = "" }},
 		{"no query has", func(s *registry.RuleSettings) { s.Query = "nothing" }},
 		{"has one of webhook", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{}} }},
