@@ -119,6 +119,24 @@ func InUse(path string) bool {
 	return errors.Is(err, bolterrors.ErrTimeout)
 }
 
+// Follows reports whether the store in a file follows a journal, so that only a running node of its
+// cluster can edit it.
+func Follows(path string) (follows bool, err error) {
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
+	if err != nil {
+		return false, withRemedy(path, err)
+	}
+	defer b.Close()
+	err = guarded(func() error {
+		return b.View(func(tx *bbolt.Tx) error {
+			m := tx.Bucket(bMeta)
+			follows = m != nil && m.Get(kApplied) != nil
+			return nil
+		})
+	})
+	return follows, err
+}
+
 // sweepTemporary removes files left by a crash during a backup.
 func sweepTemporary(d *boltFile) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
 )
 
 func ruleCommand(w *cli.Env) *cobra.Command {
@@ -29,10 +34,65 @@ variables of a row, as in '?delay > 10 and ?line != "S1"', or the word changed.`
 	a.flags(c)
 	remove := a.changeEach("remove NAME...", "Remove rules; their firing alerts are resolved", http.MethodDelete, below("/v1/rules", ""), "is removed")
 	remove.Aliases = []string{"rm"}
+	removeLocally(w, remove)
 	pause := a.changeEach("pause NAME...", "Stop evaluating rules; their firing alerts are resolved", http.MethodPost, below("/v1/rules", "/pause"), "is paused")
 	resume := a.changeEach("resume NAME...", "Evaluate paused rules from the current results on", http.MethodPost, below("/v1/rules", "/resume"), "is resumed")
 	c.AddCommand(a.ruleAdd(), a.ruleTry(), a.ruleList(), a.ruleShow(), a.ruleEdit(), pause, resume, remove)
 	return c
+}
+
+// removeLocally adds the flags with which a command removes rules from the store of a stopped server.
+func removeLocally(w *cli.Env, c *cobra.Command) {
+	var local bool
+	var data string
+	c.Flags().BoolVar(&local, "local", false, "remove from the store of a stopped server; receivers are told nothing")
+	c.Flags().StringVar(&data, "data", cmp.Or(w.Getenv(config.Variable("data")), config.Default().Data), "with --local: directory of the store")
+	ask := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !local {
+			return ask(c, args)
+		}
+		path := filepath.Join(data, store.File)
+		if follows, err := store.Follows(path); err != nil {
+			return cli.UsageErrorf("--data: %v", err)
+		} else if follows {
+			return cli.UsageErrorf("--local: %s belongs to a node of a cluster: start the node and remove the rule there, or at any other node", path)
+		}
+		db, err := store.Open(data, store.Options{})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return removeStored(w, db, args)
+	}
+}
+
+// removeStored removes rules by their ids or names. A name may be that of several callers' rules.
+func removeStored(w *cli.Env, db *store.DB, refs []string) error {
+	rules, err := db.Rules.Rules()
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		var ids []string
+		for _, r := range rules {
+			if r.ID == ref || r.Name == ref {
+				ids = append(ids, r.ID)
+			}
+		}
+		switch len(ids) {
+		case 0:
+			return fmt.Errorf("no rule has the id or name %s", ref)
+		case 1:
+		default:
+			return fmt.Errorf("several callers use the name %s: use an id: %s", ref, strings.Join(ids, " "))
+		}
+		if err := db.Rules.EditRules(&registry.RuleEdit{Remove: ids}); err != nil {
+			return err
+		}
+		fmt.Fprintln(w.Stderr, ref, "is removed")
+	}
+	return nil
 }
 
 // A ruleView holds the members of a rule that the commands print.
