@@ -52,15 +52,15 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q)
 	settings := registry.RuleSettings{Name: "a", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url, Secret: secret}}}
-	r.createFor("a", settings)
+	a := r.createFor("a", settings)
 	settings.Name, settings.To = "b", []registry.Receiver{{Webhook: url}}
 	b := r.createFor("b", settings)
 	for i := range 5 {
 		r.record(q, fmt.Sprintf("r%d=11", i))
 	}
-	until(t, "all messages of a", func() bool { return r.rule("a").Receivers[0].Sent == 9 }) // the last one fires
-	until(t, "the dead letters of b", func() bool { return r.rule("b").Receivers[0].GivenUp == 9 })
-	to := r.rule("b").Receivers[0]
+	until(t, "all messages of a", func() bool { return r.rule(a.ID).Receivers[0].Sent == 9 }) // the last one fires
+	until(t, "the dead letters of b", func() bool { return r.rule(b.ID).Receivers[0].GivenUp == 9 })
+	to := r.rule(b.ID).Receivers[0]
 	s, err := r.deliver.Subscription(to.ID)
 	if err != nil || to.Waiting != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" || s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
 		t.Errorf("%d taken, %d refused: %+v %+v %v", took.Load(), refused.Load(), to, s.Dead, err)
@@ -208,11 +208,11 @@ func TestHangingReceiversOfAnotherToken(t *testing.T) {
 		r.createFor("a", s)
 	}
 	until(t, "receivers that hang", func() bool { return hanging.Load() >= 32 })
-	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	good := r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
 	for i := range 3 {
 		r.record(q, "a=11", fmt.Sprintf("b%d=11", i))
 	}
-	until(t, "all alerts of the other token", func() bool { return r.rule("good").Receivers[0].Sent == 6 })
+	until(t, "all alerts of the other token", func() bool { return r.rule(good.ID).Receivers[0].Sent == 6 })
 	if n := hanging.Load(); n != 32 {
 		t.Errorf("%d requests hang, want half of the places", n)
 	}
@@ -226,12 +226,14 @@ func TestReceiversOfOneToken(t *testing.T) {
 	r.start()
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q)
+	ids := map[string]string{}
 	make := func(caller, name string, to ...string) error {
 		s := registry.RuleSettings{Name: name, Query: q, When: "?value > 10"}
 		for _, x := range to {
 			s.To = append(s.To, registry.Receiver{Alertmanager: "http://127.0.0.1:1/" + x})
 		}
-		_, err := r.Create(t.Context(), registry.Caller{Name: caller, Role: registry.RoleApp}, s)
+		v, err := r.Create(t.Context(), registry.Caller{Name: caller, Role: registry.RoleApp}, s)
+		ids[name] = v.ID
 		return err
 	}
 	if err := errors.Join(make("a", "a1", "x", "y"), make("a", "a2", "x"), make("b", "b1", "z")); err != nil {
@@ -241,7 +243,7 @@ func TestReceiversOfOneToken(t *testing.T) {
 	if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != registry.KindQuota || !strings.Contains(p.Detail, "limits.token_receivers") {
 		t.Errorf("a receiver too many: %v", err)
 	}
-	if err := errors.Join(r.Remove(r.rule("a1").ID), make("a", "a3", "z")); err != nil {
+	if err := errors.Join(r.Remove(ids["a1"]), make("a", "a3", "z")); err != nil {
 		t.Error(err)
 	}
 }
