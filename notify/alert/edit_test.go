@@ -179,3 +179,25 @@ func TestNamesOfCallers(t *testing.T) {
 		t.Errorf("an own name: %v", err)
 	}
 }
+
+// A state that an earlier program has stored has no hashes of rows. Its alerts go on.
+func TestStateOfEarlierProgram(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11", "b=1")
+	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s"}})
+	r.stop()
+	r.reopen(func() {
+		for _, a := range v.State.Alerts {
+			a.First, a.Rows = "", nil
+		}
+		if err := r.db.Rules.EditRules(&registry.RuleEdit{States: map[string]*registry.RuleState{v.ID: &v.State}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r.record(q, "a=11", "b=2")
+	until(t, "the change is evaluated", func() bool { return r.rule(v.ID).State.At.Seq == 2 })
+	if v := r.rule(v.ID); v.Status != registry.RuleFiring || v.State.Fired != 1 || len(v.State.Events) != 1 {
+		t.Errorf("%+v", v)
+	}
+}
