@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,8 +46,13 @@ func (r Receiver) Kind() string {
 	return "email"
 }
 
-// Address returns the address that is set.
-func (r Receiver) Address() string { return r.Webhook + r.Alertmanager + r.Email }
+// Addresses returns the addresses that are set.
+func (r Receiver) Addresses() []string {
+	return slices.DeleteFunc([]string{r.Webhook, r.Alertmanager, r.Email}, func(s string) bool { return s == "" })
+}
+
+// Address returns the address of a receiver that has one.
+func (r Receiver) Address() string { return strings.Join(r.Addresses(), "") }
 
 // Key names the receiver within a rule.
 func (r Receiver) Key() string { return r.Kind() + " " + r.Address() }

@@ -101,7 +101,7 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 
 // checkKind checks that a receiver has one address.
 func checkKind(to *registry.Receiver, pointer string) error {
-	if n := len(slices.DeleteFunc([]string{to.Webhook, to.Alertmanager, to.Email}, func(s string) bool { return s == "" })); n != 1 {
+	if len(to.Addresses()) != 1 {
 		return refuse(pointer, `a receiver has one of webhook, alertmanager and email, as in {"webhook": "https://example.org/alerts"}`)
 	}
 	if to.Webhook == "" && to.Secret != "" {
