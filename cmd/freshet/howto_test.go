@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -64,6 +65,11 @@ func needParts(t *testing.T, text string) {
 	if strings.Contains(text, "python3") {
 		needPython(t)
 	}
+	for _, proxy := range []string{"nginx", "caddy"} {
+		if _, err := exec.LookPath(proxy); err != nil && strings.Contains(text, "\n"+proxy+" ") {
+			clitest.SkipPart(t, proxy, "apt-get install "+proxy)
+		}
+	}
 	if strings.Contains(text, "\nnode ") {
 		needNode(t)
 	}
@@ -104,7 +110,7 @@ func blocksOf(source string) (blocks []block) {
 
 var (
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
-	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|808[0-2]|500[1-3]|900[1-3])\b`)
+	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|808[0-2]|500[1-3]|900[1-3]|844[34])\b`)
 )
 
 // A reader types the blocks of a page, with free addresses instead of the page's own.

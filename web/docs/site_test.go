@@ -233,3 +233,12 @@ func TestLinksFindsBroken(t *testing.T) {
 		}
 	}
 }
+
+// People search for the names of what they have.
+func TestSearchFindsWhatPeopleHave(t *testing.T) {
+	for _, word := range []string{"nginx", "caddy", "cors", "kubernetes", "docker", "tls", "webhook signature", "websocket", "javascript", "postgres"} {
+		if len(site(t).Search(word)) == 0 {
+			t.Errorf("a search for %q finds nothing", word)
+		}
+	}
+}
