@@ -226,17 +226,18 @@ func (f *Follower) Remove(query string) {
 
 func (f *Follower) drop(query string) {
 	delete(f.adds, query)
-	a := f.waker.queries[query]
-	delete(a.followers, f)
-	if len(a.followers) == 0 {
-		delete(f.waker.queries, query)
+	if a := f.waker.queries[query]; a != nil { // nil after Close
+		delete(a.followers, f)
+		if len(a.followers) == 0 {
+			delete(f.waker.queries, query)
+		}
 	}
 	f.mu.Lock()
 	delete(f.dirty, query)
 	f.mu.Unlock()
 }
 
-// Close ends all interest.
+// Close ends all interest. Remove then has no effect.
 func (f *Follower) Close() {
 	f.waker.mu.Lock()
 	defer f.waker.mu.Unlock()

@@ -67,6 +67,20 @@ func TestWaker(t *testing.T) {
 
 func sorted(s []string) []string { slices.Sort(s); return s }
 
+// An owner that stops may end its follower before it forgets the queries of that follower.
+func TestRemoveAfterClose(t *testing.T) {
+	h := notify.NewWaker()
+	f, other := h.Follow("a"), h.Follow("b")
+	f.Add("b")
+	f.Close()
+	f.Remove("a")
+	f.Remove("b")
+	if a, b := h.Followers("a"), h.Followers("b"); a != 0 || b != 1 {
+		t.Errorf("%d follow a and %d follow b, want none and one", a, b)
+	}
+	other.Close()
+}
+
 func TestWakerConcurrent(t *testing.T) {
 	h := notify.NewWaker()
 	var wg sync.WaitGroup

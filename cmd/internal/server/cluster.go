@@ -195,10 +195,15 @@ const (
 
 // callsHost reports whether this node calls the callbacks of a host.
 func (m *member) callsHost(host string) bool {
+	_, holds := m.token(deliveryLease(host))
+	return holds
+}
+
+// deliveryLease is the key of the lease of the node that calls the callbacks of a host.
+func deliveryLease(host string) string {
 	h := fnv.New32a()
 	io.WriteString(h, host)
-	_, holds := m.token(fmt.Sprint(shardPrefix, h.Sum32()%shards))
-	return holds
+	return fmt.Sprint(shardPrefix, h.Sum32()%shards)
 }
 
 // publicURLs returns where clients reach the nodes.
