@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/freshet/freshet/store/journal"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 )
 
 // The headers of messages. A small command is one message. A large one is a message for each
@@ -222,7 +222,7 @@ const ackEvery = 16
 
 // publish sends messages that JetStream stores all or none.
 func (j *Journal) publish(ctx context.Context, batch []*nats.Msg) error {
-	id := nuid.Next()
+	id := rand.Text()
 	for i, m := range batch {
 		last := i == len(batch)-1
 		if len(batch) > 1 {
