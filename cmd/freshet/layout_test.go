@@ -393,3 +393,34 @@ func TestTopLevel(t *testing.T) {
 		t.Errorf("%d of %d directories seen", seen, len(rooms))
 	}
 }
+
+// Packages of the store leave the formats of files to bbolt and JetStream, whose updates may change them. Only
+// the package of the journal in JetStream still reads the files of its messages.
+func TestNoForeignFormats(t *testing.T) {
+	err := filepath.WalkDir(filepath.Join("..", "..", "store"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "files.go" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, bad := range foreignFormats(string(text)) {
+			t.Errorf("%s: %s: use the public interface of bbolt or of nats-server", name, bad)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(foreignFormats("f.ReadAt(b, 0)\nos.Truncate(path, 1)")) != 2 {
+		t.Error("it finds nothing")
+	}
+}
+
+// foreignFormats returns what a program needs that reads or changes the files of another one.
+func foreignFormats(text string) (bad []string) {
+	for _, what := range []string{".ReadAt(", ".WriteAt(", "Truncate(", "NativeEndian", "highwayhash", `".blk"`, "index.db"} {
+		if strings.Contains(text, what) {
+			bad = append(bad, what)
+		}
+	}
+	return bad
+}
