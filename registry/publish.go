@@ -40,25 +40,3 @@ func (q *Query) endConsent() {
 		q.Holders[i].Public, q.Holders[i].MayPublish = false, false
 	}
 }
-
-// Upgrade converts a query that an earlier version stored and reports whether
-// it changed anything. In earlier versions a pause applied to all holders and
-// each of them could end it: now each holder has paused the query. Each holder
-// could publish alone: public queries stay public. A query that this version
-// stored stays unchanged.
-func (q *Query) Upgrade() (changed bool) {
-	if q.Pause != nil && !q.Pause.All {
-		for i := range q.Holders {
-			p := *q.Pause
-			q.Holders[i].Pause = &p
-		}
-		q.Pause, changed = nil, true
-	}
-	public := q.Public()
-	for i := range q.Holders {
-		if h := &q.Holders[i]; h.Public && !public {
-			h.MayPublish, changed = true, true
-		}
-	}
-	return changed
-}

@@ -266,6 +266,5 @@ func Revalidate(q Query, e Endpoint) (Query, error) {
 	default:
 		return q, wrongField(KindBadQuery, "/id", "the id %s is not that of the query's text", q.ID)
 	}
-	q.Upgrade()
 	return q, nil
 }

@@ -236,25 +236,3 @@ func TestWhoPublishes(t *testing.T) {
 		}
 	})
 }
-
-// A query that an earlier version stored keeps its meaning: one pause stopped
-// it for all, each holder could end the pause, and each holder could publish
-// alone.
-func TestUpgrade(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	q := registry.Query{Pause: &registry.Pause{By: "gone", At: at}, Holders: []registry.Holder{{Caller: "a", Since: at}, {Caller: "b", Since: at.Add(1), Public: true}}}
-	if !q.Upgrade() || q.Upgrade() {
-		t.Fatal("an upgrade changes something once")
-	}
-	if p := q.Paused(); p == nil || p.By != "gone" || q.Pause != nil || !q.Public() {
-		t.Errorf("paused %+v, public %t", p, q.Public())
-	}
-	q.Holders[0].Pause = nil // as when a resumes
-	if q.Paused() != nil || q.Holders[1].Pause == nil {
-		t.Error("a holder cannot end it for itself")
-	}
-	now := registry.Query{Pause: &registry.Pause{By: "ops", At: at, All: true}, Holders: []registry.Holder{{Caller: "a", Public: true}, {Caller: "b", Public: true, Since: at}}}
-	if now.Upgrade() {
-		t.Errorf("what this version stores is changed: %+v", now)
-	}
-}

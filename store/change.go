@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// changeVersion is 2 since log entries have a weight.
-const changeVersion = 2
+// changeVersion is the first byte of log entries.
+const changeVersion = 1
 
 // Flags of a log entry.
 const (
@@ -55,8 +55,7 @@ func (l *logEntry) append(b []byte) []byte {
 // parseLogEntry parses a log entry; delta refers to the file's mapped memory.
 func parseLogEntry(k, v []byte) (logEntry, error) {
 	in := scan{b: v}
-	version := in.byte()
-	if version < 1 || version > changeVersion || len(k) != 16 {
+	if in.byte() != changeVersion || len(k) != 16 {
 		in.fail()
 	}
 	l := logEntry{serial: number(k), seq: number(skipNumber(k))}
@@ -64,9 +63,7 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 	l.baseline, l.snapshot = flags&changeBaseline != 0, flags&changeSnapshot != 0
 	l.offset, l.at, l.checked, l.slot = in.number(), in.time(), in.time(), in.number()
 	l.query, l.endpoint = in.text(), in.text()
-	if version > 1 {
-		l.weight = in.number()
-	}
+	l.weight = in.number()
 	if in.bad || len(in.b) == 0 {
 		return l, fmt.Errorf("%w: change %d of query number %d cannot be read", ErrDamaged, l.seq, l.serial)
 	}

@@ -32,6 +32,9 @@ func childMain() bool {
 	if task == nil {
 		return false
 	}
+	if os.Getenv(childTask) == "migrate" {
+		migrations = append(migrations, laterSchema)
+	}
 	o := Options{Retention: Retention{Changes: 5}}
 	if path := os.Getenv(childJournal); path != "" {
 		j, err := readJournal(path)

@@ -37,8 +37,8 @@
 //     a command without effect and the node has applied it (confirm.go). So a node that is cut
 //     off from the others reports that it does not know.
 //
-// To add data, name its bucket in keys.go, create it in a migration in schema.go, and
-// write its functions in a file of its own.
+// To add data, name its bucket in keys.go, and write its functions in a file of its own. The bucket of
+// a released version is added by a migration in schema.go.
 //
 // # Numbering
 //

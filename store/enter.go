@@ -87,7 +87,7 @@ func (d *boltFile) enter(journaled bool) error {
 		d.entered.Store(true)
 		return nil
 	}
-	if !isFull(err) || from < currentSchema || fresh != "" || journaled {
+	if !isFull(err) || from < currentSchema() || fresh != "" || journaled {
 		return err
 	}
 	// Existing data can be read and followed without a write.
@@ -100,9 +100,6 @@ func (d *boltFile) enter(journaled bool) error {
 
 func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string, journaled bool) error {
 	if err := migrate(tx, from); err != nil {
-		return err
-	}
-	if err := d.reportUnreadable(tx); err != nil {
 		return err
 	}
 	m := tx.Bucket(bMeta)

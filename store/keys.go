@@ -33,8 +33,6 @@ var (
 
 	bSubscriptions = []byte("subscriptions")
 
-	bUnreadable = []byte("unreadable") // registrations that were set aside, by id; only in stores that have some
-
 	bProfiles = []byte("profiles") // registrations, by id
 	bProgress = []byte("progress") // their state, by id
 	bRounds   = []byte("rounds")   // by profile number and round

@@ -56,7 +56,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ErrNotStore},
-		"newer schema":   {edit(func(m *bbolt.Bucket) error { return m.Put(kSchema, key8(currentSchema+1)) }), ErrSchema},
+		"newer schema":   {edit(func(m *bbolt.Bucket) error { return m.Put(kSchema, key8(currentSchema()+1)) }), ErrSchema},
 		"no schema":      {edit(func(m *bbolt.Bucket) error { return m.Delete(kSchema) }), ErrDamaged},
 		"foreign bucket": {edit(func(m *bbolt.Bucket) error { return m.Put(kMagic, []byte("other")) }), ErrNotStore},
 		"other bbolt file": {func(t *testing.T, path string) {

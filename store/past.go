@@ -371,7 +371,7 @@ func (d *History) net(ctx context.Context, r *route, limit int) (*diff.Delta, er
 		for i := range page.list {
 			if limit -= unpackedSize(page.list[i].delta); limit < 0 && r.base != nil {
 				return nil, &registry.GapError{Reason: registry.TooOld, Detail: fmt.Sprintf(
-					"the changes up to the next stored result have more than %d MiB, and no results were stored between them before Freshet was upgraded", heaviestPast>>20)}
+					"the changes up to the next stored result have more than %d MiB", heaviestPast>>20)}
 			}
 			if err := ctx.Err(); err != nil {
 				return nil, err

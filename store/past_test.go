@@ -232,65 +232,6 @@ func TestPastStatesAreExact(t *testing.T) {
 	}
 }
 
-// A store of the previous version has no snapshots. Its states can be read, and its
-// histories go on.
-func TestPastStatesOfAnOlderFile(t *testing.T) {
-	p := newPastTest(t, 11, Options{})
-	grow := func() {
-		for range 60 {
-			for id := range pastForms {
-				p.change(id)
-			}
-			p.now = p.now.Add(time.Minute)
-		}
-	}
-	grow()
-	if err := p.d.Ledger.update(func(tx *bbolt.Tx) error {
-		c, older := loadCounters(tx), map[string][]byte{}
-		if err := tx.Bucket(bSnapshots).ForEach(func(k, v []byte) error {
-			c.logBytes -= uint64(len(k) + len(v))
-			return nil
-		}); err != nil {
-			return err
-		}
-		err := tx.Bucket(bChanges).ForEach(func(k, v []byte) error {
-			l, err := parseLogEntry(k, v)
-			if err != nil {
-				return err
-			}
-			l.snapshot, l.weight = false, 0
-			b := l.append(nil)
-			b[0] = 1
-			weight := len(b) - len(l.delta) - 1
-			older[string(k)] = append(b[:weight:weight], b[weight+1:]...)
-			c.logBytes -= uint64(len(v) - len(older[string(k)]))
-			return nil
-		})
-		for k, v := range older {
-			err = errors.Join(err, tx.Bucket(bChanges).Put([]byte(k), v))
-		}
-		return errors.Join(err, c.save(tx), tx.DeleteBucket(bSnapshots), tx.Bucket(bMeta).Put(kSchema, key8(8)))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.d = reopen(t, p.d, p.dir, p.opts)
-	check(t, p.d)
-	verify := func() (n int) {
-		for id := range pastForms {
-			n = p.verify(id)
-		}
-		return n
-	}
-	if n := verify(); n > 0 {
-		t.Fatalf("there are %d snapshots", n)
-	}
-	grow()
-	check(t, p.d)
-	if n := verify(); n < 4 {
-		t.Fatalf("there are %d snapshots", n)
-	}
-}
-
 // Moments that no state belongs to are refused with the reason.
 func TestPastMoments(t *testing.T) {
 	now := start

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 
 // A registration is stored in a compact form, because a restart and a search read all of
 // them: a version, marks, the text, the holders with their length, and the other fields.
-// The id is not part of it, since it is the key. Registrations were JSON up to schema 7.
+// The id is not part of it, since it is the key.
 const registrationVersion = 1
 
 // Marks summarise a registration for filters that need not decode it.
@@ -78,17 +77,8 @@ func registrationRoom(q *registry.Query) int {
 	return 128 + len(q.Text) + len(q.Normal) + 8*len(q.Constants) + 128*len(q.Holders) + 192*len(q.Warnings)
 }
 
-// decodeRegistration reads the output of appendRegistration, or JSON, in which the id is
-// included. It copies everything out of b.
+// decodeRegistration reads the output of appendRegistration. It copies everything out of b.
 func decodeRegistration(b []byte, q *registry.Query) error {
-	if len(b) > 0 && b[0] == '{' {
-		old := *q // so that q need not be on the heap
-		err := json.Unmarshal(b, &old)
-		if *q = old; err != nil {
-			return fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
-		}
-		return nil
-	}
 	in := scan{b: b}
 	if in.byte() != registrationVersion {
 		in.fail()

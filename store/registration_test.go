@@ -1,11 +1,8 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,7 +11,6 @@ import (
 	"github.com/freshet/freshet/diff/growth"
 	"github.com/freshet/freshet/registry"
 	"github.com/google/go-cmp/cmp"
-	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
 
@@ -99,132 +95,4 @@ func TestLongManyConstants(t *testing.T) {
 		}
 		return growth.Input{Size: n, Work: func() { appendRegistration(nil, &q) }}
 	})...)
-}
-
-// In a file of schema 7 registrations are JSON. Opening it makes them compact, once, and
-// changes nothing else.
-func TestRegistrationsOfAnOlderFile(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	const n = 2500
-	before := map[string]registry.Query{}
-	registerAll(t, d, n, func(i int) registry.Query {
-		return registry.Query{ID: fmt.Sprintf("q_%04d", i), Endpoint: "city", Text: fmt.Sprintf("SELECT * { ?s <http://x/%d> \"\\\\\" }", i),
-			Normal: fmt.Sprintf("SELECT * { ?s <http://x/%d> ?o }", i), Constants: []string{fmt.Sprintf("http://x/%d", i)}, CreatedAt: start,
-			Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprint("name ", i), Tags: []string{"t"}, Since: start, Pause: &registry.Pause{By: "app", At: start}}}}
-	})
-	since, err := d.Ledger.Since("city", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = d.update(func(tx *bbolt.Tx) error {
-		for i := range n {
-			s, err := findQuery(tx, fmt.Sprintf("q_%04d", i))
-			if err != nil {
-				return err
-			}
-			if i == 7 {
-				id, endpoint := s.ID, s.Endpoint
-				s.Query = fullQuery()
-				s.ID, s.Endpoint, s.Holders = id, endpoint, []registry.Holder{{Caller: "app", Name: "name 7", Since: start}}
-			}
-			before[s.ID] = s.Query
-			if s.body, err = json.Marshal(&s.Query); err != nil {
-				return err
-			}
-			if err := s.save(tx); err != nil {
-				return err
-			}
-		}
-		if err := addHoldings(tx); err != nil { // one registration has another size
-			return err
-		}
-		return tx.Bucket(bMeta).Put(kSchema, key8(7))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	epoch := d.Epoch()
-	for range 2 {
-		d = reopen(t, d, dir, Options{})
-		for id, want := range before {
-			got, err := d.Queries.Query(id)
-			if err != nil || cmp.Diff(want, got) != "" {
-				t.Fatalf("%v %s", err, cmp.Diff(want, got))
-			}
-		}
-		after, err := d.Ledger.Since("city", 0)
-		if err != nil || len(after.Entries) != n || after.Revision != since.Revision || d.Epoch() != epoch {
-			t.Fatalf("%d queries, revision %d (before %d), epoch %s (before %s), %v", len(after.Entries), after.Revision, since.Revision, d.Epoch(), epoch, err)
-		}
-		for _, f := range []registry.QueryFilter{{Text: "X/2499>"}, {Text: "name 2499"}} {
-			if items, _, err := d.Catalog.List(f, "", 10); err != nil || len(items) != 1 || items[0].Query.ID != "q_2499" {
-				t.Errorf("%+v finds %d queries, %v", f, len(items), err)
-			}
-		}
-		if err := d.Check(); err != nil {
-			t.Fatal(err)
-		}
-		err = d.view(func(tx *bbolt.Tx) error {
-			return tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
-				_, err := readRegistrationHead(v[queryHead:])
-				return err
-			})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A registration of an older file that cannot be read is set aside and reported. The other
-// queries stay, and the query can be registered again.
-func TestUnreadableRegistrationOfAnOlderFile(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	for _, id := range []string{"q_a", "q_b", "q_c"} {
-		put(t, d, id, "city", registry.Holder{Caller: "app", Name: "name of " + id, Live: true, Since: start})
-	}
-	raw := `{"id":"q_b","text":`
-	if err := d.update(func(tx *bbolt.Tx) error {
-		for _, id := range []string{"q_a", "q_b", "q_c"} {
-			s, err := findQuery(tx, id)
-			if err != nil {
-				return err
-			}
-			if s.body, err = json.Marshal(&s.Query); id == "q_b" {
-				s.body = []byte(raw)
-			}
-			if err := errors.Join(err, s.save(tx)); err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(bMeta).Put(kSchema, key8(7))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var logged bytes.Buffer
-	d = reopen(t, d, dir, Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	if !strings.Contains(logged.String(), "query=q_b") || strings.Contains(logged.String(), "query=q_a") {
-		t.Errorf("the log says\n%s", logged.String())
-	}
-	if news, err := d.Ledger.Since("city", 0); err != nil || len(news.Entries) != 2 {
-		t.Errorf("%d queries, %v", len(news.Entries), err)
-	}
-	check(t, d)
-	if err := d.view(func(tx *bbolt.Tx) error {
-		if v := tx.Bucket(bUnreadable).Get([]byte("q_b")); !bytes.HasSuffix(v, []byte(raw)) {
-			t.Errorf("set aside is %q", v)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	put(t, d, "q_b", "city", registry.Holder{Caller: "app"})
-	logged.Reset()
-	d = reopen(t, d, dir, Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	if logged.Len() > 0 {
-		t.Errorf("a query that was registered again is reported\n%s", logged.String())
-	}
-	check(t, d)
 }

@@ -1,12 +1,9 @@
 package store
 
 import (
-	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -73,68 +70,6 @@ func TestStatesAgree(t *testing.T) {
 			}
 		}
 		now = now.Add(45 * time.Minute)
-	}
-}
-
-// Records without the fields that were added later can be read.
-func TestFirstRecordsAreRead(t *testing.T) {
-	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		failures, notBefore uint64
-		since               time.Time
-	}{{0, 0, time.Time{}}, {2, 7, at}, {2, 0, time.Time{}}} {
-		b := []byte{1}
-		for range 3 {
-			b = binary.BigEndian.AppendUint64(b, 1)
-		}
-		for _, n := range []uint64{3, 0, 0, c.failures, 0, c.notBefore, 0} {
-			b = binary.AppendUvarint(b, n)
-		}
-		b = binary.AppendVarint(binary.AppendVarint(b, 0), 0)
-		b = putHash(b, "")
-		b = putTime(putTime(b, time.Time{}), time.Time{})
-		b = appendRun(b, &policy.Run{Slot: 3, At: at, Outcome: registry.Failed, Error: "down"})
-		b = putText(b, "rr")
-		b = binary.AppendUvarint(b, 0)
-		b = append(b, make([]byte, 16)...)
-		b = putText(putText(b, ""), "")
-		b = binary.AppendUvarint(b, 0)
-		b = appendSamples(b, nil)
-		r, err := parseRecord(b)
-		if err != nil || r.stats.Failures != uint32(c.failures) || r.stats.LastRun.Error != "down" || !r.stats.IncompleteSince.Equal(c.since) {
-			t.Errorf("%+v, %v", r.stats, err)
-		}
-		if got := recordAttempts(b); got != (attempts{failures: c.failures}) {
-			t.Errorf("tries alone: %+v", got)
-		}
-	}
-}
-
-// In a store of schema 3 the state of an endpoint that does not answer is open.
-func TestHealthOfSchema3(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
-	putEndpointURL(t, d, "port", "http://127.0.0.1:2/")
-	until := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for name, state := range map[string]string{"city": "open", "port": registry.HealthThrottled} {
-		h := registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}
-		if _, err := d.Ledger.Record(name, scheduler.Batch{Health: &h}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.bolt.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(kSchema, key8(3)) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d = open(t, dir, Options{})
-	for name, state := range map[string]string{"city": registry.HealthFailing, "port": registry.HealthThrottled} {
-		n, err := d.Ledger.Since(name, 0)
-		if want := (registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}); err != nil || n.Health != want {
-			t.Errorf("%s: %+v, %v", name, n.Health, err)
-		}
 	}
 }
 

@@ -20,10 +20,8 @@ type record struct {
 	dirty  bool // must be written at the end of the transaction
 }
 
-// recordVersion is 3 since records say how a run was compared, and 2 since they include
-// ignored answers and the start of a series of executions without results. Older records
-// are read, and rewritten by the next execution.
-const recordVersion = 3
+// recordVersion is the first byte of records.
+const recordVersion = 1
 
 // Flags of a sample.
 const (
@@ -128,8 +126,7 @@ func appendSamples(b []byte, samples []policy.Sample) []byte {
 // epoch.
 func parseRecord(b []byte) (record, error) {
 	in := scan{b: b}
-	version := in.byte()
-	if version < 1 || version > recordVersion {
+	if in.byte() != recordVersion {
 		in.fail()
 	}
 	r := record{serial: in.fixed(), space: in.fixed(), seq: in.fixed()}
@@ -137,21 +134,12 @@ func parseRecord(b []byte) (record, error) {
 	s.Last, s.Executions, s.Changes = in.number(), in.number(), in.number()
 	s.Failures, s.Cuts = uint32(in.number()), uint32(in.number())
 	s.NotBefore, s.Served = in.number(), in.number()
-	if version > 1 {
-		s.Outdated, s.Absurd = uint32(in.number()), uint32(in.number())
-	}
+	s.Outdated, s.Absurd = uint32(in.number()), uint32(in.number())
 	s.Rows, s.Floor = int(in.signed()), time.Duration(in.signed())
 	s.Hash, s.CheckedAt, s.ChangedAt = in.hash(), in.time(), in.time()
-	if version > 1 {
-		s.IncompleteSince = in.time()
-	}
+	s.IncompleteSince = in.time()
 	s.LastRun = parseRun(&in)
-	if version > 2 {
-		s.LastRun.How = in.text()
-	}
-	if version == 1 && s.Missed() > 0 && s.NotBefore > 0 {
-		s.IncompleteSince = s.LastRun.At // the latest possible time
-	}
+	s.LastRun.How = in.text()
 	s.Policy = in.text()
 	if n := in.count(); n > 0 {
 		s.State = make([]float64, n)
@@ -176,16 +164,14 @@ type attempts struct {
 // recordAttempts is parseRecord for these numbers only.
 func recordAttempts(b []byte) (t attempts) {
 	in := scan{b: b}
-	version := in.byte()
+	in.byte()
 	for range 3 {
 		in.fixed()
 	}
 	in.number()
 	t.executions, _ = in.number(), in.number()
 	t.failures, t.cuts, _, _ = in.number(), in.number(), in.number(), in.number()
-	if version > 1 {
-		t.outdated = in.number()
-	}
+	t.outdated = in.number()
 	return t
 }
 

@@ -12,8 +12,6 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
-	"github.com/google/go-cmp/cmp"
-	"go.etcd.io/bbolt"
 )
 
 func TestMain(m *testing.M) {
@@ -157,76 +155,6 @@ func check(t testing.TB, d *DB) {
 	t.Helper()
 	if err := d.Check(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A file of schema 9 lists the queries of each endpoint in a bucket, and has statistics of
-// queries that were never executed. Opening it removes the bucket and changes nothing else,
-// and queries can be listed, executed and removed.
-func TestEndpointsOfAnOlderFile(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	const n = 3000
-	many(t, d, n)
-	step(t, d, "city", "q_000001", 1, "x")
-	err := d.update(func(tx *bbolt.Tx) error {
-		members, err := tx.CreateBucket([]byte("members"))
-		for i := range n {
-			id := fmt.Sprintf("q_%06d", i)
-			v := tx.Bucket(bQueries).Get([]byte(id))
-			err = errors.Join(err, members.Put(append(v[8:16:16], id...), nil))
-			if tx.Bucket(bStats).Get([]byte(id)) == nil {
-				err = errors.Join(err, tx.Bucket(bStats).Put([]byte(id), entryOf(nil, v)))
-			}
-		}
-		return errors.Join(err, tx.Bucket(bMeta).Put(kSchema, key8(9)))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := d.Ledger.Since("city", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	epoch := d.Epoch()
-	for range 2 {
-		d = reopen(t, d, dir, Options{})
-		check(t, d)
-		after, err := d.Ledger.Since("city", 0)
-		if err != nil || d.Epoch() != epoch || cmp.Diff(before, after) != "" {
-			t.Fatalf("epoch %s, before %s; %v %s", d.Epoch(), epoch, err, cmp.Diff(before, after))
-		}
-		if got := len(pages(t, d, registry.QueryFilter{Endpoint: "port"}, 100)); got != n/10 {
-			t.Errorf("%d queries of port", got)
-		}
-		if err := d.view(func(tx *bbolt.Tx) error {
-			if tx.Bucket([]byte("members")) != nil {
-				t.Error("the index is still there")
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	step(t, d, "city", "q_000001", 2, "y")
-	step(t, d, "port", "q_000010", 1, "x")
-	put(t, d, "q_new", "port")
-	if changes := step(t, d, "port", "q_new", 1, "x"); len(changes) != 1 {
-		t.Errorf("%d first results of a new query", len(changes))
-	}
-	remove(t, d, "q_000020")
-	check(t, d)
-	if _, err := d.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
-		*c = registry.Configured{Endpoint: registry.Endpoint{Name: "city"}}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	put(t, d, "q_000001", "city") // while the old one waits for the purge
-	drained(t, d)
-	check(t, d)
-	if got := pages(t, d, registry.QueryFilter{}, 100); len(got) != n/10+1 {
-		t.Errorf("%d queries are left", len(got))
 	}
 }
 

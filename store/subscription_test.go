@@ -22,34 +22,6 @@ func active(s *registry.Subscription, _ bool) error {
 	return nil
 }
 
-// A file of schema 1 has no subscriptions and takes some.
-func TestSubscriptionsInAnOlderFile(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	err := d.update(func(tx *bbolt.Tx) error {
-		if err := tx.DeleteBucket(bSubscriptions); err != nil {
-			return err
-		}
-		return tx.Bucket(bMeta).Put(kSchema, key8(1))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d = open(t, dir, Options{})
-	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
-		t.Fatal(err)
-	}
-	if list, err := d.Subscriptions.Subscriptions("", 2); err != nil || len(list) != 1 {
-		t.Fatalf("%v, %v", list, err)
-	}
-	if err := d.Check(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestCheckReadsSubscriptions(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {

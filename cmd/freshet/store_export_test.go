@@ -47,7 +47,7 @@ func TestImportAnalyses(t *testing.T) {
 		`{"token":{"name":"a b","role":"app"}}`,
 		"{not JSON", `{}`, "",
 		line(func(q *registry.Query) {
-			q.Form, q.Limit, q.Constants, q.Pause = "ASK", 9, []string{"urn:x"}, &registry.Pause{By: "a"}
+			q.Form, q.Limit, q.Constants, q.Pause = "ASK", 9, []string{"urn:x"}, &registry.Pause{By: "a", All: true}
 		}),
 		line(func(q *registry.Query) { q.Normal = "as another version wrote it"; withID(q) }),
 	}, "\n")
@@ -70,7 +70,7 @@ func TestImportAnalyses(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := db.Queries.Query(q.ID)
-	if err != nil || got.Form != q.Form || got.Limit != 3 || len(got.Constants) != 0 || got.Pause != nil || got.Paused() == nil {
+	if err != nil || got.Form != q.Form || got.Limit != 3 || len(got.Constants) != 0 || got.Pause == nil || got.Paused() == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
