@@ -69,6 +69,9 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil
 	})
 	if err != nil {
+		if file != nil {
+			_ = file.Close() // a fault may have left it open, and locked
+		}
 		return nil, withRemedy(path, err)
 	}
 	d := newDB(&boltFile{bolt: b, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
