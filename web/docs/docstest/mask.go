@@ -12,8 +12,8 @@ var varying = []struct {
 	name    string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\b)`), "<time>"},
+	{regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT`), "<time>"},
 	{regexp.MustCompile(`\d{1,2} [A-Z][a-z]{2} (?:\d{4} )?\d\d:\d\d(?::\d\d)?`), "<time>"},
-	{regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} <?[0-9:a-z]+>? GMT`), "<time>"},
 	{regexp.MustCompile(`\d{1,2} [A-Z][a-z]{2} \d{4}\b`), "<time>"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "<time>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<address>"},
