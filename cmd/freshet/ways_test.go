@@ -201,8 +201,8 @@ func TestFeedReader(t *testing.T) {
 		var feed struct {
 			URL   string
 			Items []struct {
-				ID, Link, Date, Summary string
-				Change                  struct {
+				ID, Title, Link, Date, Content string
+				Change                         struct {
 					Query, Epoch string
 					Seq          int
 				}
@@ -216,7 +216,7 @@ func TestFeedReader(t *testing.T) {
 		}
 		for i, it := range feed.Items {
 			want := fmt.Sprintf("tag:127.0.0.1,2026:freshet/%s/%s:%d", id, it.Change.Epoch, 4-i)
-			if it.ID != want || it.Change.Seq != 4-i || it.Change.Query != id || it.Date == "" {
+			if it.ID != want || it.Change.Seq != 4-i || it.Change.Query != id || it.Date == "" || !strings.ContainsAny(it.Title, "+:") || !strings.HasPrefix(it.Content, "<") {
 				t.Errorf("%s: item %d is %+v, want the id %s", path, i, it, want)
 			}
 		}

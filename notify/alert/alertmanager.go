@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var alertmanagerKind = kind{batch: batch, together: true, repeats: true, check: checkAlertmanager, send: (*Engine).toAlertmanager}
+var alertmanagerKind = kind{batch: batch, together: true, repeats: true, check: checkAlertmanager, send: toAlertmanager}
 
 func checkAlertmanager(o *Options, to *registry.Receiver) error {
 	to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
@@ -36,16 +36,16 @@ type postableAlert struct {
 }
 
 // toAlertmanager sends alerts in one request.
-func (e *Engine) toAlertmanager(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
-	alerts, now := make([]postableAlert, len(list)), e.opts.Now()
+func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	alerts, now := make([]postableAlert, len(list)), o.Now()
 	for i := range list {
 		m := &list[i]
-		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now), GeneratorURL: e.page(m.Query)}
+		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now), GeneratorURL: o.page(m.Query)}
 		if m.Summary != "" {
 			a.Annotations["summary"] = m.Summary
 		}
 		if m.State == registry.AlertFiring {
-			a.EndsAt = now.Add(endsInResend * e.opts.Resend).UTC()
+			a.EndsAt = now.Add(endsInResend * o.Resend).UTC()
 		}
 		alerts[i] = a
 	}

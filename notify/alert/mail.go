@@ -49,14 +49,14 @@ type Mail struct {
 	TLS        *tls.Config // nil: the roots of the system
 }
 
-var mailKind = kind{batch: batch, together: true, send: (*Engine).toMail,
+var mailKind = kind{batch: batch, together: true, send: toMail,
 	check: func(o *Options, to *registry.Receiver) error { return o.Mail.check(to.Email) }}
 
-func (e *Engine) toMail(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	return func(ctx context.Context, _ *deliver.Client) deliver.Reply {
-		r := deliver.Reply{Sent: e.opts.Now()}
-		err := e.mail(ctx, to.Email, list)
-		if r.At = e.opts.Now(); err != nil {
+		r := deliver.Reply{Sent: o.Now()}
+		err := o.mail(ctx, to.Email, list)
+		if r.At = o.Now(); err != nil {
 			r.Err, r.Said = err, err.Error()
 		} else {
 			r.Status, r.Settled = http.StatusOK, len(list)
@@ -84,8 +84,8 @@ func (m *Mail) check(address string) error {
 }
 
 // mail sends alerts in one e-mail.
-func (e *Engine) mail(ctx context.Context, to string, list []registry.AlertMessage) error {
-	m := &e.opts.Mail
+func (o *Options) mail(ctx context.Context, to string, list []registry.AlertMessage) error {
+	m := &o.Mail
 	if err := m.check(to); err != nil { // the setting may have changed
 		return err
 	}
@@ -109,7 +109,7 @@ func (e *Engine) mail(ctx context.Context, to string, list []registry.AlertMessa
 	msg.Subject(subject(list))
 	var body strings.Builder
 	for i := range list {
-		e.describe(&body, &list[i])
+		o.describe(&body, &list[i])
 	}
 	msg.SetBodyString(mail.TypeTextPlain, body.String())
 	client, err := m.client()
@@ -209,7 +209,7 @@ func subject(list []registry.AlertMessage) string {
 }
 
 // describe writes the paragraph about one alert.
-func (e *Engine) describe(b *strings.Builder, m *registry.AlertMessage) {
+func (o *Options) describe(b *strings.Builder, m *registry.AlertMessage) {
 	fmt.Fprintf(b, "%s %s\r\n", strings.ToUpper(string(m.State)), m.Name)
 	if s := oneLine(m.Summary); s != "" {
 		fmt.Fprintf(b, "  %s\r\n", s)
@@ -221,7 +221,7 @@ func (e *Engine) describe(b *strings.Builder, m *registry.AlertMessage) {
 	if !m.EndsAt.IsZero() {
 		fmt.Fprintf(b, "  until %s\r\n", m.EndsAt.UTC().Format(time.RFC3339))
 	}
-	fmt.Fprintf(b, "  %s\r\n\r\n", e.page(m.Query))
+	fmt.Fprintf(b, "  %s\r\n\r\n", o.page(m.Query))
 }
 
 // oneLine replaces line ends and other control characters, which values may have, by blanks.

@@ -422,16 +422,16 @@ func (e *Engine) rule(id string) (registry.ListedRule, error) {
 	for _, to := range v.To {
 		v.Receivers = append(v.Receivers, e.status(v.Caller, to))
 	}
-	return v, e.judge(&v, broken)
+	return v, e.opts.judge(&v, broken)
 }
 
 // judge decides the status of a rule.
-func (e *Engine) judge(v *registry.ListedRule, broken string) error {
-	status, _, err := e.opts.Log.Current(v.Query, false)
+func (o *Options) judge(v *registry.ListedRule, broken string) error {
+	status, _, err := o.Log.Current(v.Query, false)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	q, err := e.opts.Query(v.Query)
+	q, err := o.Query(v.Query)
 	switch {
 	case v.State.Ended || errors.Is(err, registry.ErrNotFound):
 		v.Status, v.Reason = registry.RuleEnded, v.State.Problem
@@ -444,7 +444,7 @@ func (e *Engine) judge(v *registry.ListedRule, broken string) error {
 		v.Status, v.Reason = registry.RulePaused, "it is not evaluated and raises no alerts until it is resumed"
 		return nil
 	}
-	if err := e.opts.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
+	if err := o.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
 		broken = err.Error()
 	}
 	switch {

@@ -22,7 +22,7 @@ type kind struct {
 	check func(o *Options, to *registry.Receiver) error
 	// send sends messages to a receiver. Its reply is about the first message that the receiver
 	// has not taken, or about all if they go in one request.
-	send func(e *Engine, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
+	send func(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
 	// batch is the largest number of messages in a call. They go in one request if together is
 	// set, and else one after another.
 	batch    int
@@ -102,15 +102,15 @@ func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMess
 }
 
 // exists reports whether a rule is stored.
-func (e *Engine) exists(rule string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.rules[rule] != nil
+func (t Target) exists(rule string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rules[rule] != nil
 }
 
 // call returns the call that sends messages.
 func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMessage) (deliver.Step, error) {
-	send, err := k.send(t.Engine, s.To, list)
+	send, err := k.send(&t.opts, s.To, list)
 	if err != nil {
 		return deliver.Step{}, err
 	}
@@ -181,7 +181,7 @@ func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) 
 			return nil
 		}}, nil
 	}
-	send, err := k.send(t.Engine, s.To, list)
+	send, err := k.send(&t.opts, s.To, list)
 	return deliver.Step{Call: &deliver.Call{Send: send, Done: func(s *registry.Subscription, r deliver.Reply) error {
 		if deliver.Replayed(s, d.ID, r) {
 			s.Drop = append(s.Drop, d.Seq)
@@ -230,7 +230,7 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.S
 
 // repeat sends firing alerts again. Where one is refused, it sends the others.
 func (t Target) repeat(ctx context.Context, c *deliver.Client, k *kind, to *registry.Receiver, list []registry.AlertMessage) deliver.Reply {
-	send, err := k.send(t.Engine, to, list)
+	send, err := k.send(&t.opts, to, list)
 	if err != nil {
 		return deliver.Reply{Err: err}
 	}
@@ -307,6 +307,7 @@ func withName(m *registry.AlertMessage) map[string]string {
 	return labels
 }
 
-func (e *Engine) page(query string) string {
-	return e.opts.PublicURL + "/queries/" + url.PathEscape(query)
+// page is the address of a query's page.
+func (o *Options) page(query string) string {
+	return o.PublicURL + "/queries/" + url.PathEscape(query)
 }

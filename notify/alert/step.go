@@ -273,7 +273,7 @@ func (e *Engine) put(token uint64, list []*draft) error {
 		}
 		edit.Put, edit.Remove = append(edit.Put, d.last.Put...), append(edit.Remove, d.last.Remove...)
 		for _, v := range d.told {
-			edit.Queue = append(edit.Queue, e.messages(d.rule, v.at, v.RuleEvent)...)
+			edit.Queue = append(edit.Queue, e.opts.messages(d.rule, v.at, v.RuleEvent)...)
 		}
 	}
 	if err := e.opts.Store.EditRules(&edit); err != nil {
@@ -291,11 +291,11 @@ func (e *Engine) put(token uint64, list []*draft) error {
 }
 
 // messages returns the messages about an event, one for each receiver. Their ids depend on no clock.
-func (e *Engine) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
+func (o *Options) messages(x *entry, at registry.Position, v registry.RuleEvent) (list []registry.AlertMessage) {
 	for i, to := range x.To {
 		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%s_%d_%s_%d", strings.TrimPrefix(x.ID, idPrefix), v.Alert, at.Epoch, v.Firing, v.State, i),
 			Rule: x.ID, Name: x.Name, Query: x.Query, To: to, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
-			StartsAt: v.Since, Position: at, At: e.opts.Now().UTC()}
+			StartsAt: v.Since, Position: at, At: o.Now().UTC()}
 		if v.State == registry.AlertResolved {
 			m.EndsAt = v.Time
 		}

@@ -43,7 +43,7 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		if broken == "" {
 			broken = v.State.Problem
 		}
-		if err := e.judge(v, broken); err != nil {
+		if err := e.opts.judge(v, broken); err != nil {
 			return t, err
 		}
 		t.Rules[v.Status]++

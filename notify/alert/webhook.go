@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var webhookKind = kind{batch: row, check: checkWebhook, send: (*Engine).toWebhook}
+var webhookKind = kind{batch: row, check: checkWebhook, send: toWebhook}
 
 func checkWebhook(o *Options, to *registry.Receiver) error {
 	_, err := o.Guard.Check(to.Webhook)
@@ -38,14 +38,14 @@ type webhookAlert struct {
 }
 
 // toWebhook sends messages after Standard Webhooks, one after another.
-func (e *Engine) toWebhook(to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
-		began := e.opts.Now()
+		began := o.Now()
 		for i := range list {
-			if r.Settled = i; i > 0 && e.opts.Now().Sub(began) > rowTime {
+			if r.Settled = i; i > 0 && o.Now().Sub(began) > rowTime {
 				break // others wait for its place
 			}
-			body, header, err := e.webhookRequest(to, &list[i])
+			body, header, err := o.webhookRequest(to, &list[i])
 			if err != nil {
 				return deliver.Reply{Err: err, Settled: i}
 			}
@@ -59,15 +59,15 @@ func (e *Engine) toWebhook(to *registry.Receiver, list []registry.AlertMessage) 
 	}, nil
 }
 
-func (e *Engine) webhookRequest(to *registry.Receiver, m *registry.AlertMessage) ([]byte, http.Header, error) {
+func (o *Options) webhookRequest(to *registry.Receiver, m *registry.AlertMessage) ([]byte, http.Header, error) {
 	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary, StartsAt: m.StartsAt.UTC(),
-		Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: e.page(m.Query)}
+		Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query)}
 	if !m.EndsAt.IsZero() {
 		ends := m.EndsAt.UTC()
 		data.EndsAt = &ends
 	}
 	body, err := json.Marshal(map[string]any{"type": "alert." + string(m.State), "timestamp": m.At.UTC().Format(time.RFC3339Nano), "data": data})
-	now := e.opts.Now()
+	now := o.Now()
 	at := strconv.FormatInt(now.Unix(), 10)
 	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {m.ID}, "Webhook-Timestamp": {at},
 		"Webhook-Signature": {webhook.Sign([]registry.Secret{{Key: to.Secret}}, m.ID, at, body, now)}}, err
