@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A file that is empty or cut off is refused with a sentence and stays as it is.
@@ -183,4 +184,46 @@ func TestWritingMeetsDamage(t *testing.T) {
 	if _, err := d.Queries.Query("q_a"); err != nil {
 		t.Errorf("reading goes on: %v", err)
 	}
+}
+
+var childQueries = []string{"q_a", "q_b", "q_c"}
+
+// valuesAt returns the result of a query in a slot.
+func valuesAt(id string, slot uint64) []string {
+	return []string{"always", fmt.Sprintf("%s in slot %d", id, slot), strings.Repeat("x", int(slot%7)*900)}
+}
+
+func registerChild(d *DB) error {
+	for _, id := range childQueries {
+		_, err := d.Queries.EditQuery(id, func(q *registry.Query, _ bool) error {
+			q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Name: id, Since: start}}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordSlot changes all queries in one batch.
+func recordSlot(d *DB, slot uint64) error {
+	b := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: slot}}
+	for _, id := range childQueries {
+		stats, err := d.Catalog.Stats(id)
+		if err != nil {
+			return err
+		}
+		old, err := d.Ledger.Result(id)
+		if err != nil {
+			return err
+		}
+		now, err := rows(valuesAt(id, slot)...)
+		if err != nil {
+			return err
+		}
+		b.Outcomes = append(b.Outcomes, outcome(stats, old, id, slot, now))
+	}
+	_, err := d.Ledger.Record("city", b)
+	return err
 }
