@@ -68,25 +68,30 @@ func (g *gathering) document(before []byte, doc *Document) {
 	g.mu.Lock()
 	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(endOfMessage)), before...)
 	*g.frames = b
+	frames := g.take() // before another frame can be added
 	g.mu.Unlock()
-	g.write(doc)
+	g.write(frames, doc)
 }
 
 func (g *gathering) flush() {
 	g.writing.Lock()
 	defer g.writing.Unlock()
-	g.write(nil)
+	g.mu.Lock()
+	frames := g.take()
+	g.mu.Unlock()
+	if frames != nil {
+		g.write(frames, nil)
+	}
+}
+
+// take returns what was collected, nil for nothing. The caller holds mu.
+func (g *gathering) take() (frames *[]byte) {
+	frames, g.frames = g.frames, nil
+	return frames
 }
 
 // write writes what was collected, and a document after it. The caller holds writing.
-func (g *gathering) write(doc *Document) {
-	g.mu.Lock()
-	frames := g.frames
-	g.frames = nil
-	g.mu.Unlock()
-	if frames == nil {
-		return
-	}
+func (g *gathering) write(frames *[]byte, doc *Document) {
 	var err error
 	if !g.failed {
 		err = g.wire.send(*frames, doc, endOfMessage)
