@@ -81,7 +81,8 @@ func (r *replica) suspend(id string, form []byte, waited time.Duration, err erro
 }
 
 // endOutage waits until the journal takes a command, and until every command with an unknown
-// outcome is applied. Such a command is appended again under its id, so it has its effect once.
+// outcome is applied. Such a command is appended again under its id, so it has its effect once. If
+// the journal refuses it as too large, it has none.
 func (r *replica) endOutage() {
 	probe, err := encodeCommand(new(purgeStep)) // a step that is over has no effect
 	if err == nil {
@@ -125,21 +126,45 @@ func (o *outage) settled(id string) {
 // resolve appends a command until the journal answers, and waits until it is applied. nil is no
 // command. Its error ends the replica.
 func (r *replica) resolve(id string, form []byte) error {
+	refused := ""
 	for form != nil {
 		ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 		seq, err := r.journal.Append(ctx, id, form)
 		cancel()
 		switch {
 		case err == nil:
-			return r.wait(r.ctx, seq)
+			if err = r.wait(r.ctx, seq); err == nil && refused != "" {
+				r.forget(refused)
+			}
+			return err
 		case errors.Is(err, journal.ErrDamaged), errors.Is(err, journal.ErrClosed):
 			return err
+		case errors.Is(err, journal.ErrTooLarge) && refused == "":
+			// An earlier attempt comes before the next entry, or it never becomes an entry.
+			r.takeLess(form)
+			refused, id = id, randomText(15)
+			if form, err = encodeCommand(new(purgeStep)); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := pause(r.ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forget forgets an unknown command that is no entry of the journal.
+func (r *replica) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outage.settled(id)
+}
+
+// takeLess takes note that the journal refuses a command as too large.
+func (r *replica) takeLess(form []byte) {
+	r.largest.Store(min(r.largest.Load(), int64(len(form)-len(form)/8)))
 }
 
 // patient returns a context for a write of some size.

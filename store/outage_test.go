@@ -25,6 +25,7 @@ type cutJournal struct {
 	journal.Journal
 	mu            sync.Mutex
 	before, after bool
+	most          int // bytes of a command; 0: any number
 }
 
 func (j *cutJournal) cut(before, after bool) {
@@ -39,8 +40,17 @@ func (j *cutJournal) state() (before, after bool) {
 	return j.before, j.after
 }
 
+func (j *cutJournal) limit() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.most
+}
+
 func (j *cutJournal) Append(ctx context.Context, id string, cmd []byte) (seq uint64, err error) {
 	before, after := j.state()
+	if most := j.limit(); !before && most > 0 && len(cmd) > most {
+		return 0, fmt.Errorf("%w: %d bytes", journal.ErrTooLarge, len(cmd))
+	}
 	if !before {
 		seq, err = j.Journal.Append(ctx, id, cmd)
 	}
@@ -144,6 +154,37 @@ func TestOutage(t *testing.T) {
 			}
 			expectSame(t, a, b)
 		})
+	}
+}
+
+// A command of an unknown outcome that the servers of the journal take no more does not keep a node
+// from writing. It has no effect, and the node knows what they take.
+func TestOutageThatLowersTheLimit(t *testing.T) {
+	log := memory.New("test")
+	cut := &cutJournal{Journal: openJournal(t, log)}
+	a := open(t, t.TempDir(), Options{Journal: cut})
+	put(t, a, "q_a", "city")
+	a.replica.patience = 20 * time.Millisecond
+	cut.cut(true, false)
+	m := alertTo("a", "m")
+	m.Summary = strings.Repeat("x", 8<<10)
+	large := &registry.RuleEdit{Queue: []registry.AlertMessage{m}}
+	if err := a.Rules.EditRules(large); !errors.Is(err, registry.ErrReadOnly) {
+		t.Fatal(err)
+	}
+	cut.mu.Lock()
+	cut.before, cut.most = false, 4<<10
+	cut.mu.Unlock()
+	await(t, "the end of the outage", func() bool { return a.Writable() == nil })
+	a.replica.patience = time.Minute
+	if _, err := a.Queries.EditQuery("q_a", mustExist); err != nil {
+		t.Error(err)
+	}
+	if err := a.Rules.EditRules(large); !errors.Is(err, registry.ErrTooLarge) {
+		t.Errorf("the large command: %v", err)
+	}
+	if list, err := a.Subscriptions.Messages(alertReceiver("a"), 0, 10); err != nil || len(list) != 0 {
+		t.Errorf("%d messages: %v", len(list), err)
 	}
 }
 

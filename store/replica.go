@@ -429,7 +429,7 @@ func (r *replica) submit(form []byte) (command, error) {
 			r.fail(err)
 		}
 		if errors.Is(err, journal.ErrTooLarge) { // its servers have a lower limit
-			r.largest.Store(min(r.largest.Load(), int64(len(form)-len(form)/8)))
+			r.takeLess(form)
 			err = fmt.Errorf("%w: %w", registry.ErrTooLarge, err)
 		}
 		return nil, err
