@@ -64,6 +64,15 @@ func (r Receiver) ID(caller string) string {
 	return "al_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
 
+// Subscription returns the subscription that a receiver is to a caller, before its first message.
+func (r Receiver) Subscription(caller string, at time.Time) Subscription {
+	callback := r.Address()
+	if r.Email != "" {
+		callback = "mailto:" + callback
+	}
+	return Subscription{ID: r.ID(caller), Way: Alerts, Caller: caller, To: &r, Callback: callback, State: Active, CreatedAt: at.UTC()}
+}
+
 // A Rule is a stored alert rule.
 type Rule struct {
 	ID     string `json:"id"`

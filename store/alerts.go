@@ -72,11 +72,8 @@ func receiver(tx *bbolt.Tx, id string, m *registry.AlertMessage) (*registry.Subs
 		s, err := parseSubscription(id, v)
 		return &s, err
 	}
-	callback := m.To.Address()
-	if m.To.Email != "" {
-		callback = "mailto:" + callback
-	}
-	return &registry.Subscription{ID: id, Way: registry.Alerts, Caller: m.Caller, To: &m.To, Callback: callback, State: registry.Active, CreatedAt: m.At.UTC()}, nil
+	s := m.To.Subscription(m.Caller, m.At)
+	return &s, nil
 }
 
 // dropOldest gives up the oldest messages of a receiver that has too many.

@@ -13,7 +13,7 @@
 // answer has confirmed the result.
 //
 // A receiver of alerts is a subscription of the way registry.Alerts, which the store makes with
-// the first message. Package deliver sends its messages in order, one request at a time. The
+// the first message, or this package for alerts that fire already. Package deliver sends its messages in order, one request at a time. The
 // kinds of receivers are a table: see kind.
 //
 // Alertmanager expects that firing alerts are sent again and again. They are sent every
@@ -294,6 +294,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		case <-e.work:
 		case <-timer.C:
+			Target{e}.repeatAll()
 		case <-e.follow.C():
 			e.mark(e.follow.Take())
 		}

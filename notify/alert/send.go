@@ -228,6 +228,53 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.S
 	}}}
 }
 
+// repeatAll makes the subscriptions of receivers that are sent firing alerts again: one that has
+// joined a rule, and one whose subscription was dropped.
+func (t Target) repeatAll() {
+	e := t.Engine
+	if _, held := e.opts.Lease(); !held {
+		return
+	}
+	var missing []registry.Subscription
+	e.mu.Lock()
+	for id, rules := range e.receivers {
+		if e.deliveries.Has(id) {
+			continue
+		}
+		for _, x := range rules {
+			if !x.fires() {
+				continue
+			}
+			at := slices.IndexFunc(x.To, func(to registry.Receiver) bool { return to.ID(x.Caller) == id })
+			if kinds[x.To[at].Kind()].repeats {
+				missing = append(missing, x.To[at].Subscription(x.Caller, e.opts.Now()))
+			}
+			break
+		}
+	}
+	e.mu.Unlock()
+	for i := range missing {
+		_, err := e.deliveries.Edit(missing[i].ID, func(s *registry.Subscription, found bool) error {
+			if !found {
+				*s = missing[i]
+			}
+			return nil
+		})
+		if err != nil && !passing(err) && !errors.Is(err, deliver.ErrStopped) {
+			e.opts.Logger.Error("a receiver is not sent the alerts that fire, it is tried again", "receiver", missing[i].ID, "error", err)
+		}
+	}
+}
+
+func (x *entry) fires() bool {
+	for _, a := range x.State.Alerts {
+		if a.State == registry.AlertFiring {
+			return true
+		}
+	}
+	return false
+}
+
 // repeat sends firing alerts again. Where one is refused, it sends the others.
 func (t Target) repeat(ctx context.Context, c *deliver.Client, k *kind, to *registry.Receiver, list []registry.AlertMessage) deliver.Reply {
 	send, err := k.send(&t.opts, to, list)

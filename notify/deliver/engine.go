@@ -333,6 +333,13 @@ func (e *Engine) Held(way registry.Way, caller string) int {
 	return e.holders[holder{way, caller}]
 }
 
+// Has reports whether a subscription is stored.
+func (e *Engine) Has(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.subscribers[id] != nil
+}
+
 // Trusted reports whether a host is in one of the networks that the operator listed.
 // A name counts by the address that it last resolved to.
 func (e *Engine) Trusted(name string) bool {
