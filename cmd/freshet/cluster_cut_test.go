@@ -85,7 +85,8 @@ func (r *cutRun) attack(fault, victim string) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var writing, asking sync.WaitGroup
 	writing.Go(func() { r.write(ctx, others) })
-	began, heal := time.Now(), func() {}
+	began := time.Now()
+	var heal func()
 	switch fault {
 	case "freeze":
 		if err := v.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -103,9 +104,9 @@ func (r *cutRun) attack(fault, victim string) {
 		if i%5 == 0 {
 			asking.Go(func() { r.follow(v, i/5%3) })
 		}
-		if time.Since(began) > cutLasts {
+		if heal != nil && time.Since(began) > cutLasts {
 			heal()
-			heal = func() {}
+			heal = nil
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
