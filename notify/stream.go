@@ -145,7 +145,7 @@ func (t *stream) run() (err error) {
 		var until time.Time
 		var waits bool
 		if until, waits, err = t.step(); err == nil && waits && t.awake.wait(t.ctx, t.last.Add(t.s.opts.Timing.Ping), until) {
-			err = t.quiet(until)
+			err = t.quiet()
 		}
 	}
 	if context.Cause(t.ctx) == ErrDropped && err != errStopped {
@@ -259,14 +259,14 @@ func (t *stream) emit(e *StreamEvent) error {
 }
 
 // quiet emits an event without content after a quiet heartbeat interval.
-func (t *stream) quiet(until time.Time) error {
+func (t *stream) quiet() error {
 	t.last = time.Now()
 	t.awake.audience.expire()
 	st, err := t.current()
 	if err != nil {
 		return err
 	}
-	if !until.IsZero() || st.Position != t.cursor.Seen() {
+	if st.Position != t.cursor.Seen() { // the client lacks something
 		return t.emit(&StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
 	}
 	if err := t.status(st); err != nil {

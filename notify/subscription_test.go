@@ -189,6 +189,25 @@ func TestRateHolds(t *testing.T) {
 	p.expect("pong")
 }
 
+// A client that waits for its rate hears that nothing has changed and whether the query is
+// kept up to date.
+func TestSignsOfLifeDuringRate(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 30 * time.Millisecond })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("x", "q", `,"rate":"1h"`)
+	p.expect("snapshot")
+	if m := p.expect("alive"); m.Seq != 1 || m.CheckedAt.IsZero() {
+		t.Errorf("alive: %s", m.raw)
+	}
+	r.log.Fail(id, "endpoint answered 503")
+	r.waker.Wake(id)
+	if m := p.skipAlive(); m.Type != "status" || m.State != "stale" {
+		t.Errorf("after a failure: %s", m.raw)
+	}
+}
+
 func TestRateFolds(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)
