@@ -61,16 +61,31 @@ func (g *gathering) frame(kind byte, parts ...[]byte) {
 	}
 }
 
-// document adds a message with a large middle, and writes it from where it is shared.
-func (g *gathering) document(before []byte, doc *Document) {
+// full reports whether enough waits for the write that is under way. A message that is not
+// small is then added as a document, because a goroutine that waits must hold little.
+func (g *gathering) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.frames != nil && len(*g.frames) >= flushAt
+}
+
+// document adds a message with a large middle, and writes it from where it is shared. An
+// error means that nothing was added: the content was dropped during the wait and is gone.
+func (g *gathering) document(before []byte, doc *Document) error {
+	doc.held.Lend()
 	g.writing.Lock()
 	defer g.writing.Unlock()
+	doc.held.Back()
+	if _, err := doc.piece(0); err != nil {
+		return err
+	}
 	g.mu.Lock()
 	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(endOfMessage)), before...)
 	*g.frames = b
 	frames := g.take() // before another frame can be added
 	g.mu.Unlock()
 	g.write(frames, doc)
+	return nil
 }
 
 func (g *gathering) flush() {

@@ -69,7 +69,7 @@ func (f *queryFollower) parts(st *registry.Status) error {
 func (f *queryFollower) part(st *registry.Status, rows *tableRows, part, from, to int, last bool) error {
 	s, filter := f.c.srv, f.stream.cursor.Filter
 	head := f.head(st, rows.res, part, last)
-	if rows.size(from, to) <= smallPart {
+	if rows.size(from, to) <= smallPart && !f.c.out.full() {
 		f.c.out.add(appendMember(head, "results", json.RawMessage(rows.json(from, to))), endOfMessage)
 		return nil
 	}
@@ -86,8 +86,7 @@ func (f *queryFollower) part(st *registry.Status, rows *tableRows, part, from, t
 	if err != nil {
 		return err
 	}
-	f.c.out.document(append(head, `,"results":`...), doc)
-	return nil
+	return f.c.out.document(append(head, `,"results":`...), doc)
 }
 
 // head returns the members before the rows of a part.

@@ -3,6 +3,7 @@ package notify_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,5 +242,94 @@ func TestStalledSnapshot(t *testing.T) {
 	t.Logf("%d bytes of heap per client that does not read, the test's own end included", per)
 	if per > 32<<10 {
 		t.Errorf("%d bytes of heap per client that does not read", per)
+	}
+}
+
+// stalled returns a client that follows n queries and reads nothing of their next changes,
+// each of so many kilobytes.
+func (r *rig) stalled(n, kilobytes int) (p *peer, ids []string) {
+	p = r.dial(nil)
+	p.send(`{"type":"init"}`)
+	p.expect("ready")
+	results := make([]*diff.Result, n)
+	for i := range results {
+		ids = append(ids, r.log.Add(fmt.Sprintf("q%d", i), "SELECT", false))
+		r.record(ids[i], rows("a"))
+		p.follow(fmt.Sprint(i), ids[i], "")
+		p.expect("snapshot")
+		results[i] = wide(i, kilobytes)
+	}
+	r.log.RecordAll(ids, results, time.Unix(1_800_000_000, 0))
+	r.waker.Wake(ids...)
+	r.eventually("each subscription has come to its change", func() bool {
+		for s := range r.srv.AllSubscriptions {
+			if s.Cursor.Seq < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	return p, ids
+}
+
+func patient(o *notify.Options) {
+	o.Timing.Write, o.Timing.Ping, o.Timing.Read = time.Hour, time.Hour, 2*time.Hour
+}
+
+// settledHeap returns the size of the heap once it stays the same.
+func (r *rig) settledHeap() uint64 {
+	var sizes []uint64
+	r.eventually("memory stays the same", func() bool {
+		time.Sleep(20 * time.Millisecond)
+		sizes = append(sizes, heap())
+		last := sizes[max(0, len(sizes)-6):]
+		return len(sizes) > 10 && slices.Max(last) < slices.Min(last)+1<<16
+	})
+	return sizes[len(sizes)-1]
+}
+
+// TestStalledChanges: a client that does not read holds none of the changes of the many
+// queries that it follows, large or small.
+func TestStalledChanges(t *testing.T) {
+	for _, kilobytes := range []int{20, 200} {
+		t.Run(fmt.Sprintf("%d KB", kilobytes), func(t *testing.T) {
+			r := newRig(t, patient)
+			p, _ := r.stalled(200, kilobytes)
+			held := r.settledHeap()
+			p.conn.Close()
+			r.empty()
+			more := int64(held) - int64(heap())
+			t.Logf("the client holds %d KB", more>>10)
+			if more > 3<<20 {
+				t.Errorf("a client that does not read holds %d MiB", more>>20)
+			}
+		})
+	}
+}
+
+// A client that reads again after the log has lost what waited gets the results instead.
+func TestChangesLostWhileStalled(t *testing.T) {
+	const n = 200
+	r := newRig(t, patient)
+	p, ids := r.stalled(n, 200)
+	for _, id := range ids {
+		r.record(id, rows("end"))
+		r.log.Trim(id, 1)
+	}
+	results := 0
+	for at := make(map[string]uint64); len(at) < n; {
+		m, err := p.next()
+		if err != nil || m.Type != "delta" && m.Type != "snapshot" {
+			t.Fatalf("%.200s %v", m.raw, err)
+		}
+		if m.Type == "snapshot" {
+			results++
+		}
+		if m.Seq == 3 {
+			at[m.ID] = m.Seq
+		}
+	}
+	if results == 0 {
+		t.Error("no change was lost")
 	}
 }

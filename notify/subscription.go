@@ -291,6 +291,9 @@ func (f *queryFollower) run() (err error) {
 	if err == errStopped {
 		err = f.lost
 	}
+	if errors.Is(err, errMoved) || errors.As(err, new(*registry.GapError)) {
+		return nil // the log no longer has the change that waited: the next run sends the result
+	}
 	return err
 }
 
@@ -333,12 +336,12 @@ func (f *queryFollower) change(ev *StreamEvent) error {
 	}
 	f.sent(ev.At.Seq)
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
-	if len(body.pieces) > 1 {
+	if len(body.pieces) > 1 || f.c.out.full() {
 		doc := srv.changeDocument(ev.Change, filter, body)
 		ev.Release()
-		f.c.out.document([]byte(before+f.id+between), doc)
-		return nil
+		return f.c.out.document([]byte(before+f.id+between), doc)
 	}
+	ev.Release()
 	f.c.out.add([]byte(before), []byte(f.id), []byte(between), body.pieces[0], []byte(after))
 	return nil
 }
