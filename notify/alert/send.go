@@ -126,10 +126,14 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 			s.State, s.Reason, s.NextTry = registry.Disabled, deliver.ReasonGone, nil
 		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
 			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
-		case r.Verdict == deliver.GiveUp && k.together:
-			return bury(list, r).Edit(s)
-		case r.Verdict == deliver.GiveUp:
+		case r.Verdict == deliver.GiveUp && r.Refused():
 			return bury(list[:1], r).Edit(s)
+		case r.Verdict == deliver.GiveUp:
+			young := slices.IndexFunc(list[1:], func(m registry.AlertMessage) bool { return m.At.After(r.Expired) })
+			if young++; young == 0 {
+				young = len(list)
+			}
+			return bury(list[:young], r).Edit(s)
 		}
 		return nil
 	}}}, nil

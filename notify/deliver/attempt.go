@@ -163,7 +163,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error {
 		if !c.Since.IsZero() {
-			r.Verdict = e.opts.Schedule.judge(s, c, r)
+			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
 		}
 		if c.Done == nil {
 			return nil

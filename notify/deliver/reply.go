@@ -26,6 +26,7 @@ type Reply struct {
 	Said     string    // why, of a receiver that does not speak HTTP
 	Settled  int       // of a call with several messages: how many of them the receiver has
 	Verdict  Verdict   // zero if the engine does not judge the call
+	Expired  time.Time // messages that were made until then have waited for as long as the schedule allows
 }
 
 // OK reports whether the receiver accepted the call.

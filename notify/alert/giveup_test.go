@@ -1,0 +1,46 @@
+// Tests of messages that are given up.
+
+package alert_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A message that has waited for as long as the schedule allows is given up without the younger
+// ones that would go in the same request.
+func TestOnlyOldMessagesAreGivenUp(t *testing.T) {
+	const day = 24 * time.Hour
+	url := newServer(t, func(*http.Request) int { return http.StatusServiceUnavailable })
+	for name, to := range map[string]registry.Receiver{"alertmanager": {Alertmanager: url}, "webhook": {Webhook: url}} {
+		t.Run(name, func(t *testing.T) {
+			var passed atomic.Int64
+			began := time.Now()
+			r := newRig(t)
+			r.stop()
+			r.options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+			r.start()
+			q := r.log.Add("q", diff.Select, false)
+			r.record(q, "a=11", "b=11")
+			r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{to}})
+			status := func() registry.ReceiverStatus { return r.rule("late").Receivers[0] }
+			until(t, "a failure", func() bool { return status().Failures > 0 })
+			passed.Store(int64(2 * day))
+			r.record(q, "a=11", "b=11", "c=11")
+			until(t, "the third message", func() bool { return status().Waiting == 3 })
+			passed.Store(int64(3*day + time.Hour))
+			until(t, "messages that are given up", func() bool {
+				r.deliver.Recheck()
+				return status().GivenUp > 0
+			})
+			if v := status(); v.GivenUp != 2 || v.Waiting != 1 {
+				t.Errorf("%d messages are given up and %d wait", v.GivenUp, v.Waiting)
+			}
+		})
+	}
+}
