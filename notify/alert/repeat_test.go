@@ -5,10 +5,13 @@ package alert_test
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -48,5 +51,82 @@ func TestFiringAlertsOfNewAlertmanager(t *testing.T) {
 	until(t, "the alert after the drop", func() bool { return requests.Load() > before+2 })
 	if n := len(h.messages()); n != 1 {
 		t.Errorf("the webhook has got %d messages", n)
+	}
+}
+
+// A slowStore lets a commit of messages be seen before the engine that makes it goes on, as another
+// node of a cluster sees it.
+type slowStore struct {
+	alert.Store
+	after func(*registry.RuleEdit)
+}
+
+func (s slowStore) EditRules(e *registry.RuleEdit) error {
+	err := s.Store.EditRules(e)
+	s.after(e)
+	return err
+}
+
+// An alert whose end was sent is not sent as a firing one again, although the memory of the engine
+// does not know its end yet.
+func TestNoFiringAlertAfterItsEnd(t *testing.T) {
+	var mu sync.Mutex
+	var ended bool
+	var late, requests int
+	url := newServer(t, func(r *http.Request) int {
+		var list []struct{ EndsAt time.Time }
+		if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		requests++
+		for _, a := range list {
+			switch fires := a.EndsAt.After(time.Now()); {
+			case fires && ended:
+				late++
+			case !fires:
+				ended = true
+			}
+		}
+		return http.StatusOK
+	})
+	r := newRig(t)
+	r.stop()
+	release := make(chan struct{})
+	r.wrap = func(s alert.Store) alert.Store {
+		return slowStore{s, func(e *registry.RuleEdit) {
+			if len(e.Queue) > 0 && e.Queue[0].State == registry.AlertResolved {
+				<-release
+			}
+		}}
+	}
+	r.start()
+	let := sync.OnceFunc(func() { close(release) })
+	defer let()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	r.delivered("late")
+	r.record(q, "a=1")
+	stored := func() *registry.Subscription {
+		s, err := r.db.Subscriptions.Subscription(v.Receivers[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &s
+	}
+	until(t, "the end of the alert", func() bool { return stored().Newest == 2 })
+	until(t, "its delivery", func() bool { r.deliver.Recheck(); return stored().Stored == 0 })
+	next, err := alert.Target{Engine: r.Engine}.Next(t.Context(), stored(), time.Now().Add(time.Hour))
+	if err != nil || next.Call != nil {
+		t.Errorf("the alert is sent again: %v", err)
+	}
+	let()
+	until(t, "the rule", func() bool { return r.rule("late").Status == registry.RuleInactive })
+	mu.Lock()
+	defer mu.Unlock()
+	if late > 0 {
+		t.Errorf("%d of %d requests say that the alert fires, after its end", late, requests)
 	}
 }

@@ -64,6 +64,7 @@ type rig struct {
 	journal   *memory.Log            // nil: none
 	refuse    func(cmd []byte) error // what the journal does with a command; nil: it takes all
 	readOnly  atomic.Bool
+	wrap      func(alert.Store) alert.Store // nil: nothing
 	stop      func()
 }
 
@@ -147,6 +148,9 @@ func (r *rig) start() {
 	}
 	o := r.options
 	o.Store, o.Queue = tight{r.db.Rules, r.most, &r.readOnly}, r.db.Subscriptions
+	if r.wrap != nil {
+		o.Store = r.wrap(o.Store)
+	}
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}

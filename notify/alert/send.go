@@ -74,7 +74,7 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 	case err != nil:
 		return deliver.Step{}, err
 	case len(list) == 0:
-		return t.idle(s, k, now), nil
+		return t.idle(s, k, now)
 	case s.State == registry.Disabled:
 		return bury(list, deliver.Reply{Err: errDisabled, At: now}), nil
 	case s.Refusals > 0 && (len(list) == 1 || !k.together) && !t.exists(list[0].Rule):
@@ -196,7 +196,7 @@ func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) 
 
 // idle returns what is to be done for a receiver without messages: repeat firing alerts, or forget
 // a receiver that no rule has any more.
-func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.Step {
+func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.Step, error) {
 	firing, used := t.firing(s)
 	if newest := s.Newest; !used && len(s.Dead) == 0 {
 		return deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -204,10 +204,10 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.S
 				s.State = registry.Ended
 			}
 			return nil
-		}}
+		}}, nil
 	}
 	if !k.repeats || len(firing) == 0 || s.State != registry.Active {
-		return deliver.Step{}
+		return deliver.Step{}, nil
 	}
 	t.mu.Lock()
 	at, known := t.repeated[s.ID]
@@ -216,7 +216,11 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.S
 		at = *s.LastDelivery
 	}
 	if at = at.Add(t.opts.Resend); at.After(now) && at.Before(now.Add(2*t.opts.Resend)) {
-		return deliver.Step{At: at}
+		return deliver.Step{At: at}, nil
+	}
+	firing, err := t.confirmed(firing)
+	if err != nil || len(firing) == 0 {
+		return deliver.Step{}, err
 	}
 	id := s.ID
 	return deliver.Step{Call: &deliver.Call{Since: now, Insist: true, Asks: true, Send: func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
@@ -229,7 +233,25 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) deliver.S
 		defer t.mu.Unlock()
 		t.repeated[id] = t.opts.Now()
 		return r
-	}}}
+	}}}, nil
+}
+
+// confirmed returns the alerts that still fire, as the store knows. The end of an alert may have been
+// sent already that is not in memory yet.
+func (t Target) confirmed(list []registry.AlertMessage) ([]registry.AlertMessage, error) {
+	var r registry.StoredRule
+	var err error
+	list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
+		if m.Rule != r.ID && err == nil {
+			r, err = t.opts.Store.Rule(m.Rule)
+			if errors.Is(err, registry.ErrNotFound) {
+				r, err = registry.StoredRule{Rule: registry.Rule{ID: m.Rule}}, nil
+			}
+		}
+		a := r.State.Alerts[m.Alert]
+		return a == nil || a.State != registry.AlertFiring
+	})
+	return list, err
 }
 
 // repeatAll makes the subscriptions of receivers that are sent firing alerts again: one that has
