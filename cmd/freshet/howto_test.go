@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/store/journal/postgres/postgrestest"
 	"github.com/freshet/freshet/web/docs/docstest"
 )
 
@@ -110,7 +112,7 @@ func blocksOf(source string) (blocks []block) {
 
 var (
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
-	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|808[0-2]|500[1-3]|900[1-3]|844[34])\b`)
+	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|5432|808[0-2]|500[1-3]|900[1-3]|844[34])\b`)
 )
 
 // A reader types the blocks of a page, with free addresses instead of the page's own.
@@ -150,6 +152,13 @@ func runPage(t *testing.T, page string) {
 	}
 	r := newReader(t)
 	r.env = r.environment(strings.Contains(string(text), "freshet bench"))
+	if strings.Contains(string(text), "127.0.0.1:5432") {
+		server, err := url.Parse(postgrestest.Start(t).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ports["5432"], r.env = server.Port(), append(r.env, "PGUSER=freshet", "PGPASSWORD=freshet")
+	}
 	blocks := blocksOf(string(text))
 	for i, b := range blocks {
 		b.text = r.move(b.text)
