@@ -17,11 +17,14 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 // Raw HTML is left out of the pages, and tables are the only extension.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(colours{}, 1))))
 
 func parse(source []byte) ast.Node {
 	return markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
@@ -39,7 +42,7 @@ func render(name string, source []byte) (*Page, error) {
 		switch {
 		case ok:
 			id, _ := h.AttributeString("id")
-			p.sections = append(p.sections, section{heading: plain(h, source), id: string(id.([]byte))})
+			p.sections = append(p.sections, section{heading: plain(h, source), id: string(id.([]byte)), level: h.Level})
 		case len(p.sections) == 0:
 			return nil, errors.New("the page does not begin with a heading")
 		default:
@@ -63,11 +66,11 @@ func render(name string, source []byte) (*Page, error) {
 }
 
 // framed adds what Markdown has no words for. Its patterns occur in tags only, because
-// text is escaped. Blocks of code scroll, and so they take the focus. On narrow screens
-// wide tables become lists, and their roles keep them tables for screen readers.
+// text is escaped. On narrow screens wide tables become lists, and their roles keep
+// them tables for screen readers.
 var framed = strings.NewReplacer(
 	"<table>", `<table class="tbl" role="table">`, "<thead>", `<thead role="rowgroup">`, "<tbody>", `<tbody role="rowgroup">`, "<tr>", `<tr role="row">`,
-	"<th>", `<th scope="col" role="columnheader">`, "<td>", `<td role="cell">`, "<pre>", `<pre class="code" tabindex="0">`)
+	"<th></th>", `<td role="cell"></td>`, "<th>", `<th scope="col" role="columnheader">`, "<td>", `<td role="cell">`)
 
 // link replaces the links of a page by addresses on the server.
 func (p *Page) link(doc ast.Node) error {

@@ -40,7 +40,20 @@ type Page struct {
 
 // A section is a heading and the text up to the next one. IDs are those of the
 // rendered headings.
-type section struct{ heading, id, text string }
+type section struct {
+	heading, id, text string
+	level             int
+}
+
+// Contents returns links to the headings of the second level.
+func (p *Page) Contents() (links []Hit) {
+	for _, x := range p.sections {
+		if x.level == 2 {
+			links = append(links, Hit{Heading: x.heading, Link: "#" + x.id})
+		}
+	}
+	return links
+}
 
 // Path returns the page's address on a server.
 func (p *Page) Path() string {

@@ -69,19 +69,20 @@ func TestUnlistedPage(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	p, err := render("x", []byte("# The `x` page\n\n<!-- test: hidden -->\nSee [that](b.md#two), [here](#again-1), [API](openapi.yaml), [out](https://example.org/?a=1&b=2) ![p](concepts.svg).\n\n"+
-		"<script>alert(1)</script>\n\n## Again\n\n## Again\n\n| a |\n|---|\n| `<b>` |\n\n```sh\necho <table>\n```\n"))
+		"<script>alert(1)</script>\n\n## Again\n\n## Again\n\n| a | |\n|---|---|\n| `<b>` |\n\n```sh\necho '<table>' $a # c\n```\n\n```text\na <b>\n```\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	html := string(p.HTML)
 	for _, want := range []string{`href="/docs/b#two"`, `href="#again-1"`, `href="/v1/openapi.yaml"`, `href="https://example.org/?a=1&amp;b=2"`, `src="/docs/files/concepts.svg" alt="p" width="760" height="300"`,
 		`<h2 id="again">`, `<h2 id="again-1">`, `<table class="tbl" role="table">`, `<th scope="col" role="columnheader">a</th>`, `<code>&lt;b&gt;</code>`,
-		`<pre class="code" tabindex="0"><code class="language-sh">echo &lt;table&gt;`} {
+		`<pre class="code wrap"><code class="language-sh"><span class="k">echo</span> <span class="s">&#39;&lt;table&gt;&#39;</span> <span class="v">$a</span><span class="c"> # c</span>`,
+		`<pre class="code" tabindex="0"><code class="language-text">a &lt;b&gt;`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	for _, bad := range []string{"<script", "hidden"} {
+	for _, bad := range []string{"<script", "hidden", `"columnheader"></th>`} {
 		if strings.Contains(html, bad) {
 			t.Errorf("%s is there", bad)
 		}

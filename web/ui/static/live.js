@@ -165,7 +165,7 @@
     } else if (b.dataset.do === "pause-live") {
       pause(!paused);
     } else if (b.dataset.do === "copy") {
-      navigator.clipboard.writeText(document.querySelector(".once").value).then(() => { b.textContent = "Copied"; });
+      navigator.clipboard.writeText(b.closest("pre")?.firstElementChild.textContent ?? document.querySelector(".once").value).then(() => { b.textContent = "Copied"; });
     } else if (b.dataset.do === "all") {
       for (const c of $("tbody input[type=checkbox]")) c.checked = b.checked;
     }
@@ -181,6 +181,7 @@
       if (q) q.focus(); else if (document.querySelector(".rail")) location.href = "/queries#f-q";
     }
   });
+  if (navigator.clipboard) for (const pre of $("pre.wrap")) pre.append(make('<button type="button" class="btn" data-do="copy">Copy</button>'));
   if (location.hash === "#f-q") document.getElementById("f-q")?.focus();
 
   paint();
