@@ -350,8 +350,11 @@ func (t Target) firing(s *registry.Subscription) (list []registry.AlertMessage, 
 // status returns how the deliveries to a receiver are doing.
 func (e *Engine) status(caller string, to registry.Receiver) registry.ReceiverStatus {
 	v := registry.ReceiverStatus{Receiver: to, ID: to.ID(caller)}
+	if !e.deliveries.Has(v.ID) { // it has had no alert
+		return v
+	}
 	s, err := e.opts.Queue.Subscription(v.ID)
-	if err != nil { // it has had no alert
+	if err != nil {
 		return v
 	}
 	v.State, v.Reason, v.Waiting, v.Sent, v.GivenUp, v.Failures, v.LastError = s.State, s.Reason, s.Waiting(), s.Deliveries, s.GaveUp, s.Failures, s.LastError

@@ -94,9 +94,12 @@ func (e *Engine) sum(totals map[string]registry.MessageTotals, receivers []strin
 		}
 	}
 	for _, id := range receivers {
+		if !e.deliveries.Has(id) {
+			continue // there was no alert
+		}
 		s, err := e.opts.Queue.Subscription(id)
 		if errors.Is(err, registry.ErrNotFound) {
-			continue // there was no alert
+			continue
 		} else if err != nil {
 			return err
 		}

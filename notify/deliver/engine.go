@@ -396,15 +396,24 @@ func (e *Engine) Calling() bool {
 
 // Refresh takes note of subscriptions that another process has changed in the store.
 func (e *Engine) Refresh(ids []string) error {
+	var failed error
 	for _, id := range ids {
-		s, err := e.opts.Store.Subscription(id)
-		switch {
-		case errors.Is(err, registry.ErrNotFound):
-			s = registry.Subscription{ID: id}
-		case err != nil:
-			return err
+		s, err := e.applied(id)
+		if err == nil {
+			e.update(&s)
 		}
-		e.update(&s)
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return failed
+}
+
+// applied returns a subscription as this process knows it, without a state if there is none. It does
+// not ask the other nodes of a cluster, as Store.Subscription does about what is not there.
+func (e *Engine) applied(id string) (registry.Subscription, error) {
+	last := len(id) - 1
+	list, err := e.opts.Store.Subscriptions(id[:last]+string([]byte{id[last] - 1, 0xff}), 1)
+	if len(list) == 0 || list[0].ID != id {
+		return registry.Subscription{ID: id}, err
+	}
+	return list[0], err
 }

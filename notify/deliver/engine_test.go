@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,8 +55,10 @@ func (s *table) Subscription(id string) (registry.Subscription, error) {
 func (s *table) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if after == "" {
-		for _, x := range s.m {
+	for _, id := range slices.Sorted(maps.Keys(s.m)) {
+		if id > after && len(list) < limit {
+			x := s.m[id]
+			x.ID = id
 			list = append(list, x)
 		}
 	}

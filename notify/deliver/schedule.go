@@ -3,7 +3,6 @@ package deliver
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -60,7 +59,7 @@ func (e *Engine) update(s *registry.Subscription) {
 			return
 		}
 		// Read under the lock: the update of a subscription created later comes later.
-		if _, err := e.opts.Store.Subscription(s.ID); errors.Is(err, registry.ErrNotFound) {
+		if now, err := e.applied(s.ID); err == nil && now.State == "" {
 			e.forget(x)
 		}
 		return
