@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -15,7 +16,8 @@ import (
 // reads slowly, subscriptions wait here, and each costs its cursor.
 type gathering struct {
 	wire *wire
-	pool *sync.Pool // of *[]byte
+	ctx  context.Context // ends with the connection
+	pool *sync.Pool      // of *[]byte
 	fail func(error)
 
 	busy    atomic.Int64 // how many have entered
@@ -70,12 +72,16 @@ func (g *gathering) full() bool {
 }
 
 // document adds a message with a large middle, and writes it from where it is shared. An
-// error means that nothing was added: the content was dropped during the wait and is gone.
+// error means that nothing was added: the connection ends, or the content was dropped during
+// the wait and is gone.
 func (g *gathering) document(before []byte, doc *Document) error {
 	doc.held.Lend()
 	g.writing.Lock()
 	defer g.writing.Unlock()
 	doc.held.Back()
+	if g.ctx.Err() != nil { // only what is collected already comes before the close frame
+		return errGone
+	}
 	if _, err := doc.piece(0); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c := &liveConn{srv: s, conn: conn, wire: wire, read: make(chan struct{}), subs: make(map[string]*subscription),
 			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: s.opts.Credential(r)}}
 		c.ctx, c.cancel = context.WithCancelCause(context.Background())
-		c.out = gathering{wire: wire, pool: &s.buffers, fail: c.end}
+		c.out = gathering{wire: wire, ctx: c.ctx, pool: &s.buffers, fail: c.end}
 		rejection := s.rejection(r, conn, at)
 		return func(gone func()) { c.serve(rejection, gone) }
 	})

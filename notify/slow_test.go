@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
 )
 
 // wide is a result that fills buffers: n rows of about a kilobyte.
@@ -331,5 +334,39 @@ func TestChangesLostWhileStalled(t *testing.T) {
 	}
 	if results == 0 {
 		t.Error("no change was lost")
+	}
+}
+
+// A client whose token was revoked gets no more of the changes that wait for it.
+func TestRevokedWhileStalled(t *testing.T) {
+	var revoked, refused atomic.Bool
+	r := newRig(t, func(o *notify.Options) {
+		patient(o)
+		o.Gate = gateFunc(func(string) (registry.Caller, error) {
+			if revoked.Load() {
+				refused.Store(true)
+				return registry.Caller{}, notify.ErrUnauthorized
+			}
+			return registry.Caller{Role: registry.RoleRead}, nil
+		})
+	})
+	const n = 100
+	p, _ := r.stalled(n, 200)
+	revoked.Store(true)
+	r.srv.Recheck()
+	r.eventually("the token is refused", refused.Load)
+	got := 0
+	for {
+		_, err := p.next()
+		if websocket.IsCloseError(err, notify.CloseUnauthorized) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got++
+	}
+	if got > n/4 {
+		t.Errorf("%d changes came after it, of %d", got, n)
 	}
 }
