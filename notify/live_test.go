@@ -1,8 +1,14 @@
 package notify_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
 )
 
 func TestFollowQuery(t *testing.T) {
@@ -38,4 +44,48 @@ func TestFollowQuery(t *testing.T) {
 		t.Fatalf("pong: %s", m.raw)
 	}
 	q.expect("delta")
+}
+
+// slowRegistrar calls meanwhile while a query is registered.
+type slowRegistrar struct {
+	notify.Registrar
+	meanwhile func()
+	holds     atomic.Int64
+}
+
+func (s *slowRegistrar) Follow(ctx context.Context, caller registry.Caller, endpoint, sparql string) (registry.Query, func(), error) {
+	s.meanwhile()
+	q, release, err := s.Registrar.Follow(ctx, caller, endpoint, sparql)
+	s.holds.Add(1)
+	return q, func() { s.holds.Add(-1); release() }, err
+}
+
+const registering = `{"type":"subscribe","id":"a","query":{"endpoint":"test","sparql":"SELECT * {}"}}`
+
+// A subscription that is requested while the connection ends does not begin, and holds nothing.
+func TestSubscribeDuringTheEnd(t *testing.T) {
+	slow := &slowRegistrar{}
+	var began atomic.Bool
+	r := newRig(t, func(o *notify.Options) {
+		slow.Registrar, o.Registrar = o.Registrar, slow
+		o.Confirm = func() error { began.Store(true); return nil }
+	})
+	slow.meanwhile = func() {
+		go r.srv.Shutdown(t.Context())
+		r.eventually("the server drains", func() bool {
+			answer, err := http.Get(r.http.URL + "/v1/live")
+			must(err)
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusServiceUnavailable
+		})
+	}
+	p := r.hello()
+	p.send(registering)
+	if code := p.closed(); code != notify.CloseDraining {
+		t.Errorf("closed with %d", code)
+	}
+	r.empty()
+	if n := slow.holds.Load(); n != 0 || began.Load() {
+		t.Errorf("%d queries are held, and a subscription began: %v", n, began.Load())
+	}
 }

@@ -73,10 +73,15 @@ func (sub *subscription) open(follow func() follower, ended string) error {
 	sub.ctx, sub.cancel = context.WithCancelCause(c.ctx)
 	sub.began, sub.gone, sub.lags = make(chan error, 1), make(chan struct{}), c.wire.lags.Load()
 	c.mu.Lock()
+	if c.ctx.Err() != nil { // finish may wait for those that run already
+		c.mu.Unlock()
+		sub.release()
+		return context.Cause(c.ctx)
+	}
 	c.subs[sub.id] = sub
+	c.running.Add(1)
 	c.mu.Unlock()
 	c.srv.subscriptions.Add(1)
-	c.running.Add(1)
 	f := follow()
 	c.out.enter()
 	go sub.run(f)
