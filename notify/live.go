@@ -85,13 +85,13 @@ func (c *liveConn) serve(rejection error, gone func()) {
 		c.close(rejection)
 		return
 	}
-	c.wire.alive()
 	c.await()
 }
 
 // await waits for input and hands over to another goroutine: this one's stack stays as small
 // as stacks begin, and one that has grown is not kept.
 func (c *liveConn) await() {
+	c.wire.alive() // answering may have taken long
 	err := c.wire.await()
 	go c.receive(err)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
@@ -88,4 +89,18 @@ func TestSubscribeDuringTheEnd(t *testing.T) {
 	if n := slow.holds.Load(); n != 0 || began.Load() {
 		t.Errorf("%d queries are held, and a subscription began: %v", n, began.Load())
 	}
+}
+
+// The time that the server takes for a message is no silence of the client.
+func TestSlowAnswerIsNoSilence(t *testing.T) {
+	slow := &slowRegistrar{meanwhile: func() { time.Sleep(2100 * time.Millisecond) }}
+	r := newRig(t, func(o *notify.Options) {
+		slow.Registrar, o.Registrar = o.Registrar, slow
+		o.Timing.Read = 2 * time.Second
+	})
+	p := r.hello()
+	p.send(registering)
+	p.expect("subscribed")
+	p.send(`{"type":"ping"}`)
+	p.expect("pong")
 }
