@@ -220,6 +220,25 @@ func TestDeprived(t *testing.T) {
 	}
 }
 
+// A message that waits is set aside, and not sent, if its owner may no longer read the query.
+func TestDeprivedMessage(t *testing.T) {
+	r, h := newRig(t), newHook(t)
+	h.answer(http.StatusServiceUnavailable)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q, "a=11")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	until(t, "a failure", func() bool { return len(h.messages()) > 0 })
+	r.withdrawn.Store(true)
+	until(t, "a dead letter", func() bool {
+		r.deliver.Recheck()
+		return r.rule("late").Receivers[0].GivenUp == 1
+	})
+	s, err := r.deliver.Subscription(r.rule("late").Receivers[0].ID)
+	if err != nil || len(s.Dead) != 1 || !strings.Contains(s.Dead[0].Error, "may not read") || s.Deliveries != 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
 // Where retention has dropped changes, the current result decides.
 func TestGap(t *testing.T) {
 	r, h := newRig(t), newHook(t)

@@ -185,15 +185,22 @@ func (e *Engine) admit(r *registry.Rule) error {
 
 // admitReceivers checks the limit on the number of receivers of a caller. The caller holds mu.
 func (e *Engine) admitReceivers(caller string, list []registry.Receiver) error {
-	n := e.held[caller]
+	added := 0
 	for _, to := range list {
 		if e.receivers[to.ID(caller)] == nil {
-			n++
+			added++
 		}
 	}
-	if n > e.opts.Addresses && n > e.held[caller] {
+	// Those that no rule has any more are stored as long as messages wait for them or were set aside.
+	stored := e.deliveries.Held(registry.Alerts, caller)
+	switch most := e.opts.Addresses; {
+	case added == 0:
+	case added > most-e.held[caller]:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
-			"remove some rules first, or let rules share a webhook and its secret", n, e.opts.Addresses)}
+			"remove some rules first, or let rules share a webhook and its secret", e.held[caller]+added, most)}
+	case stored-most > most-added:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("messages of yours wait for %d receivers or were set aside, many of which no rule has any more, "+
+			"and limits.token_receivers is %d: drop some of these subscriptions first", stored, most)}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package alert_test
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -128,5 +129,24 @@ func TestNoFiringAlertAfterItsEnd(t *testing.T) {
 	defer mu.Unlock()
 	if late > 0 {
 		t.Errorf("%d of %d requests say that the alert fires, after its end", late, requests)
+	}
+}
+
+// Alertmanager that answers 410 to an alert that is sent again is disabled.
+func TestGoneAlertmanager(t *testing.T) {
+	var requests atomic.Int32
+	url := newServer(t, func(*http.Request) int {
+		if requests.Add(1) == 1 {
+			return http.StatusOK
+		}
+		return http.StatusGone
+	})
+	r := newRig(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	until(t, "the repetition", func() bool { return r.rule("late").Receivers[0].Failures > 0 })
+	if v := r.rule("late").Receivers[0]; v.State != registry.Disabled || !strings.Contains(v.Reason, "410") {
+		t.Errorf("%+v", v)
 	}
 }

@@ -80,10 +80,18 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 	case s.Refusals > 0 && (len(list) == 1 || !k.together) && !t.exists(list[0].Rule):
 		return bury(list[:1], deliver.Reply{Err: errRuleGone, At: now}), nil
 	}
+	list, denied, err := t.readable(s.Caller, list)
+	switch {
+	case err != nil:
+		return deliver.Step{}, err
+	case denied:
+		return bury(list, deliver.Reply{Err: errDenied, At: now}), nil
+	}
 	return t.call(s, k, list)
 }
 
 var (
+	errDenied   = errors.New("its token may not read the query any more")
 	errDisabled = errors.New("the receiver is disabled: resume it")
 	errRuleGone = errors.New("the receiver refused it, and its rule was removed")
 )
@@ -99,6 +107,27 @@ func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMess
 		return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq })
 	})
 	return list[:min(n, len(list))], err
+}
+
+// readable returns the first messages of a list, either those that may be sent or those that may not,
+// because the token of their rules may not read their queries any more.
+func (t Target) readable(caller string, list []registry.AlertMessage) (some []registry.AlertMessage, denied bool, err error) {
+	who, err := t.opts.Caller(caller)
+	if err != nil || who.Role.Includes(registry.RoleRead) {
+		return list, false, err
+	}
+	for i := range list {
+		q, err := t.opts.Query(list[i].Query)
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return nil, false, err
+		}
+		if no := !who.MayRead(&q); i == 0 {
+			denied = no
+		} else if no != denied {
+			return list[:i], denied, nil
+		}
+	}
+	return list, denied, nil
 }
 
 // exists reports whether a rule is stored.

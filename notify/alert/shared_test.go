@@ -247,3 +247,31 @@ func TestReceiversOfOneToken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Receivers that no rule has any more count as long as messages wait for them. A token cannot store
+// any number of them.
+func TestReceiversWithoutRules(t *testing.T) {
+	url := newServer(t, func(*http.Request) int { return http.StatusServiceUnavailable })
+	r := newRig(t)
+	r.stop()
+	r.options.Addresses = 1
+	r.start()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	made := 0
+	for i := range 10 {
+		v, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: fmt.Sprint(url, "/", i)}}})
+		if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindQuota && strings.Contains(p.Detail, "drop some") {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		made++
+		if err := r.Remove(v.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made != 2 {
+		t.Errorf("%d receivers are stored", made)
+	}
+}

@@ -165,6 +165,9 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		if !c.Since.IsZero() {
 			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
 		}
+		if c.Done == nil && r.Verdict == Gone {
+			Disable(s, ReasonGone)
+		}
 		if c.Done == nil {
 			return nil
 		}
