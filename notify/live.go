@@ -246,6 +246,9 @@ func (c *liveConn) setTimer() {
 	if e := c.login.expiry; !e.IsZero() && e.Before(next) {
 		next = e
 	}
+	if c.login.ready && c.changed.Load() { // recheck came before this
+		next = time.Time{}
+	}
 	if c.ctx.Err() == nil {
 		c.timer.Reset(time.Until(next))
 	}
