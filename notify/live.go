@@ -102,10 +102,11 @@ func (c *liveConn) receive(err error) {
 		err = readError(err)
 	}
 	for err == nil {
-		if err = c.message(); err == nil && c.wire.in.Buffered() == 0 {
+		if c.wire.pongs() {
 			go c.await()
 			return
 		}
+		err = c.message()
 	}
 	c.close(err)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 
 	"github.com/freshet/freshet/notify/loan"
@@ -111,6 +112,24 @@ func (w *wire) piece(p []byte) (int, error) {
 func (w *wire) await() error {
 	_, err := w.in.Peek(1)
 	return err
+}
+
+// pongs discards answers to pings, which are nearly all input of an idle client. It reports
+// whether there is no other input.
+func (w *wire) pongs() (only bool) {
+	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
+	for w.in.Buffered() > 0 {
+		b, err := w.in.Peek(2)
+		size := 0
+		if err == nil {
+			size = int(b[1] &^ masked)
+		}
+		if err != nil || b[0] != pong || b[1]&masked == 0 || w.in.Buffered() < 2+mask+size {
+			return false // the library reads it, or complains
+		}
+		w.in.Discard(2 + mask + size)
+	}
+	return true
 }
 
 // alive extends the read deadline.
