@@ -312,9 +312,9 @@ func TestStalledChanges(t *testing.T) {
 
 // A client that reads again after the log has lost what waited gets the results instead.
 func TestChangesLostWhileStalled(t *testing.T) {
-	const n = 200
+	const n = 650 // of one piece each, and together more than is kept
 	r := newRig(t, patient)
-	p, ids := r.stalled(n, 200)
+	p, ids := r.stalled(n, 29)
 	for _, id := range ids {
 		r.record(id, rows("end"))
 		r.log.Trim(id, 1)
