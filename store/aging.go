@@ -3,6 +3,8 @@ package store
 import (
 	"sync"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // An aging knows what time it is as far as the age of what is stored is concerned. A clock that is ahead for a
@@ -35,11 +37,28 @@ func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, la
 	return keep
 }
 
-// lastCommit returns the end of the last slot of an endpoint, the zero time if there is none.
-func lastCommit(d *boltFile, endpoint string) time.Time {
+// lastCommit returns when the last slot of an endpoint began or ended, or the newest change was committed, whatever
+// was later, and the zero time if there is neither.
+func lastCommit(d *boltFile, endpoint string) (last time.Time) {
 	n, err := (&Ledger{boltFile: d}).Since(endpoint, 1<<63)
-	if err != nil {
-		d.log.Warn("the last slot cannot be read", "endpoint", endpoint, "error", err)
+	if err == nil {
+		err = d.view(func(tx *bbolt.Tx) error {
+			_, at := tx.Bucket(bOffsets).Cursor().Last()
+			if at == nil {
+				return nil
+			}
+			l, err := parseLogEntry(at, tx.Bucket(bChanges).Get(at))
+			last = l.at
+			return err
+		})
 	}
-	return n.Last.Finished
+	if err != nil {
+		d.log.Warn("the last commit cannot be read", "endpoint", endpoint, "error", err)
+	}
+	for _, t := range []time.Time{n.Last.Started, n.Last.Finished} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
 }

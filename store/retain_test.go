@@ -130,6 +130,35 @@ func TestRetentionWithClockAhead(t *testing.T) {
 	check(t, d)
 }
 
+// A process that begins with a clock that is ahead deletes nothing, even if the process before was killed during a slot,
+// and if the first commit is for an endpoint without slots.
+func TestRetentionWithClockAheadAfterKill(t *testing.T) {
+	for name, first := range map[string]string{"in a slot": "city", "another endpoint first": "port"} {
+		t.Run(name, func(t *testing.T) {
+			now, dir := start, t.TempDir()
+			options := Options{Retention: Retention{Age: time.Hour}, Now: func() time.Time { return now }}
+			d := open(t, dir, options)
+			put(t, d, "q_a", "city")
+			put(t, d, "q_b", "port")
+			for slot := uint64(1); slot <= 3; slot++ {
+				now = now.Add(time.Minute)
+				b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))}, Slot: &scheduler.Slot{Number: slot, Started: now}}
+				if _, err := d.Ledger.Record("city", b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(40 * 24 * time.Hour)
+			d = reopen(t, d, dir, options)
+			if _, err := d.Ledger.Record(first, scheduler.Batch{Slot: &scheduler.Slot{Number: 4, Started: now}}); err != nil {
+				t.Fatal(err)
+			}
+			if log, err := d.History.All(registry.Offset{}, 10); err != nil || len(log) != 3 {
+				t.Errorf("%d changes are left, %v", len(log), err)
+			}
+		})
+	}
+}
+
 func TestRetentionByBytes(t *testing.T) {
 	const bound = 4000
 	d := open(t, t.TempDir(), Options{Retention: Retention{Bytes: bound}})
