@@ -279,6 +279,8 @@ func (c *liveConn) handle(r request, err error) error {
 func (c *liveConn) dispatch(r request) error {
 	switch r.Type {
 	case "subscribe":
+		c.out.leave() // it waits for the beginning, which may have to write, and for other nodes of a cluster
+		defer c.out.enter()
 		return c.subscribe(r)
 	case "unsubscribe":
 		return c.unsubscribe(r.ID)

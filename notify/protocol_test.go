@@ -103,6 +103,76 @@ func cutOff(o *notify.Options) {
 	}
 }
 
+// While a node asks the others before it begins a subscription, or finds what it follows, the connection's other
+// messages do not wait.
+func TestMessagesWhileSubscriptionWaits(t *testing.T) {
+	asked, answer := make(chan string, 9), make(chan error)
+	for name, c := range map[string]struct {
+		edit      func(*notify.Options)
+		subscribe string
+	}{
+		"the newest state": {func(o *notify.Options) {
+			first := true
+			o.Confirm = func() error {
+				if first {
+					first = false
+					return nil
+				}
+				asked <- ""
+				return <-answer
+			}
+		}, `{"type":"subscribe","id":"b","query":"q"}`},
+		"the position": {func(o *notify.Options) { o.Log = askingLog{o.Log, asked, answer} }, `{"type":"subscribe","id":"b","query":"q","resume":{"epoch":"other","seq":5}}`},
+		"the query":    {func(o *notify.Options) { o.Registrar = askingRegistrar{o.Registrar, asked, answer} }, `{"type":"subscribe","id":"b","query":"unknown"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, c.edit)
+			id := r.log.Add("q", "SELECT", false)
+			r.record(id, rows("1"))
+			p := r.hello()
+			p.follow("a", "q", "")
+			p.expect("snapshot")
+			p.send(c.subscribe)
+			<-asked
+			defer func() { answer <- nil }()
+			r.record(id, rows("2"))
+			if d := p.expect("delta"); d.ID != "a" {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// An askingLog asks before it says that it does not continue from a position.
+type askingLog struct {
+	notify.Log
+	asked  chan<- string
+	answer <-chan error
+}
+
+func (l askingLog) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	if p.Epoch == "other" {
+		l.asked <- query
+		<-l.answer
+	}
+	return l.Log.After(query, p, limit)
+}
+
+// An askingRegistrar asks before it says that a query does not exist.
+type askingRegistrar struct {
+	notify.Registrar
+	asked  chan<- string
+	answer <-chan error
+}
+
+func (g askingRegistrar) Resolve(c registry.Caller, ref string) (registry.Query, error) {
+	if ref == "unknown" {
+		g.asked <- ref
+		<-g.answer
+	}
+	return g.Registrar.Resolve(c, ref)
+}
+
 // An event stream does not begin with a result that may not be the newest one.
 func TestEventsOfNodeThatIsCutOff(t *testing.T) {
 	r := newRig(t, cutOff)

@@ -83,11 +83,9 @@ func (sub *subscription) open(follow func() follower, ended string) error {
 	c.mu.Unlock()
 	c.srv.subscriptions.Add(1)
 	f := follow()
-	c.out.enter()
+	c.out.enter() // for the subscription
 	go sub.run(f)
-	c.out.leave() // the beginning may have to write
 	err := <-sub.began
-	c.out.enter()
 	var gone *closing
 	switch {
 	case err == nil || errors.Is(err, errGone) || errors.As(err, &gone):
@@ -259,18 +257,22 @@ func (f *queryFollower) close() { f.stream.close() }
 // begin sends only the position if the log continues from there, else also the result.
 func (f *queryFollower) begin() error {
 	t := f.stream
+	var err error
+	f.c.out.leave() // a node of a cluster may ask the others
 	if f.resume {
-		err := t.cursor.Resume(&t.s.reader, t.cursor.At())
-		var gap *registry.GapError
-		if err == nil {
-			f.subscribed(t.cursor.At(), true, "")
-			return nil
-		}
-		if !errors.As(err, &gap) {
-			return err
-		}
+		err = t.cursor.Resume(&t.s.reader, t.cursor.At())
+	} else {
+		err = t.s.opts.Confirm()
+	}
+	f.c.out.enter()
+	var gap *registry.GapError
+	switch {
+	case err == nil && f.resume:
+		f.subscribed(t.cursor.At(), true, "")
+		return nil
+	case errors.As(err, &gap):
 		f.reason = gap.Reason
-	} else if err := t.s.opts.Confirm(); err != nil {
+	case err != nil:
 		return err
 	}
 	return f.restart()
