@@ -25,6 +25,10 @@ const barrierPause = 5 * time.Millisecond
 
 const cutOffDetail = "this node is cut off from its cluster and does not know the newest state: ask another node, or ask again later"
 
+const fullNodeDetail = "this node's disk is full, so it does not know the newest state: ask another node, or make room there"
+
+var errFullNode = errors.New("what it contains cannot be applied")
+
 // Confirm waits until this node has applied everything that its cluster had committed when Confirm was
 // called. Its error means that this node may lack some of it. Without a journal it does nothing.
 func (d *boltFile) Confirm() error {
@@ -35,6 +39,9 @@ func (d *boltFile) Confirm() error {
 }
 
 func (r *replica) confirm() error {
+	if r.file.disk.refusal() != nil { // a barrier could not be applied either
+		return unavailable(fullNodeDetail, errFullNode)
+	}
 	r.mu.Lock()
 	if r.outage != nil {
 		r.mu.Unlock()

@@ -4,6 +4,7 @@ package store
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,5 +32,24 @@ func TestFullDiskOfANode(t *testing.T) {
 		if p, ok := errors.AsType[*registry.Problem](err); !ok || p.Kind != registry.KindStorageFull {
 			t.Errorf("%s, on a full disk: %v", what, err)
 		}
+	}
+}
+
+// A node whose disk is full does not say that it is cut off from its cluster, does not wait for what it cannot apply,
+// and has no outage of the journal.
+func TestReadsOnFullDiskOfANode(t *testing.T) {
+	d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test")), Retry: time.Hour})
+	put(t, d, "q_a", "city")
+	_ = d.disk.markFull(errors.New("no space left"), 0)
+	began := d.Applied()
+	_, err := d.Queries.Query("unknown")
+	if p, ok := errors.AsType[*registry.Problem](err); !ok || p.Kind != registry.KindUnavailable || !strings.Contains(p.Detail, "disk is full") || p.RetryAfter <= 0 {
+		t.Errorf("a query that is not known: %v", err)
+	}
+	if _, err := d.Queries.Query("q_a"); err != nil {
+		t.Errorf("a query that is known: %v", err)
+	}
+	if d.Applied() != began {
+		t.Error("something was appended")
 	}
 }
