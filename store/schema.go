@@ -60,8 +60,8 @@ func schemaVersion(tx *bbolt.Tx) (uint64, error) {
 		return 0, fmt.Errorf("%w: it has no schema version: %s", ErrDamaged, putBackup)
 	}
 	if v > currentSchema() {
-		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one",
-			ErrSchema, v, currentSchema())
+		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one, "+
+			"or move its registrations: 'freshet store export' with that one, 'freshet store import' with this one", ErrSchema, v, currentSchema())
 	}
 	return v, nil
 }
