@@ -79,7 +79,7 @@ type Options struct {
 
 // Limits bound concurrent requests and their rate. Zero fields get the default.
 type Limits struct {
-	Wide    int     // requests at once to callbacks that answered well, default 256
+	Wide    int     // requests at once to callbacks that answered well, default 256, three quarters of them for one caller
 	Narrow  int     // requests at once to all others, default 64, half of them for one caller
 	Hung    int     // requests at once to callbacks that were slow last time, default 32, half of them for one caller
 	PerHost int     // requests at once to one host, default 16
@@ -155,7 +155,7 @@ func New(o Options) (*Engine, error) {
 	o.fill()
 	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
 		hosts: make(map[string]*host), holders: make(map[holder]int), tallies: make(map[tallied]*tally), work: make(chan struct{}, 1), failed: make(chan error, 1)}
-	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
+	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide-o.Limits.Wide/4), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
 	for w := range o.Targets {
 		e.tally(tallied{way: w})
 	}

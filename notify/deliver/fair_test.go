@@ -62,6 +62,37 @@ func TestHangingReceiversOfOneCaller(t *testing.T) {
 	}
 }
 
+// Receivers of one caller that answered well and hang all at once leave places to those of others.
+func TestReceiversThatBeginToHang(t *testing.T) {
+	release := make(chan struct{})
+	var hung atomic.Int32
+	bad := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		hung.Add(1)
+		<-release
+	}))
+	defer bad.Close()
+	defer close(release)
+	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer good.Close()
+	s := newTestEngine(t, func(o *Options) { o.Limits, o.Timing = Limits{Wide: 8}, Timing{Header: time.Hour, Total: time.Hour} })
+	put := func(id, caller, callback string) {
+		x := pendingCalls(id, callback, 1)
+		x.Caller, x.LastDelivery = caller, utc(time.Now())
+		s.put(x)
+	}
+	for i := range 20 {
+		put(fmt.Sprint("bad", i), "a", bad.URL)
+	}
+	until(t, "calls that hang", func() bool { return hung.Load() >= 6 })
+	for i := range 20 {
+		put(fmt.Sprint("good", i), "b", good.URL)
+	}
+	until(t, "the calls of the other caller", func() bool { return s.Stats().Taken == 20 })
+	if n := hung.Load(); n != 6 {
+		t.Errorf("%d calls hang at 8 places of which a caller has three quarters", n)
+	}
+}
+
 // A receiver that was slow is called in the places of those that hang, and in the order of
 // who has waited longest.
 func TestSlowReceiversHavePlacesOfTheirOwn(t *testing.T) {
