@@ -1,10 +1,12 @@
 package scheduler_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -33,6 +35,37 @@ func TestFirstQueryRunsAtOnce(t *testing.T) {
 		until(6 * time.Minute)
 		if list := w.slots(); len(list) != 2 || list[1].Charged != 4 {
 			t.Errorf("the slots are %+v", list)
+		}
+	})
+}
+
+// A forgetfulLedger records no slot.
+type forgetfulLedger struct{ scheduler.Ledger }
+
+func (forgetfulLedger) Record(string, scheduler.Batch) ([]registry.Change, error) {
+	return nil, errors.New("not recorded")
+}
+
+// While the ledger does not record the first slot, as that of the start here, new queries do not begin it again and
+// again: it comes at its grid time.
+func TestFirstSlotIsNotRepeated(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 5m", 10*time.Second, "rr"), same(t, 4*time.Second))
+		loop, err := scheduler.NewLoop(scheduler.Config{Endpoint: w.as, Ledger: forgetfulLedger{w.ledger}, Executor: w.service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.loop = loop
+		w.run()
+		defer w.stop()
+		until(30 * time.Second)
+		w.register("a")
+		for n := range 10 {
+			w.soon()
+			until(time.Duration(40+10*n) * time.Second)
+		}
+		if n := w.service.ran("q_a"); n != 0 {
+			t.Errorf("it ran %d times before the grid time", n)
 		}
 	})
 }

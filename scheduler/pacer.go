@@ -256,7 +256,7 @@ func (p *pacer) runNew(ctx context.Context, next time.Time) error {
 	p.mu.LockPlan()
 	err := p.update(now)
 	p.planner.HintNew()
-	first := p.last.Number == 0 && !next.IsZero()
+	first := p.last.Number == 0 && !next.IsZero() && p.unrecorded == "" // else each new query would begin it again
 	p.mu.Unlock()
 	if err != nil {
 		return err
