@@ -111,6 +111,7 @@ type Subscription struct {
 	To     *Receiver `json:"to,omitempty"`
 	Newest uint64    `json:"newest,omitempty"` // the number of the newest message
 	Stored int       `json:"stored,omitempty"` // messages; the store counts them
+	Bytes  int64     `json:"bytes,omitempty"`  // of these messages
 	Batch  int       `json:"batch,omitempty"`  // alerts in one request, while a refused alert is searched for
 	Drop   []uint64  `json:"-"`                // of an edit: messages that are deleted in its transaction
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// mostAlerts is how many messages a receiver may have. The oldest are dropped beyond.
-const mostAlerts = 100_000
+// mostAlerts and mostAlertBytes bound the messages to a receiver. The oldest are dropped beyond.
+const (
+	mostAlerts     = 100_000
+	mostAlertBytes = 64 << 20
+	alertPage      = 1 << 20 // bytes of messages that are read at a time, and one message
+)
 
 // alertKey is the key of a message: the id of the receiver's subscription and the number.
 func alertKey(receiver string, seq uint64) []byte { return append([]byte(receiver), key8(seq)...) }
@@ -48,11 +52,16 @@ func queueAlerts(tx *bbolt.Tx, list []registry.AlertMessage) (err error) {
 		if m.Seq, err = alerts.NextSequence(); err != nil {
 			return err
 		}
-		if err := putJSON(alerts, alertKey(id, m.Seq), m); err != nil {
+		text, err := compactJSON(m)
+		if err == nil {
+			err = alerts.Put(alertKey(id, m.Seq), text)
+		}
+		if err != nil {
 			return err
 		}
 		receivers[id].Newest = m.Seq
 		receivers[id].Stored++
+		receivers[id].Bytes += int64(len(text))
 	}
 	for _, id := range order {
 		s := receivers[id]
@@ -79,25 +88,28 @@ func receiver(tx *bbolt.Tx, id string, m *registry.AlertMessage) (*registry.Subs
 // dropOldest gives up the oldest messages of a receiver that has too many.
 func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription) error {
 	c := alerts.Cursor()
-	for k, _ := c.Seek([]byte(s.ID)); s.Stored > mostAlerts && bytes.HasPrefix(k, []byte(s.ID)); k, _ = c.Seek([]byte(s.ID)) {
+	for k, v := c.Seek([]byte(s.ID)); (s.Stored > mostAlerts || s.Bytes > mostAlertBytes) && bytes.HasPrefix(k, []byte(s.ID)); k, v = c.Seek([]byte(s.ID)) {
+		s.Bytes -= int64(len(v))
 		if err := c.Delete(); err != nil {
 			return err
 		}
 		s.Stored--
 		s.GaveUp++
-		s.LastError = fmt.Sprintf("more than %d messages wait: the oldest were given up", mostAlerts)
+		s.LastError = fmt.Sprintf("more than %d messages or %d MiB wait: the oldest were given up", mostAlerts, mostAlertBytes>>20)
 	}
 	return nil
 }
 
-// Messages returns at most limit messages to a receiver after a number, oldest first.
+// Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
+// they are large.
 func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (list []registry.AlertMessage, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		if tx.Bucket(bAlerts) == nil {
 			return nil
 		}
-		c := tx.Bucket(bAlerts).Cursor()
-		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit; k, v = c.Next() {
+		size, c := 0, tx.Bucket(bAlerts).Cursor()
+		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit && size < alertPage; k, v = c.Next() {
+			size += len(v)
 			m, err := parseAlert(k, v)
 			if err != nil {
 				return err
@@ -124,9 +136,10 @@ func dropAlerts(tx *bbolt.Tx, s *registry.Subscription, keys []string) []string 
 		return keys
 	}
 	for _, seq := range s.Drop {
-		if k := alertKey(s.ID, seq); alerts.Get(k) != nil && !slices.Contains(keys, string(k)) {
+		k := alertKey(s.ID, seq)
+		if v := alerts.Get(k); v != nil && !slices.Contains(keys, string(k)) {
 			keys = append(keys, string(k))
-			s.Stored--
+			s.Stored, s.Bytes = s.Stored-1, s.Bytes-int64(len(v))
 		}
 	}
 	return keys

@@ -4,6 +4,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,5 +175,31 @@ func TestDamagedRules(t *testing.T) {
 	}
 	if err := d.dropAlert("a", e.Queue[0].Seq); err != nil || d.Check() != nil {
 		t.Errorf("after it is dropped: %v %v", err, d.Check())
+	}
+}
+
+// Large messages are read a few at a time, and the oldest are given up when those of a receiver take
+// too much room.
+func TestLargeMessages(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	const each, many = 1 << 20, 66
+	for i := range many {
+		m := alertTo("a", fmt.Sprint("m", i))
+		m.Summary = strings.Repeat("x", each)
+		if err := d.Rules.EditRules(&registry.RuleEdit{Queue: []registry.AlertMessage{m}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receiver := alertReceiver("a")
+	list, err := d.Subscriptions.Messages(receiver, 0, many)
+	if err != nil || len(list) != 1 || list[0].ID != "m3" {
+		t.Errorf("%d messages are read at once: %v", len(list), err)
+	}
+	if err := d.dropAlert("a", list[0].Seq); err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Subscriptions.Subscription(receiver)
+	if err != nil || s.Stored != many-4 || s.GaveUp != 3 || s.Bytes < (many-4)*each || s.Bytes > (many-3)*each || !strings.Contains(s.LastError, "64 MiB") {
+		t.Errorf("%+v: %v", s, err)
 	}
 }

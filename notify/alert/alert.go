@@ -59,7 +59,8 @@ type Store interface {
 
 // A Queue reads what waits for the receivers of alerts.
 type Queue interface {
-	// Messages returns at most limit messages to a receiver after a number, oldest first.
+	// Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
+	// they are large.
 	Messages(receiver string, after uint64, limit int) ([]registry.AlertMessage, error)
 	// Subscription returns the subscription of a receiver. It wraps registry.ErrNotFound.
 	Subscription(id string) (registry.Subscription, error)

@@ -102,11 +102,19 @@ func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMess
 	if s.Batch > 0 {
 		n = s.Batch
 	}
-	list, err := t.opts.Queue.Messages(s.ID, 0, n+len(s.Dead))
-	list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
-		return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq })
-	})
-	return list[:min(n, len(list))], err
+	for after := uint64(0); ; {
+		list, err := t.opts.Queue.Messages(s.ID, after, n)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		after = list[len(list)-1].Seq
+		list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
+			return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq })
+		})
+		if len(list) > 0 {
+			return list, nil
+		}
+	}
 }
 
 // readable returns the first messages of a list, either those that may be sent or those that may not,
