@@ -93,7 +93,7 @@ func (r apiReference) calls() string {
 	var b strings.Builder
 	b.WriteString("# HTTP API\n\nA running server serves the document from which this page is made at [/v1/openapi.yaml](openapi.yaml), and describes the\n" +
 		"messages of its WebSocket and its event streams at [/v1/asyncapi.yaml](asyncapi.yaml). [Objects of the API](reference-objects.md)\n" +
-		"describes the bodies.\n\n" + escapes.Replace(textAt(r.root, "info", "description")) + "\n")
+		"describes the bodies, and [The API by example](api-examples.md) shows requests with their answers.\n\n" + escapes.Replace(textAt(r.root, "info", "description")) + "\n")
 	for _, tag := range items(at(r.root, "tags")) {
 		fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(textAt(tag, "name")[:1])+textAt(tag, "name")[1:])
 		for _, p := range entries(at(r.root, "paths")) {
