@@ -46,6 +46,7 @@ func TestDocumentIsOneFrame(t *testing.T) {
 	g, client := gather(t)
 	const adders, each = 8, 3000
 	large := []byte(strings.Repeat("d", 100))
+	again := func() (*content, error) { return newContent(large), nil }
 	for i := range adders {
 		go func() {
 			for range each {
@@ -53,7 +54,7 @@ func TestDocumentIsOneFrame(t *testing.T) {
 				if i%2 == 0 {
 					g.add([]byte("{small"), []byte("}"))
 				} else {
-					g.document([]byte("{"), newDocument(newContent(large), nil))
+					g.document([]byte("{"), newDocument(newContent(large), again))
 				}
 				g.leave()
 			}
