@@ -398,7 +398,7 @@ func (e *Engine) Calling() bool {
 func (e *Engine) Refresh(ids []string) error {
 	var failed error
 	for _, id := range ids {
-		s, err := e.applied(id)
+		s, err := applied(e.opts.Store, id)
 		if err == nil {
 			e.update(&s)
 		}
@@ -409,9 +409,9 @@ func (e *Engine) Refresh(ids []string) error {
 
 // applied returns a subscription as this process knows it, without a state if there is none. It does
 // not ask the other nodes of a cluster, as Store.Subscription does about what is not there.
-func (e *Engine) applied(id string) (registry.Subscription, error) {
+func applied(store Store, id string) (registry.Subscription, error) {
 	last := len(id) - 1
-	list, err := e.opts.Store.Subscriptions(id[:last]+string([]byte{id[last] - 1, 0xff}), 1)
+	list, err := store.Subscriptions(id[:last]+string([]byte{id[last] - 1, 0xff}), 1)
 	if len(list) == 0 || list[0].ID != id {
 		return registry.Subscription{ID: id}, err
 	}

@@ -59,7 +59,7 @@ func (e *Engine) update(s *registry.Subscription) {
 			return
 		}
 		// Read under the lock: the update of a subscription created later comes later.
-		if now, err := e.applied(s.ID); err == nil && now.State == "" {
+		if now, err := applied(e.opts.Store, s.ID); err == nil && now.State == "" {
 			e.forget(x)
 		}
 		return
