@@ -152,6 +152,7 @@ func TestEndpointActions(t *testing.T) {
 	x.press("Resume")
 	x.waitText("spare runs again.")
 	x.press("Settings")
+	x.wait(`document.querySelector("#f-budget")`)
 	x.fill("#f-budget", "lots")
 	x.press("Save")
 	x.expect("Failed to load resource") // 422
