@@ -176,6 +176,19 @@ type OutboxMessage struct {
 	Query string    `json:"query,omitempty"` // the query of these positions, for withheld changes
 	At    time.Time `json:"at"`              // when the message was created
 	Info  string    `json:"info,omitempty"`
+
+	Summary string `json:"summary,omitempty"` // of a dead letter: see FirstLine
+}
+
+// FirstLine returns the part of a message by which people recognise it: its first line, at most 200
+// bytes of it.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	const most = 200
+	if len(line) <= most {
+		return line
+	}
+	return strings.ToValidUTF8(line[:most], "") + "…"
 }
 
 // A Withheld is a query with pending changes before the cursor of a

@@ -10,7 +10,7 @@ import (
 
 func deadLetterOf(d *registry.DeadLetter) deadLetterView {
 	return deadLetterView{ID: d.ID, Type: d.Type, Epoch: d.Until.Epoch, Prev: d.From.Seq, Seq: d.Until.Seq,
-		Time: d.At, Attempts: d.Attempts, Error: d.Error, GivenUpAt: d.GivenUp, Replay: d.Replay}
+		Time: d.At, Attempts: d.Attempts, Error: d.Error, GivenUpAt: d.GivenUp, Summary: d.Summary, Replay: d.Replay}
 }
 
 // A letterBox is a subscription with its dead letters.

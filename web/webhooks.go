@@ -29,6 +29,7 @@ type deadLetterView struct {
 	Attempts  int       `json:"attempts"`
 	Error     string    `json:"error"`
 	GivenUpAt time.Time `json:"given_up_at"`
+	Summary   string    `json:"summary,omitempty"`
 	Replay    bool      `json:"replay,omitempty"` // waits to be sent again
 }
 

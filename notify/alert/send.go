@@ -195,7 +195,7 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 				continue
 			}
 			s.GaveUp++
-			s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m)},
+			s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m), Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))},
 				Seq: m.Seq, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
 		}
 		for len(s.Dead) > mostDeadLetter {

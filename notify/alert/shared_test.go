@@ -104,7 +104,7 @@ func TestRefusedMessage(t *testing.T) {
 	h.refuse = nil
 	h.mu.Unlock()
 	s, err := r.deliver.Resend(to.ID, "")
-	if err != nil || len(s.Dead) != 1 || s.Dead[0].Error != "the callback answered 400" {
+	if err != nil || len(s.Dead) != 1 || s.Dead[0].Error != "the callback answered 400" || !strings.HasPrefix(s.Dead[0].Summary, "late") {
 		t.Fatalf("%+v %v", s.Dead, err)
 	}
 	until(t, "the dead letter that is sent again", func() bool { return r.rule("late").Receivers[0].Sent == 3 && r.stored() == 0 })

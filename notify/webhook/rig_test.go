@@ -54,7 +54,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
-		format:   notify.Format{PublicURL: "http://fresh.example"},
+		format:   notify.Format{PublicURL: "http://fresh.example", Summary: true},
 		schedule: deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}}}
 	r.start()
 	t.Cleanup(func() { r.stop() })

@@ -217,9 +217,21 @@ func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.
 		}}, nil
 	}
 	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+		if r.Verdict == deliver.GiveUp {
+			p.Summary = summary(data)
+		}
 		done(s, p, r)
 		return nil
 	})
+}
+
+// summary returns the first line of a message about a change, "" of others.
+func summary(data []byte) string {
+	var v struct {
+		Summary string `json:"summary"`
+	}
+	_ = json.Unmarshal(data, &v) // it is JSON; the data of an ending message has no such member
+	return registry.FirstLine(v.Summary)
 }
 
 // replace replaces a message that cannot be sent by another one.

@@ -162,7 +162,7 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	r.record(id, notifytest.Rows("a", "b"))
 	until(t, "the snapshot in its place", func() bool { return h.holds(id, notifytest.Rows("a", "b")) })
 	x := r.get(s.ID)
-	if len(x.Dead) != 1 || x.Dead[0].Attempts != 2 || x.Dead[0].Error != "the callback answered 422" || x.GaveUp != 1 {
+	if len(x.Dead) != 1 || x.Dead[0].Attempts != 2 || x.Dead[0].Error != "the callback answered 422" || x.GaveUp != 1 || x.Dead[0].Summary == "" {
 		t.Fatalf("dead letters: %+v", x.Dead)
 	}
 	if m := h.messages(webhook.TypeSnapshot); !strings.Contains(m[len(m)-1].raw, `"reason":"given_up"`) {

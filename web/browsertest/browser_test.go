@@ -235,7 +235,7 @@ type screen struct {
 var (
 	laptop = screen{"laptop", 1440, 900}
 	tablet = screen{"tablet", 1024, 768}
-	phone  = screen{"phone", 390, 844}
+	phone  = screen{"phone", 360, 780} // the narrowest that is common
 )
 
 // show resizes the window to a screen.

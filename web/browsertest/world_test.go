@@ -214,8 +214,12 @@ func newWorld(t testing.TB) *world {
 		map[string]any{"query": w.queries["free"], "when": map[string]any{"every": "20s", "slack": "8s"}},
 		map[string]any{"query": w.queries["open"], "when": map[string]any{"every": "20s", "slack": "5s"}}}}, nil)
 	hooks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/bad" {
+		b, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/bad":
 			http.Error(w, "<b>no</b>", http.StatusServiceUnavailable)
+		case r.URL.Path == "/picky" && bytes.Contains(b, []byte("query.changed")):
+			http.Error(w, "<b>no such field</b>", http.StatusUnprocessableEntity)
 		}
 	}))
 	for _, name := range []string{"alerts", "archive"} {
@@ -230,9 +234,11 @@ func newWorld(t testing.TB) *world {
 			w.until(q.word, 1)
 		}
 	}
+	w.pickyHook(hooks.URL)
 	// A webhook receives the changes from now on.
-	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
+	w.free(8)
 	w.until("free", 2)
+	w.untilLetters(1)
 	eventually(t, "broken is known to fail, so that no page learns of it while it is looked at", func() bool {
 		var e struct {
 			State struct{ Health struct{ State string } }
@@ -258,6 +264,38 @@ func (w *world) seq(word string) uint64 {
 func (w *world) until(word string, seq uint64) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("version %d of %s", seq, word), func() bool { return w.seq(word) >= seq })
+}
+
+// pickyHook registers a webhook that refuses every change, and waits until it has the result.
+func (w *world) pickyHook(server string) {
+	w.t.Helper()
+	var hook struct{ ID string }
+	w.call("POST", "/v1/webhooks", map[string]any{"url": server + "/picky?key=secret-parameter", "name": "picky", "query": w.queries["free"]}, &hook)
+	eventually(w.t, "the first result is delivered", func() bool {
+		var s struct {
+			LastDelivery string `json:"last_delivery"`
+		}
+		w.call("GET", "/v1/subscriptions/"+hook.ID, nil, &s)
+		return s.LastDelivery != ""
+	})
+}
+
+// untilLetters waits for a number of dead letters.
+func (w *world) untilLetters(n int) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("%d dead letters", n), func() bool {
+		var all struct {
+			Subscriptions []struct {
+				Letters []any `json:"dead_letters"`
+			}
+		}
+		w.call("GET", "/v1/dead-letters", nil, &all)
+		found := 0
+		for _, s := range all.Subscriptions {
+			found += len(s.Letters)
+		}
+		return found == n
+	})
 }
 
 func write(t testing.TB, path, text string) {
@@ -325,6 +363,12 @@ func (w *world) try(method, path string, in, out any) error {
 }
 
 func escape(s string) string { return url.QueryEscape(s) }
+
+// free sets the number of free spaces of a garage.
+func (w *world) free(n int) {
+	w.t.Helper()
+	w.update("PREFIX c: <https://data.city.example/> DELETE WHERE { <https://data.city.example/garage/0> c:free ?n } ; INSERT DATA { <https://data.city.example/garage/0> c:free " + itoa(n) + " }")
+}
 
 // update changes the data of the endpoint.
 func (w *world) update(sparql string) {

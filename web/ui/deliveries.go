@@ -110,28 +110,18 @@ func (v deliveryHandler) search(all []*follower, text string) ([]*follower, erro
 // receivers returns the followers visible to the visitor, problems first.
 func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 	heads := map[string]registry.Position{}
-	for after := ""; !more; {
-		page, err := v.Subscriptions.Subscriptions(after, 500)
+	for s, err := range v.mine() {
 		if err != nil {
 			return nil, false, err
 		}
-		for _, s := range page {
-			after = s.ID
-			if !owns(v.caller, s) {
-				continue
-			}
-			if more = len(all) == mostReceivers; more {
-				break
-			}
-			f := &follower{Subscription: s, clock: v.clock}
-			if err := v.lag(f, heads); err != nil {
-				return nil, false, err
-			}
-			all = append(all, f)
-		}
-		if len(page) < 500 {
+		if more = len(all) == mostReceivers; more {
 			break
 		}
+		f := &follower{Subscription: s, clock: v.clock}
+		if err := v.lag(f, heads); err != nil {
+			return nil, false, err
+		}
+		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b *follower) int {
 		return cmp.Or(cmp.Compare(a.condition(), b.condition()), cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.ID, b.ID))

@@ -64,8 +64,8 @@ func (v overviewHandler) facts(o web.Outlook, all [][]scheduler.Slot) (facts, er
 	if v.Subscriptions == nil || !v.May(registry.RoleAdmin) {
 		return f, nil
 	}
-	n, failing, err := v.followers()
-	f.Followers, f.Link = &counted{n, failing}, v.Has("deliveries")
+	followers, err := v.followers()
+	f.Followers, f.Link = &followers, v.Has("deliveries")
 	f.FollowerLine = trendLine(past, 0, func(p point) float64 { return float64(p.followers) }, figures)
 	return f, err
 }
@@ -181,7 +181,9 @@ func (s *Server) measure(o web.Outlook, snap *snapshot) (p point, err error) {
 	age, _ := ages(snap.digests, p.at)
 	p.age = max(0, age)
 	if s.Subscriptions != nil {
-		p.followers, _, err = s.followers()
+		var c counted
+		c, err = s.followers()
+		p.followers = c.N
 	}
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // A follower is a subscription with its lag.
@@ -51,6 +52,7 @@ func (f *follower) State() state { return conditions[f.condition()] }
 func (f *follower) Path() string     { return "/deliveries/" + url.PathEscape(f.ID) }
 func (f *follower) Anonymous() bool  { return f.Caller == registry.Anonymous }
 func (f *follower) Address() string  { return addressOf(f.Callback) }
+func (f *follower) Masked() string   { return web.MaskedCallback(f.Callback) }
 func (f *follower) WaitsFor() string { return span(f.Waiting.Truncate(time.Second)) }
 func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
 
@@ -106,4 +108,25 @@ func addressOf(raw string) string {
 
 // Counted is a count of followers. Counting reads all of them, so the interval between
 // counts is a multiple of the time one takes.
-type counted struct{ N, Failing int }
+type counted struct {
+	N, Failing int
+	Letters    map[string]int // dead letters by caller
+}
+
+func (c *counted) addLetters(caller string, n int) {
+	if c.Letters == nil {
+		c.Letters = map[string]int{}
+	}
+	c.Letters[caller] += n
+}
+
+// lettersOf returns how many dead letters a caller may see.
+func (c counted) lettersOf(who registry.Caller) (n int) {
+	if !who.Role.Includes(registry.RoleAdmin) {
+		return c.Letters[who.Name]
+	}
+	for _, of := range c.Letters {
+		n += of
+	}
+	return n
+}

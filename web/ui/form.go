@@ -166,7 +166,7 @@ func lines(s string) []string {
 // A confirmation is the page before an irreversible action. It lists what will be
 // lost. Its form is posted to the page's own address.
 type confirmation struct {
-	What   string // endpoint, profile, rule, token, websub, webhook or connection
+	What   string // endpoint, profile, rule, token, letters, websub, webhook or connection
 	Name   string
 	Action string
 	Back   string
@@ -181,7 +181,9 @@ type confirmation struct {
 }
 
 func (c confirmation) content(r *http.Request) content {
-	c.Action = r.URL.EscapedPath()
+	if c.Action == "" {
+		c.Action = r.URL.EscapedPath()
+	}
 	return content{Data: c}
 }
 

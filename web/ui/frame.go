@@ -52,6 +52,7 @@ var rail = []place{
 }
 
 var administration = []place{
+	{Key: "letters", Path: "/dead-letters", Icon: `<path d="M2 3.5h12v9H2zM2 4l6 5 6-5M10 11l2.5 2.5M12.5 11 10 13.5"/>`},
 	{Key: "cluster", Path: "/cluster", Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" cy="12" r="2"/><path d="M7 5.5 4.5 10M9 5.5 11.5 10M5.5 12h5"/>`},
 	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
 	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
@@ -100,6 +101,13 @@ func (v *visit) frame(section string, c content) *frame {
 	f.Places, f.Admin = m.places(rail, section, counts), m.places(administration, section, counts)
 	f.Pulse = m.pulse()
 	return f
+}
+
+// parts returns the live parts of the navigation.
+func (v menu) parts(section string) []part {
+	counts := v.counts()
+	main, more := v.places(rail, section, counts), v.places(administration, section, counts)
+	return []part{{"places", "places", []any{"places", main}}, {"places-2", "places", []any{"places-2", more}}, {"places-3", "places", []any{"places-3", more}}, {"pulse", "pulse", v.pulse()}}
 }
 
 func (v menu) places(all []place, section string, counts map[string]tally) []place {
@@ -155,10 +163,15 @@ func (v menu) counts() map[string]tally {
 		}
 	}
 	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {
-		if n, failing, err := v.followers(); err == nil && failing > 0 {
-			out["deliveries"] = tally{failing, true}
+		if c, err := v.followers(); err == nil && c.Failing > 0 {
+			out["deliveries"] = tally{c.Failing, true}
 		} else if err == nil {
-			out["deliveries"] = tally{n: n}
+			out["deliveries"] = tally{n: c.N}
+		}
+	}
+	if !v.noLetters() {
+		if c, err := v.followers(); err == nil {
+			out["letters"] = tally{c.lettersOf(v.caller), true}
 		}
 	}
 	return out
@@ -205,10 +218,9 @@ func theme(r *http.Request) string {
 	return "auto"
 }
 
-func (s *Server) followers() (n, failing int, err error) {
+func (s *Server) followers() (counted, error) {
 	oldest := func(took time.Duration) time.Duration { return max(time.Second, 2*idleIndex*took) }
-	c, err := s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
-	return c.N, c.Failing, err
+	return s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
 }
 
 func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
@@ -224,6 +236,9 @@ func countFollowers(list func(after string, limit int) ([]registry.Subscription,
 			c.N++
 			if x.Failures > 0 || x.State == registry.Disabled {
 				c.Failing++
+			}
+			if n := len(x.Dead); n > 0 {
+				c.addLetters(x.Caller, n)
 			}
 		}
 		after = page[len(page)-1].ID

@@ -147,6 +147,7 @@ func (l *live) signs() string {
 	if o, err := l.Outlook(); err == nil {
 		fmt.Fprintln(&b, o.Troubles(l.caller))
 	}
+	fmt.Fprintln(&b, menu{l.visit}.counts())
 	if l.page.section == "cluster" {
 		s, err := l.Cluster.Status()
 		fmt.Fprintln(&b, s, err)
@@ -168,7 +169,7 @@ func (l *live) look(first bool) error {
 			l.at = l.feedFrom(c.Feed)
 		}
 	}
-	parts := append(c.Live, part{"pulse", "pulse", menu{l.visit}.pulse()})
+	parts := append(c.Live, menu{l.visit}.parts(l.page.section)...)
 	for _, p := range parts {
 		if err := l.part(&out, p); err != nil {
 			return err

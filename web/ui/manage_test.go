@@ -49,6 +49,10 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 	return newRigWith(t, func(r *rig, c *Config) {
 		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger)
 		c.Subscriptions, c.Profiles = followers{r.store.Subscriptions}, r.store.Rounds
+		var err error
+		if c.DeadLetters, err = deliver.New(deliver.Options{Store: r.store.Subscriptions}); err != nil {
+			t.Fatal(err)
+		}
 		c.Cluster = newFixedCluster()
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {
@@ -87,7 +91,7 @@ func signedIn(t *testing.T, role registry.Role) *rig {
 // Every page and form is tested with every role: the roles in the tables are enforced,
 // and without a sign-in every page but the documentation is refused.
 func TestRolesOfPages(t *testing.T) {
-	fill := strings.NewReplacer("{name}", "missing", "{id}", "missing", "{$}", "")
+	fill := strings.NewReplacer("{name}", "missing", "{id}", "missing", "{letter}", "missing", "{$}", "")
 	for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
 		r := signedIn(t, role)
 		for _, p := range r.pages.pages() {

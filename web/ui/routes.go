@@ -31,6 +31,8 @@ func (s *Server) pages() []page {
 		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},
 		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true, absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop), absent: s.Subscriptions == nil},
+		{path: "/dead-letters", look: "letters", section: "letters", need: read, build: by(letterHandler.page), live: true, absent: s.noLetters()},
+		{path: "/dead-letters/drop", look: "confirm", section: "letters", need: app, build: by(letterHandler.askToDrop), absent: s.noLetters()},
 		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove), absent: s.Rules == nil},
@@ -75,6 +77,10 @@ func (s *Server) actions() []action {
 		{path: "/deliveries/{id}/resume", need: read, run: do(actOnFollower("resume")), absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/replay", need: app, run: do(deliveryHandler.replay), absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop), absent: s.Subscriptions == nil},
+		{path: "/dead-letters/resend", need: app, run: do(actOnLetters(false)), absent: s.noLetters()},
+		{path: "/dead-letters/drop", need: app, run: do(actOnLetters(true)), absent: s.noLetters()},
+		{path: "/dead-letters/{id}/{letter}/resend", need: app, run: do(actOnLetters(false)), absent: s.noLetters()},
+		{path: "/dead-letters/{id}/{letter}/drop", need: app, run: do(actOnLetters(true)), absent: s.noLetters()},
 		{path: "/profiles", need: app, run: do(profileHandler.create), absent: s.Profiles == nil},
 		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
 		{path: "/rules", need: app, run: do(ruleHandler.act), absent: s.Rules == nil},
@@ -97,6 +103,8 @@ func (s *Server) texts() []action {
 		{path: "/queries/{id}/changes/{seq}/value", need: read, run: do(resultHandler.changeCell)},
 	}
 }
+
+func (s *Server) noLetters() bool { return s.Subscriptions == nil || s.DeadLetters == nil }
 
 func (s *Server) hasTokens() bool { _, ok := s.Gate.(web.Keys); return ok }
 

@@ -104,6 +104,7 @@ type (
 	policyHandler      struct{ *visit }
 	profileHandler     struct{ *visit }
 	deliveryHandler    struct{ *visit }
+	letterHandler      struct{ *visit } // dead letters
 	tokenHandler       struct{ *visit }
 	clusterHandler     struct{ *visit }
 	serverHandler      struct{ *visit } // settings and about

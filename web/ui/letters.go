@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"cmp"
+	"html/template"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A lettersPage answers: which messages were given up, why, and what can be done?
+type lettersPage struct {
+	All   int
+	More  bool // there are more than All
+	Act   bool // the visitor may send and drop them
+	Rows  []letterRow
+	Pages *pager
+}
+
+// A letterRow is one dead letter.
+type letterRow struct {
+	*registry.DeadLetter
+	To          *follower
+	About, Link string // name and page of the query
+	When, Until template.HTML
+	Path        string
+	Act         bool
+}
+
+func (v letterHandler) page() (content, error) {
+	p := lettersPage{Act: v.May(registry.RoleApp)}
+	var all []letterRow
+	for s, err := range deliveryHandler(v).mine() {
+		if err != nil {
+			return content{}, err
+		}
+		for i := range s.Dead {
+			if p.More = len(all) == mostLetters; p.More {
+				break
+			}
+			all = append(all, letterRow{DeadLetter: &s.Dead[i], To: &follower{Subscription: s, clock: v.clock}, Act: p.Act})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b letterRow) int { return cmp.Or(b.GivenUp.Compare(a.GivenUp), cmp.Compare(a.ID, b.ID)) })
+	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // an invalid number means 0
+	from = min(max(from, 0), max(0, len(all)-1))
+	p.All, p.Rows = len(all), all[from:min(from+shownReceivers, len(all))]
+	for i := range p.Rows {
+		if err := v.fill(&p.Rows[i]); err != nil {
+			return content{}, err
+		}
+	}
+	p.Pages = pages(from, len(p.Rows), len(all), shownReceivers, func(from int) string { return "/dead-letters?from=" + strconv.Itoa(from) })
+	return content{Data: p, Live: []part{{"letters", "letters", p}}}, nil
+}
+
+// mostLetters is the maximum number read for one page.
+const mostLetters = 10_000
+
+func (v letterHandler) fill(r *letterRow) (err error) {
+	r.Path = "/dead-letters/" + url.PathEscape(r.To.ID) + "/" + url.PathEscape(r.ID)
+	r.When, r.Until = v.Past(r.At), v.Past(r.GivenUp)
+	about := *r.To
+	about.Query = cmp.Or(r.Query, about.Query)
+	r.About, r.Link, err = deliveryHandler(v).follows(&about)
+	return err
+}
+
+// mine returns the subscriptions that the visitor may see.
+func (v deliveryHandler) mine() iter.Seq2[registry.Subscription, error] {
+	return func(yield func(registry.Subscription, error) bool) {
+		for after := ""; ; {
+			page, err := v.Subscriptions.Subscriptions(after, 500)
+			if err != nil {
+				yield(registry.Subscription{}, err)
+				return
+			}
+			for _, s := range page {
+				if after = s.ID; owns(v.caller, s) && !yield(s, nil) {
+					return
+				}
+			}
+			if len(page) < 500 {
+				return
+			}
+		}
+	}
+}
+
+// actOnLetters sends or drops the dead letter that the path names, or all of them.
+func actOnLetters(drop bool) func(letterHandler) error {
+	return func(v letterHandler) error {
+		said := flash{Kind: "good", Code: "letters-sent"}
+		if drop {
+			said = flash{Kind: "good", Code: "letters-dropped"}
+		}
+		if v.r.PathValue("id") != "" {
+			f, err := deliveryHandler(v).subscription()
+			if err == nil {
+				err = v.one(f.ID, v.r.PathValue("letter"), drop)
+			}
+			if err != nil {
+				return v.refused("letters-refused", err, "/dead-letters")
+			}
+			said.Done = 1
+		} else if err := v.each(drop, &said); err != nil {
+			return err
+		}
+		v.counted.drop()
+		v.report(said)
+		return v.to("/dead-letters")
+	}
+}
+
+func (v letterHandler) one(id, letter string, drop bool) (err error) {
+	if drop {
+		_, err = v.DeadLetters.DropLetter(id, letter)
+	} else {
+		_, err = v.DeadLetters.Resend(id, letter)
+	}
+	return err
+}
+
+// each sends or drops all letters that were given up before the visitor looked.
+func (v letterHandler) each(drop bool, said *flash) error {
+	seen, err := time.Parse(time.RFC3339Nano, v.r.URL.Query().Get("before"))
+	if err != nil {
+		seen = v.now
+	}
+	for s, err := range deliveryHandler(v).mine() {
+		if err != nil {
+			return err
+		}
+		for _, d := range s.Dead {
+			if d.GivenUp.After(seen) {
+				continue
+			}
+			err, f := v.one(s.ID, d.ID, drop), form{}
+			if err == nil {
+				said.Done++
+			} else if isMissing(err) { // someone else was faster
+			} else if err = f.refuse(err); err != nil {
+				return err
+			} else {
+				said.Kind, said.Not, said.Text = "warn", said.Not+1, f.Problem
+			}
+		}
+	}
+	return nil
+}
+
+func (v letterHandler) askToDrop() (content, error) {
+	c := confirmation{What: "letters", Back: "/dead-letters", Action: "/dead-letters/drop?before=" + url.QueryEscape(v.now.Format(time.RFC3339Nano))}
+	for s, err := range deliveryHandler(v).mine() {
+		if err != nil {
+			return content{}, err
+		}
+		c.GivenUp += len(s.Dead)
+	}
+	return c.content(v.r), nil
+}
