@@ -3,7 +3,9 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -112,7 +114,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 // if that is so.
 func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
-	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
+	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, readable(c.Inputs)
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
 	if l.set.endpoint.Merge != registry.MergeOff {
 		x.LastAsk = lastAsk(c)
@@ -174,4 +176,17 @@ func lastAsk(c *plan.Place) *LastAsk {
 		return nil
 	}
 	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: k.Share.Seconds(), Rows: k.Rows}
+}
+
+// readable rounds fractions to what people can read: to six digits, and to 0 where a value is too
+// small to decide anything.
+func readable(inputs map[string]float64) map[string]float64 {
+	for name, v := range inputs {
+		if math.Abs(v) < 1e-9 {
+			inputs[name] = 0
+		} else if v != math.Trunc(v) {
+			inputs[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // it is a number
+		}
+	}
+	return inputs
 }

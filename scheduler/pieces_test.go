@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -372,4 +373,12 @@ func TestDueSharesUpdates(t *testing.T) {
 			t.Errorf("a later call did not read the ledger: %d readings", readings)
 		}
 	})
+}
+
+// TestReadable checks that what decides a rank is written for people.
+func TestReadable(t *testing.T) {
+	got := readable(map[string]float64{"price": 7.888e-31, "chance": 1.0 / 3, "slot": 1234567, "worth": 12345.678901})
+	if want := map[string]float64{"price": 0, "chance": 0.333333, "slot": 1234567, "worth": 12345.7}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }

@@ -35,6 +35,15 @@ func prefixesOf(text string) (list []prefix) {
 	return list
 }
 
+// wholeIRI matches an IRI in the normal form of a query.
+var wholeIRI = regexp.MustCompile("<[^<>\"{}|^`\\\\\\x00-\\x20]*>")
+
+// ShortIRIs abbreviates the IRIs in a normal form with the prefixes that a query declares.
+func ShortIRIs(normal, query string) string {
+	prefixes := prefixesOf(query)
+	return wholeIRI.ReplaceAllStringFunc(normal, func(iri string) string { return string(shortTurtle(prefixes, []byte(iri))) })
+}
+
 // shortTurtle abbreviates the IRI of a term of N-Triples, or that of its datatype.
 func shortTurtle(prefixes []prefix, term []byte) []byte {
 	at := 0

@@ -54,7 +54,30 @@ func Parse(a *sparql.Analysis) (t *Template, args []string, err error) { return 
 
 // parse is Parse without one of its rules.
 func parse(a *sparql.Analysis, ignored Reason) (t *Template, args []string, err error) {
-	p := &parser{slots: map[string]int{}, names: map[string]bool{}, ignored: ignored}
+	return newParser(ignored).parse(a)
+}
+
+// Text returns the text of a query's template: the query's normal form with $1, $2 … in place of its
+// arguments. It is "" for a query that must be asked alone.
+func Text(a *sparql.Analysis) string {
+	p := newParser("")
+	if _, _, err := p.parse(a); err != nil {
+		return ""
+	}
+	words := make([]string, len(p.list))
+	for i, x := range p.list {
+		if words[i] = x.text; x.param >= 0 {
+			words[i] = "$" + strconv.Itoa(x.param+1)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func newParser(ignored Reason) *parser {
+	return &parser{slots: map[string]int{}, names: map[string]bool{}, ignored: ignored}
+}
+
+func (p *parser) parse(a *sparql.Analysis) (t *Template, args []string, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

@@ -1,12 +1,12 @@
 package ui
 
 import (
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/web"
 )
 
 // A mergingView shows how queries that differ in constants only are asked.
@@ -18,6 +18,7 @@ type mergingView struct {
 // A mergingRow is one template.
 type mergingRow struct {
 	ID      string
+	Text    string        // of the template
 	Example *exampleQuery // one of the queries, nil if it is gone
 	Queries int
 	Kind    string
@@ -33,7 +34,7 @@ type mergingRow struct {
 }
 
 // An exampleQuery is one of the queries of a template.
-type exampleQuery struct{ Name, Link, Text string }
+type exampleQuery struct{ Name, Link string }
 
 const templatesListed = 20
 
@@ -61,7 +62,8 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
 	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
 	if q, err := v.Registry.Query(s.Example); err == nil {
-		r.Example = &exampleQuery{v.name(&q), queryPath(q.ID), clip(strings.Join(strings.Fields(q.Text), " "), 300)}
+		r.Example = &exampleQuery{v.name(&q), queryPath(q.ID)}
+		r.Text = clip(web.ShortIRIs(scheduler.TemplateText(&q), q.Text), 600)
 	}
 	for _, k := range cohort.Kinds() {
 		r.Requests += s.Asks[k]
