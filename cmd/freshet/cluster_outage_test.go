@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -230,6 +231,54 @@ func TestClusterRebuild(t *testing.T) {
 	value++
 	e.set(value)
 	f.expect(value)
+}
+
+// A node whose journal has lost messages ends, and says that it is to be rebuilt. Afterwards it has what the
+// others have.
+func TestClusterDamagedJournal(t *testing.T) {
+	t.Parallel()
+	e, nodes, f := startNumbers(t, "n2")
+	n1, n3 := nodes["n1"], nodes["n3"]
+	if err := n3.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(n3.config), "n3", "journal", "jetstream", "$G", "streams", "*", "msgs", "*.blk"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no messages: %v", err)
+	}
+	i, err := os.Stat(files[0])
+	if err == nil {
+		err = os.Truncate(files[0], i.Size()/2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.set(2)
+	f.expect(2)
+	p, err := clitest.TryStart(t, nil, binary(t), "serve", "--config", n3.config)
+	if err == nil {
+		select {
+		case <-p.Ended:
+			err = errors.New(p.Stderr.String())
+		case <-time.After(2 * time.Minute):
+			p.Kill()
+			t.Fatalf("it goes on without the messages that are missing: %s", p.Stderr)
+		}
+	}
+	if !asksForRebuild(err) {
+		t.Errorf("it does not say what to do: %v", err)
+	}
+	e.set(3)
+	f.expect(3)
+	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n1.Url}, "", "cluster", "rebuild", "--config", n3.config); code != 0 {
+		t.Fatalf("rebuild: %d %s%s", code, out, stderr)
+	}
+	n3.start(t)
+	e.set(4)
+	f.expect(4)
+	if got, want := n3.changes(t, f, 4), n1.changes(t, f, 4); got != want {
+		t.Errorf("n3 has other changes:\n%s\n%s", got, want)
+	}
 }
 
 // dropAll removes from the journal what some nodes have applied.

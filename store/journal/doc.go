@@ -35,8 +35,8 @@
 // # Errors
 //
 // ErrDamaged is wrapped by all errors that a further attempt does not mend. The node must stop
-// and report it, and never renumber anything. There are four kinds: ErrShortened, ErrAltered, ErrForeign and
-// ErrDropped. Outages are no errors of Read, which continues where it was, and none of Append
+// and report it, and never renumber anything. There are five kinds: ErrShortened, ErrAltered, ErrForeign, ErrUnreadable
+// and ErrDropped. Outages are no errors of Read, which continues where it was, and none of Append
 // while its context allows another attempt.
 //
 // # Limits
@@ -46,8 +46,7 @@
 // entries are no longer needed: those that all members have applied and that are older than an
 // hour, and in any case those older than a day or followed by 16 GiB. An id is forgotten with
 // its entry, so an outcome must be resolved within an hour. The last entry is never dropped,
-// since the chain continues from it. A damaged entry is found when it is read, and at the start of an
-// embedded server.
+// since the chain continues from it. A damaged entry is found when it is read.
 //
 // The chain detects faults of engines and operators. It does not protect against an attacker who
 // can write to the engine.

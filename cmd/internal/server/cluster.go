@@ -93,7 +93,7 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 			return m, err
 		}
 		m.later(nc.Close)
-		return m, m.opened(nats.Open(ctx, nc, nats.Config{Name: m.conf.Name, Replicas: s.Replicas(), Damaged: s.Damaged}))
+		return m, m.opened(nats.Open(ctx, nc, nats.Config{Name: m.conf.Name, Replicas: s.Replicas(), Own: s}))
 	case "nats", "tls":
 		var options []natsio.Option
 		if token != "" {

@@ -45,12 +45,12 @@
 //
 // # Damaged files
 //
-// A member checks all stored messages before its server starts. If one is damaged or missing, it
-// removes the messages from there on, says so in the log, and takes them from the other members. A
-// member that runs looks every second whether its copy lacks messages, and starts its server again if
-// it does. Until then it may be asked for them as the leader of the stream. Therefore a message that
-// the leader lacks counts as an altered journal only after Config.Patience. A single member cannot
-// take messages from another one, so it refuses to start.
+// JetStream reads its own files, and nothing else does. It drops what it cannot read, so the copy of a member
+// may have a hole, begin too late, or no longer grow. The node of the member looks at that each second and
+// refuses to go on with an ErrUnreadable: its directory is then removed, and the member takes everything from
+// the others. A message that the leader lacks counts as an altered journal only after Config.Patience, since
+// the leader may be such a member. If the end is lost, the nodes know better, because each compares the end
+// with the last entry that it has applied: see ErrShortened.
 //
 // # Access
 //

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -18,7 +17,7 @@ import (
 
 // NewLogger returns what adapts the messages of a server to a log.
 func NewLogger(to *slog.Logger) server.Logger {
-	return &logger{to: to, broken: new(atomic.Bool), damaged: new(atomic.Pointer[error]), warned: map[string]bool{}, said: map[string]time.Time{}}
+	return &logger{to: to, warned: map[string]bool{}, said: map[string]time.Time{}}
 }
 
 // Later lets the time between two logs of the same message pass.
@@ -130,13 +129,8 @@ func (j *Journal) Forget(ctx context.Context) error {
 }
 
 // Copy returns the state of this member's own copy of a journal.
-func (s *Server) Copy(name string) (state server.StreamState) {
-	info, err := s.current().JszAccount(&server.JSzOptions{Account: "$G", Streams: true})
-	for i := 0; err == nil && i < len(info.Streams); i++ {
-		if info.Streams[i].Name == streamName(name) {
-			state = info.Streams[i].State
-		}
-	}
+func (s *Server) Copy(name string) server.StreamState {
+	state, _, _ := s.copy(streamName(name))
 	return state
 }
 
@@ -148,9 +142,6 @@ func (j *Journal) Messages(ctx context.Context) uint64 {
 	}
 	return s.Msgs
 }
-
-// Repair repairs the messages in a directory.
-var Repair = repair
 
 // Lead makes a member the leader of the stream. Its error says who is.
 func (j *Journal) Lead(ctx context.Context, node string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -21,7 +22,7 @@ type Config struct {
 	Replicas int           // of a new stream: 3 by default
 	InFlight int64         // bytes of commands whose Append has not returned
 	Patience time.Duration // before a journal that looks shortened, or lacks a message, is taken to be so; see defaultPatience
-	Damaged  func() error  // why the journal must not be followed with the server of this node; nil for a server elsewhere
+	Own      *Server       // of this node; nil if the servers run elsewhere
 }
 
 const (
@@ -46,6 +47,8 @@ type Journal struct {
 	calls  *calls
 	terms  *nats.Subscription // says when the stream gets a leader
 	mark   engine.Watermark
+	read   atomic.Uint64 // number of the last message that was read
+	copy   copyWatch
 	ctx    context.Context
 	stop   context.CancelFunc
 
@@ -97,9 +100,6 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 	if c.Patience == 0 {
 		c.Patience = defaultPatience
 	}
-	if c.Damaged == nil {
-		c.Damaged = func() error { return nil }
-	}
 	j := &Journal{config: c, nc: nc, stream: streamName(c.Name), calls: newCalls()}
 	err := j.watchTerms()
 	if err == nil {
@@ -125,6 +125,11 @@ func (j *Journal) leave() {
 	if j.terms != nil {
 		_ = j.terms.Unsubscribe() // fails only if the connection is closed
 	}
+}
+
+// damage returns an error if the member of this node must not go on.
+func (j *Journal) damage() error {
+	return j.copy.damage(j.config.Own, j.stream, j.read.Load(), j.config.Patience)
 }
 
 func streamName(name string) string { return "freshet_" + name }
@@ -155,11 +160,14 @@ func (j *Journal) create(ctx context.Context) error {
 	}
 	for last := errors.New("no answer"); ; {
 		info, err := j.createOnce(ctx, js)
-		switch damage := j.config.Damaged(); {
+		switch damage := j.damage(); {
 		case damage != nil:
 			return damage
 		case err == nil:
-			return j.check(info)
+			if err := j.check(info); err != nil {
+				return err
+			}
+			return j.checkFirst(ctx)
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return err
 		case ctx.Err() == nil:
@@ -291,7 +299,7 @@ func (j *Journal) Close() error {
 // commit appends items in one atomic batch. The batch is accepted only if it continues the last
 // message, and if the stream has no entry with one of the ids.
 func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, error) {
-	if err := j.config.Damaged(); err != nil {
+	if err := j.damage(); err != nil {
 		return nil, err
 	}
 	seqs := make([]uint64, len(items))
@@ -448,7 +456,7 @@ func (j *Journal) emptyEnd(ctx context.Context) (*tip, error) {
 	case s.Msgs > 0: // since the question
 		return nil, errors.New("the stream has its first messages now")
 	case s.LastSeq > 0:
-		return nil, journal.Altered("all %d messages of stream %s were removed", s.LastSeq, j.stream)
+		return nil, j.lacks(s.LastSeq)
 	}
 	return &tip{Position: journal.Genesis(j.config.Name)}, nil
 }

@@ -94,7 +94,7 @@ func (s *source) Page(ctx context.Context, after uint64) (list []journal.Entry, 
 
 // begin subscribes and finds the first message after a number, once.
 func (s *source) begin(ctx context.Context, after uint64) error {
-	if err := s.config.Damaged(); err != nil {
+	if err := s.damage(); err != nil {
 		return err
 	}
 	if s.live == nil {
@@ -121,6 +121,7 @@ func (s *source) begin(ctx context.Context, after uint64) error {
 // add takes the next message. It returns the entry that the message ends, if any.
 func (s *source) add(m *message) (*journal.Entry, error) {
 	s.next = m.seq + 1
+	s.read.Store(m.seq)
 	if !m.isEnd() {
 		if _, err := m.part(); err != nil {
 			return nil, err

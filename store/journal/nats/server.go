@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/freshet/freshet/store/journal"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
@@ -42,25 +41,21 @@ const (
 	startTimeout   = time.Minute      // longer than a start on a busy machine takes
 	loginTimeout   = 10 * time.Second // of a member or client that connects
 	readyPause     = 100 * time.Millisecond
-	mendPause      = time.Second // between two looks whether a write has failed, or messages are missing
-	repairPause    = time.Minute // between two starts because messages are missing
-	probeSize      = 4 << 20     // of the file that tells whether there is room
-	user           = "freshet"   // of routes
-	routeAttempts  = 10          // to connect to another member, one a second, until a warning
+	mendPause      = time.Second      // between two looks at the health of the server
+	sickWait       = 10 * time.Second // before a server starts again that was well
+	startWait      = time.Minute      // before a server starts again that was not well since its start
+	probeSize      = 4 << 20          // of the file that tells whether there is room
+	user           = "freshet"        // of routes
+	routeAttempts  = 10               // to connect to another member, one a second, until a warning
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
-// is acknowledged. Before it starts, and when messages are missing, damaged messages and those after
-// them are removed, so that it takes them from the other members. After a write that failed, such as on
-// a full disk, nats-server takes no part in the cluster until it is started again, so that is done once
-// files can be written. If it cannot read a snapshot of its own, it keeps no entries any more, but still
-// answers with those of other members.
+// is acknowledged. After a write that failed, such as on a full disk, nats-server takes no part in the cluster
+// until it is started again, so that is done once files can be written.
 type Server struct {
-	config  ServerConfig
-	stop    context.CancelFunc
-	done    sync.WaitGroup
-	broken  atomic.Bool           // a write has failed since the server was started
-	damaged atomic.Pointer[error] // a journal.ErrUnreadable, if files cannot be read or repaired
+	config ServerConfig
+	stop   context.CancelFunc
+	done   sync.WaitGroup
 
 	mu     sync.Mutex
 	server *server.Server
@@ -86,24 +81,13 @@ func Start(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// run starts a nats-server on intact files.
+// run starts a nats-server.
 func (s *Server) run(o *server.Options) (*server.Server, error) {
-	damages, err := repair(s.config.Dir, len(s.config.Peers) == 1)
-	for _, what := range damages {
-		s.warn("a file of the journal is damaged: this member takes the entries from there on from the others", "damage", what)
-	}
-	if errors.Is(err, journal.ErrUnreadable) {
-		s.damaged.Store(&err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
 	x, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	s.broken.Store(false)
-	l := &logger{to: s.config.Log, dir: s.config.Dir, broken: &s.broken, damaged: &s.damaged, warned: map[string]bool{}, said: map[string]time.Time{}}
+	l := &logger{to: s.config.Log, warned: map[string]bool{}, said: map[string]time.Time{}}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -125,28 +109,27 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 	return x, nil
 }
 
-// mend starts the server again after a write that failed, once files can be written, and if messages
-// are missing, which run then repairs.
+// mend starts the server again when it has been unhealthy for some time, and files can be written.
 func (s *Server) mend(ctx context.Context) {
 	t := time.NewTicker(mendPause)
 	defer t.Stop()
-	var repaired time.Time
+	began, wait, size := time.Now(), startWait, uint64(0)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
-		old, why := s.current(), ""
+		old := s.current()
+		why, grown := health(old, &size)
 		switch {
-		case s.broken.Load() || !old.JetStreamEnabled():
-			why = "a write has failed"
-		case time.Since(repaired) > repairPause:
-			if why = hole(old); why != "" {
-				repaired = time.Now()
-			}
-		}
-		if why == "" || !s.writable() {
+		case why == "":
+			began, wait = time.Now(), sickWait
+			continue
+		case grown, old.JetStreamEnabled() && s.Members() == 0: // it catches up, or is cut off
+			began = time.Now()
+			continue
+		case old.JetStreamEnabled() && time.Since(began) < wait, !s.writable():
 			continue
 		}
 		s.warn("the journal's server starts again", "reason", why)
@@ -156,12 +139,8 @@ func (s *Server) mend(ctx context.Context) {
 		if err == nil {
 			old, err = s.run(o)
 		}
-		if err != nil {
-			s.broken.Store(true)
+		if began, wait = time.Now(), startWait; err != nil {
 			s.warn("the journal's server did not start again", "error", err)
-			if s.Damaged() != nil {
-				return
-			}
 			continue
 		}
 		s.mu.Lock()
@@ -170,19 +149,21 @@ func (s *Server) mend(ctx context.Context) {
 	}
 }
 
-// hole returns which stream lacks messages between its first and its last one, "" if none does.
-// No command removes such messages.
-func hole(x *server.Server) string {
+// health returns why a server takes no part in the cluster, "" if it does, and whether its streams have grown.
+func health(x *server.Server, size *uint64) (why string, grown bool) {
+	if h := x.Healthz(nil); h.Error != "" {
+		why = h.Error
+	}
 	info, err := x.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
-	if err != nil { // it is being shut down
-		return ""
+	if err != nil { // JetStream is off
+		return why, false
 	}
+	end := uint64(0)
 	for _, s := range info.Streams {
-		if s.State.NumDeleted > 0 {
-			return fmt.Sprintf("%d messages of stream %s are missing on this member", s.State.NumDeleted, s.Name)
-		}
+		end += s.State.LastSeq
 	}
-	return ""
+	grown, *size = end > *size, end
+	return why, grown
 }
 
 func (s *Server) warn(text string, more ...any) {
@@ -320,15 +301,6 @@ func (s *Server) Connect() (*nats.Conn, error) {
 		nats.Timeout(loginTimeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 }
 
-// Damaged returns a journal.ErrUnreadable if files of this member are damaged so that it keeps no
-// entries, for Config.
-func (s *Server) Damaged() error {
-	if err := s.damaged.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
 // Replicas returns how many members keep each entry, for Config.
 func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
 
@@ -344,14 +316,10 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// A logger passes the server's warnings and errors on, and remembers those after which the server
-// takes no part in the cluster.
+// A logger passes the server's warnings and errors on, and remembers why the server cannot start.
 type logger struct {
-	to      *slog.Logger // nil for none
-	dir     string
-	broken  *atomic.Bool
-	damaged *atomic.Pointer[error]
-	fatal   atomic.Pointer[string]
+	to    *slog.Logger // nil for none
+	fatal atomic.Pointer[string]
 
 	mu     sync.Mutex
 	warned map[string]bool      // by error: that a member is not reached
@@ -368,10 +336,6 @@ func (l *logger) Warnf(format string, v ...any) {
 		level = slog.LevelDebug
 	}
 	l.log(level, format, v...)
-	if strings.Contains(text, "Snapshot corrupt") || strings.Contains(text, "Error reading snapshot") {
-		err := journal.Unreadable(text + ", in " + l.dir)
-		l.damaged.Store(&err)
-	}
 }
 
 func (l *logger) Errorf(format string, v ...any) {
@@ -383,9 +347,7 @@ func (l *logger) Errorf(format string, v ...any) {
 	if strings.Contains(format, "Error flushing") { // another member closed the connection: the cause is logged itself
 		level = slog.LevelDebug
 	}
-	if l.log(level, format, v...); strings.Contains(format, "Critical write error") {
-		l.broken.Store(true)
-	}
+	l.log(level, format, v...)
 }
 
 // waiting has parts of the server's warnings that there is no majority yet. A node says that itself

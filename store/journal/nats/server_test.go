@@ -166,7 +166,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := nats.Config{Name: "snap", Damaged: member.Damaged}, nats.Config{Name: "snap"}
+	ours, theirs := nats.Config{Name: "snap", Own: member, Patience: time.Second}, nats.Config{Name: "snap"}
 	j := open(t, member, ours)
 	if _, err := j.Append(t.Context(), "first", []byte("x")); err != nil {
 		t.Fatal(err)
@@ -192,11 +192,16 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	other := open(t, servers[0], theirs)
+	defer other.Close()
+	if _, err := other.Append(t.Context(), "second", []byte("y")); err != nil {
+		t.Errorf("the others do not go on: %v", err)
+	}
 	if member, err = nats.Start(configs[2]); err != nil {
 		t.Fatal(err)
 	}
 	defer member.Close()
-	ours.Damaged = member.Damaged
+	ours.Own = member
 	if j, err = tryOpen(t, member, ours); err == nil { // the damage may be known already
 		defer j.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -205,11 +210,6 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	if !errors.Is(err, journal.ErrUnreadable) || !strings.Contains(err.Error(), "freshet cluster rebuild") {
 		t.Errorf("the damaged member reads on: %v", err)
-	}
-	other := open(t, servers[0], theirs)
-	defer other.Close()
-	if _, err := other.Append(t.Context(), "second", []byte("y")); err != nil {
-		t.Errorf("the others do not go on: %v", err)
 	}
 }
 
