@@ -23,7 +23,10 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet watch types`,
 	}
 	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w), queryCommand(w), watchCommand(w),
-		endpointCommand(w), profileCommand(w), hintCommand(w), subscriptionCommand(w), webhookCommand(w), ruleCommand(w), metricsCommand(w), tokenCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
+		endpointCommand(w), profileCommand(w), hintCommand(w), ruleCommand(w), metricsCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
+	for _, x := range []row{subscriptionTable, webhookTable, tokenTable} {
+		root.AddCommand(clientCommand(w, x))
+	}
 	root.AddCommand(append(watchCommands(w), followCommand(w), resultsCommand(w), changesCommand(w))...)
 	root.AddCommand(cli.ManCommand(w, func() *cobra.Command { return root }, "  freshet man ~/.local/share/man/man1"))
 	cli.Finish(root, examples())

@@ -2,15 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
-
-	"github.com/spf13/cobra"
-
-	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A subscriptionView holds the members of a subscription that the commands print.
@@ -76,53 +70,44 @@ func rounded(text string) string {
 	return d.Round(time.Second).String()
 }
 
-func subscriptionCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
-	c := &cobra.Command{Use: "subscription", Short: "List and manage the subscriptions to changes",
-		Long: `Lists and manages subscriptions of all protocols: WebSub (ws_…), webhooks (wh_…),
+var subscriptionTable = row{use: "subscription", short: "List and manage the subscriptions to changes",
+	long: `Lists and manages subscriptions of all protocols: WebSub (ws_…), webhooks (wh_…),
 and clients that are connected now (live_…) by WebSocket, event stream (sse) or
 SEPA. An admin sees all of them, other callers see their own.`,
-		Example: "  freshet subscription list --state disabled\n  freshet subscription show wh_4kq…\n  freshet subscription pause live_2xr…\n  freshet subscription drop wh_4kq…"}
-	a.flags(c)
-	c.AddCommand(a.subscriptionList(), a.subscriptionShow(),
-		a.changeEach("pause ID...", "Stop deliveries; changes wait in the log (of a connection: while it lasts)", http.MethodPost, below("/v1/subscriptions", "/pause"), "paused"),
-		a.changeEach("resume ID...", "Resume a paused or disabled subscription", http.MethodPost, below("/v1/subscriptions", "/resume"), "resumed"),
-		a.changeEach("drop ID...", "End it, and inform the subscriber where its protocol allows it", http.MethodDelete, below("/v1/subscriptions", ""), "dropped"))
-	return c
-}
+	example: "freshet subscription list --state disabled\nfreshet subscription show wh_4kq…\nfreshet subscription pause live_2xr…\nfreshet subscription drop wh_4kq…",
+	rows: []row{
+		{use: "list", short: "List subscriptions", example: "freshet subscription list --way webhook --state disabled",
+			call: "GET /v1/subscriptions", out: subscriptionsIn("subscriptions"), flags: []option{
+				{name: "way", value: "", usage: "only this protocol: websub, webhook, websocket, sse, sepa"},
+				{name: "state", value: "", usage: "only this state: pending, active, paused, disabled"},
+				{name: "query", value: "", usage: "only of this query (its id)"},
+			}},
+		{use: "show ID", short: "Print a subscription as JSON", example: "freshet subscription show wh_4kq…",
+			call: "GET /v1/subscriptions/{}", out: printWith(printPretty)},
+		{use: "pause ID...", short: "Stop deliveries; changes wait in the log (of a connection: while it lasts)",
+			example: "freshet subscription pause live_2xr…", call: "POST /v1/subscriptions/{}/pause", out: printDone("paused")},
+		{use: "resume ID...", short: "Resume a paused or disabled subscription",
+			example: "freshet subscription resume live_2xr…", call: "POST /v1/subscriptions/{}/resume", out: printDone("resumed")},
+		{use: "drop ID...", short: "End it, and inform the subscriber where its protocol allows it",
+			example: "freshet subscription drop wh_4kq…", call: "DELETE /v1/subscriptions/{}", out: printDone("dropped")},
+	}}
 
-func (a *api) subscriptionList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List subscriptions", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.listSubscriptions(c.Context(), withGiven("/v1/subscriptions", c, nil), "subscriptions")
-		}}
-	c.Flags().String("way", "", "only this protocol: websub, webhook, websocket, sse, sepa")
-	c.Flags().String("state", "", "only this state: pending, active, paused, disabled")
-	c.Flags().String("query", "", "only of this query (its id)")
-	return c
-}
-
-func (a *api) subscriptionShow() *cobra.Command {
-	return &cobra.Command{Use: "show ID", Short: "Print a subscription as JSON", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a, http.MethodGet, below("/v1/subscriptions", "")(args[0]), nil, func(raw json.RawMessage) error {
-				var pretty bytes.Buffer
-				if err := json.Indent(&pretty, raw, "", "  "); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintln(a.w.Stdout, pretty.String())
-				return err
-			})
-		}}
-}
-
-func (a *api) listSubscriptions(ctx context.Context, path, member string) error {
-	now := time.Now()
-	return printTable(ctx, a, path, member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v subscriptionView) []any {
+// subscriptionsIn prints the subscriptions in a member of the answer.
+func subscriptionsIn(member string) printer {
+	return printList(member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v subscriptionView) []any {
 		behind := "-"
 		if v.Lag.Changes > 0 {
 			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(v.Lag.Behind))
 		}
-		return []any{v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(now)}
+		return []any{v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(time.Now())}
 	})
+}
+
+func printPretty(a *api, raw json.RawMessage) error {
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, raw, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.w.Stdout, pretty.String())
+	return err
 }

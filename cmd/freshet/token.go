@@ -21,55 +21,45 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func tokenCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
-	c := &cobra.Command{Use: "token", Short: "Manage tokens",
-		Example: "  freshet token add --local ops --role admin     the first one: prints what goes into the file\n  freshet token add shop --role app"}
-	a.flags(c)
-	c.AddCommand(a.tokenAdd(), a.tokenList(), a.changeEach("rm NAME", "Revoke a token", http.MethodDelete, below("/v1/tokens", ""), "is revoked"))
-	return c
-}
+var tokenTable = row{use: "token", short: "Manage tokens", example: tokenExamples, rows: []row{
+	{use: "add NAME", short: "Create a token; its secret is shown once", example: tokenExamples,
+		call: "POST /v1/tokens", run: addToken, flags: []option{
+			{name: "role", value: "app", usage: "admin, app or read"},
+			{name: "local", value: false, usage: "contact no server: print the secret and the line for the configuration file"},
+		}},
+	{use: "list", short: "List tokens", example: "freshet token list", call: "GET /v1/tokens",
+		out: printList("tokens", "NAME\tROLE", func(v registry.Token) []any { return []any{v.Name, v.Role} })},
+	{use: "rm NAME", short: "Revoke a token", example: "freshet token rm shop", call: "DELETE /v1/tokens/{}", out: printDone("is revoked")},
+}}
 
-func (a *api) tokenAdd() *cobra.Command {
-	var role string
-	var local bool
-	c := &cobra.Command{Use: "add NAME", Short: "Create a token; its secret is shown once", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if !registry.Role(role).Includes(registry.RoleRead) {
-				return cli.UsageErrorf("--role: %q is none of admin, app, read", role)
-			}
-			if err := registry.CheckTokenName(args[0]); err != nil {
-				return cli.UsageErrorf("%v", err)
-			}
-			if local {
-				secret := newSecret()
-				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "sha256": config.HashSecret(secret), "token": secret})
-				}
-				fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, config.HashSecret(secret))
-				_, err := fmt.Fprintln(a.w.Stdout, secret)
-				return err
-			}
-			var t struct {
-				Token string `json:"token"`
-			}
-			if err := a.do(c.Context(), http.MethodPost, "/v1/tokens", map[string]string{"name": args[0], "role": role}, &t); err != nil {
-				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "token": t.Token})
-			}
-			_, err := fmt.Fprintln(a.w.Stdout, t.Token)
+const tokenExamples = "freshet token add --local ops --role admin     the first one: prints what goes into the file\nfreshet token add shop --role app"
+
+func addToken(a *api, c *cobra.Command, args []string) error {
+	name, role := args[0], textOf(c, "role")
+	if !registry.Role(role).Includes(registry.RoleRead) {
+		return cli.UsageErrorf("--role: %q is none of admin, app, read", role)
+	}
+	if err := registry.CheckTokenName(name); err != nil {
+		return cli.UsageErrorf("%v", err)
+	}
+	t := map[string]string{"name": name, "role": role}
+	if isOn(c, "local") {
+		t["token"] = newSecret()
+		t["sha256"] = config.HashSecret(t["token"])
+		if !a.asJSON {
+			fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\n"+
+				"The secret follows; it is not kept anywhere.\n", name, role, t["sha256"])
+		}
+	} else {
+		var made struct{ Token string }
+		if err := a.do(c.Context(), http.MethodPost, "/v1/tokens", t, &made); err != nil {
 			return err
-		}}
-	c.Flags().StringVar(&role, "role", "app", "admin, app or read")
-	c.Flags().BoolVar(&local, "local", false, "contact no server: print the secret and the line for the configuration file")
-	return c
-}
-
-func (a *api) tokenList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List tokens", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return printTable(c.Context(), a, "/v1/tokens", "tokens", "NAME\tROLE", func(v registry.Token) []any { return []any{v.Name, v.Role} })
-		}}
+		}
+		t["token"] = made.Token
+	}
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, t)
+	}
+	_, err := fmt.Fprintln(a.w.Stdout, t["token"])
+	return err
 }

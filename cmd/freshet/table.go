@@ -1,0 +1,276 @@
+package main
+
+// This file makes commands from rows of tables. A new command that calls the API and prints the answer is a row of
+// the table of its subject.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+)
+
+// A row is a command of a table: a request and how its answer is printed, or a group of rows.
+type row struct {
+	use, short, long, example string
+	alias                     string
+	// call is the method and the path of the request, with {} for each argument. If use ends in "...",
+	// there is a request for each of the last arguments.
+	call  string
+	arg   string   // the member of the body that the last argument sets
+	flags []option // of the request
+	one   string   // flags that exclude each other
+	// body completes the members of the request that the flags set, if they do not suffice.
+	body func(a *api, c *cobra.Command, args []string, body map[string]any) error
+	out  printer
+	run  func(a *api, c *cobra.Command, args []string) error // in place of call
+	rows []row
+}
+
+// An option is a flag that sets a member of the body, or a parameter of a GET or DELETE request.
+type option struct {
+	name   string
+	value  any // the default, which gives the type
+	usage  string
+	member string // the name with underscores if it is empty; "-" for none
+}
+
+// The values of flags that may be given several times. Commas also separate commaTexts.
+type (
+	texts      []string
+	commaTexts []string
+)
+
+// A sending is a request, and the object that it is about.
+type sending struct {
+	method, path string
+	body         any
+	ref          string
+}
+
+// A printer sends a request and prints the answer.
+type printer func(ctx context.Context, a *api, r sending) error
+
+// clientCommand returns the command of a row, with the flags of all commands that talk to a server.
+func clientCommand(w *cli.Env, x row) *cobra.Command {
+	a := &api{w: w}
+	c := a.command(x)
+	a.flags(c)
+	return c
+}
+
+func (a *api) command(x row) *cobra.Command {
+	c := &cobra.Command{Use: x.use, Short: x.short, Long: x.long, Example: indented(x.example)}
+	if x.alias != "" {
+		c.Aliases = []string{x.alias}
+	}
+	for _, sub := range x.rows {
+		c.AddCommand(a.command(sub))
+	}
+	for _, f := range x.flags {
+		f.register(c.Flags())
+	}
+	if x.one != "" {
+		c.MarkFlagsMutuallyExclusive(strings.Fields(x.one)...)
+	}
+	if x.rows == nil {
+		c.Args = arguments(x.use)
+		c.RunE = func(c *cobra.Command, args []string) error { return a.runRow(x, c, args) }
+	}
+	return c
+}
+
+func indented(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+}
+
+// arguments returns the check of the arguments that a use names.
+func arguments(use string) cobra.PositionalArgs {
+	names := strings.Fields(use)[1:]
+	needed := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			needed++
+		}
+	}
+	switch {
+	case strings.Contains(use, "..."):
+		return cobra.MinimumNArgs(needed)
+	case needed == len(names):
+		return cobra.ExactArgs(needed)
+	}
+	return cobra.RangeArgs(needed, len(names))
+}
+
+func (a *api) runRow(x row, c *cobra.Command, args []string) error {
+	if x.run != nil {
+		return x.run(a, c, args)
+	}
+	rounds := [][]string{args}
+	if strings.HasSuffix(x.use, "...") && len(args) > 0 { // one for each of the last arguments
+		fixed := len(strings.Fields(x.use)) - 2
+		rounds = nil
+		for i := fixed; i < len(args); i++ {
+			rounds = append(rounds, append(append([]string{}, args[:fixed]...), args[i]))
+		}
+	}
+	for _, args := range rounds {
+		r, err := x.request(a, c, args)
+		if err != nil {
+			return err
+		}
+		if err := x.out(c.Context(), a, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request returns the request of a row.
+func (x row) request(a *api, c *cobra.Command, args []string) (r sending, err error) {
+	r.method, r.path, _ = strings.Cut(x.call, " ")
+	for _, arg := range args {
+		r.path = strings.Replace(r.path, "{}", url.PathEscape(arg), 1)
+		r.ref = arg
+	}
+	body := x.given(c)
+	if r.method == http.MethodGet || r.method == http.MethodDelete {
+		r.path = withParameters(r.path, body)
+		return r, nil
+	}
+	if x.arg != "" {
+		body[x.arg] = r.ref
+	}
+	if x.body != nil {
+		err = x.body(a, c, args, body)
+	}
+	if len(x.flags) > 0 || len(body) > 0 {
+		r.body = body
+	}
+	return r, err
+}
+
+// register adds the flag to a set.
+func (f option) register(s *pflag.FlagSet) {
+	switch v := f.value.(type) {
+	case string:
+		s.String(f.name, v, f.usage)
+	case bool:
+		s.Bool(f.name, v, f.usage)
+	case int:
+		s.Int(f.name, v, f.usage)
+	case float64:
+		s.Float64(f.name, v, f.usage)
+	case texts:
+		s.StringArray(f.name, v, f.usage)
+	case commaTexts:
+		s.StringSlice(f.name, v, f.usage)
+	default:
+		panic(fmt.Sprintf("flag %s: there are no values of type %T", f.name, f.value))
+	}
+}
+
+// given returns the members of the request that the flags set which were given.
+func (x row) given(c *cobra.Command) map[string]any {
+	body := map[string]any{}
+	for _, f := range x.flags {
+		member := f.member
+		if member == "" {
+			member = strings.ReplaceAll(f.name, "-", "_")
+		}
+		given := c.Flag(f.name)
+		if !given.Changed || member == "-" {
+			continue
+		}
+		switch f.value.(type) {
+		case string:
+			body[member] = given.Value.String()
+		case texts, commaTexts:
+			body[member] = listOf(c, f.name)
+		default: // numbers and truth values are JSON
+			body[member] = json.RawMessage(given.Value.String())
+		}
+	}
+	return body
+}
+
+// withParameters adds parameters to a path. Empty texts are left out.
+func withParameters(path string, members map[string]any) string {
+	v := url.Values{}
+	for name, value := range members {
+		switch value := value.(type) {
+		case string:
+			if value != "" {
+				v.Set(name, value)
+			}
+		case []string:
+			v[name] = value
+		case json.RawMessage:
+			v.Set(name, string(value))
+		}
+	}
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+// textOf returns the value of a flag as text.
+func textOf(c *cobra.Command, name string) string { return c.Flag(name).Value.String() }
+
+// isOn reports whether a flag is set.
+func isOn(c *cobra.Command, name string) bool { return textOf(c, name) == "true" }
+
+// listOf returns the values of a flag that may be given several times.
+func listOf(c *cobra.Command, name string) []string {
+	list, ok := c.Flag(name).Value.(pflag.SliceValue)
+	if !ok {
+		return nil
+	}
+	return list.GetSlice()
+}
+
+// printWith returns a printer that prints the answer: unchanged with --json, else by print.
+func printWith[T any](print func(a *api, v T) error) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		return showAs(ctx, a, r.method, r.path, r.body, func(v T) error { return print(a, v) })
+	}
+}
+
+// printMembers prints the members of the answer.
+var printMembers = printWith(func(a *api, raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
+
+// printDone returns a printer that says what was done to an object.
+func printDone(done string) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		return a.change(ctx, r.method, r.path, r.body, r.ref, done)
+	}
+}
+
+// printList returns a printer that prints the pages of a list as a table: a header with tabs, and the cells of each member.
+func printList[T any](member, header string, cells func(v T) []any) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		return printTable(ctx, a, r.path, member, header, cells)
+	}
+}
+
+// printNote returns a printer that says what happens, whatever the answer is.
+func printNote(said string) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		if err := a.do(ctx, r.method, r.path, r.body, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(a.w.Stderr, said)
+		return err
+	}
+}
