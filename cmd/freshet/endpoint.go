@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,24 +55,59 @@ func (e endpointView) why() string {
 	return shortened(e.State.Health.Error, 100)
 }
 
-// endpointCommands are the commands about endpoints.
-type endpointCommands struct{ *api }
-
-func endpointCommand(w *cli.Env) *cobra.Command {
-	a := endpointCommands{&api{w: w}}
-	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
-		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
-	a.flags(c)
-	c.AddCommand(a.add(), a.check(), a.packs(), a.set(), a.list(), a.show(), a.slots(), a.tick(), a.templates(), a.revert(), a.shadow())
-	for _, v := range []struct{ name, method, path, short, done string }{
-		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
-		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
-		{"resume", http.MethodPost, "/resume", "Undo pause", "resumed"},
-	} {
-		c.AddCommand(a.changeEach(v.name+" NAME", v.short, v.method, below("/v1/endpoints", v.path), v.done))
-	}
-	return c
-}
+var endpointTable = row{use: "endpoint", short: "Manage endpoints",
+	example: "freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n" +
+		"freshet endpoint tick coins\nfreshet endpoint slots coins --limit 5",
+	rows: []row{
+		{use: "add [NAME [URL]]", short: "Add an endpoint",
+			long: `Adds an endpoint. With --pack, the settings are those of a well-known public endpoint
+('freshet endpoint packs' lists them): NAME, URL and --set override them. Public endpoints
+need a contact: start the server with --contact.`,
+			example: "freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\nfreshet endpoint add --pack wikidata",
+			run:     addEndpoint, flags: []option{
+				{name: "set", value: texts(nil), usage: "setting as KEY=VALUE, e.g. budget=5s; may be given several times"},
+				{name: "pack", value: "", usage: "take the settings of this pack, e.g. wikidata"},
+			}},
+		checkRow,
+		{use: "packs [NAME]", short: "List the packs of well-known endpoints, or the settings of one with their sources",
+			example: "freshet endpoint packs wikidata", run: printPacks},
+		{use: "set NAME KEY=VALUE...", short: "Change settings of an endpoint",
+			example: "freshet endpoint set coins policy=rr budget=20s\nfreshet endpoint set coins rule=debt timeout=1m",
+			run: func(a *api, c *cobra.Command, args []string) error {
+				body, err := settingsBody(args[1:])
+				if err != nil {
+					return err
+				}
+				return printEdited("changed")(c.Context(), a, sending{http.MethodPatch, endpointPath(args[0]), body, args[0]})
+			}},
+		{use: "list", short: "List endpoints", example: "freshet endpoint list", call: "GET /v1/endpoints",
+			out: printList("endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
+				return []any{e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why()}
+			})},
+		{use: "show NAME", short: "Show the settings in force, where they come from, and the health",
+			example: "freshet endpoint show coins --json", call: "GET /v1/endpoints/{}", out: printWith(printEndpoint)},
+		{use: "slots NAME", short: "Show the last slots, newest first", example: "freshet endpoint slots coins --limit 5",
+			call: "GET /v1/endpoints/{}/slots", flags: []option{{name: "limit", value: 20, usage: "how many"}},
+			out: printList("slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
+				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Found(), s.Failed, s.Skipped,
+					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
+			})},
+		{use: "tick NAME", short: "Run the next slot now and wait for it", example: "freshet endpoint tick coins",
+			call: "POST /v1/endpoints/{}/tick", out: printWith(printSlot)},
+		templatesRow, shadowRows,
+		{use: "revert NAME [KEY...]", short: "Take the configuration file's values back, of all settings without a KEY",
+			example: "freshet endpoint revert coins budget",
+			run: func(a *api, c *cobra.Command, args []string) error {
+				path := withParameters(endpointPath(args[0])+"/revert", map[string]any{"setting": args[1:]})
+				return printEdited("has the file's values")(c.Context(), a, sending{http.MethodPost, path, nil, args[0]})
+			}},
+		{use: "pause NAME", short: "Stop its slots until resumed", example: "freshet endpoint pause coins",
+			call: "POST /v1/endpoints/{}/pause", out: printDone("paused")},
+		{use: "resume NAME", short: "Undo pause", example: "freshet endpoint resume coins",
+			call: "POST /v1/endpoints/{}/resume", out: printDone("resumed")},
+		{use: "rm NAME", short: "Remove an endpoint with its queries and their history", example: "freshet endpoint rm coins",
+			call: "DELETE /v1/endpoints/{}", out: printDone("removed")},
+	}}
 
 func endpointPath(name string) string { return "/v1/endpoints/" + url.PathEscape(name) }
 
@@ -95,133 +129,79 @@ func settingsBody(set []string) (map[string]any, error) {
 	return body, nil
 }
 
-func (a endpointCommands) add() *cobra.Command {
-	var set []string
-	var from string
-	c := &cobra.Command{Use: "add [NAME [URL]]", Short: "Add an endpoint", Args: cobra.MaximumNArgs(2),
-		Long: `Adds an endpoint. With --pack, the settings are those of a well-known public endpoint
-('freshet endpoint packs' lists them): NAME, URL and --set override them. Public endpoints
-need a contact: start the server with --contact.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			body, err := settingsBody(set)
-			if err != nil {
-				return err
-			}
-			if from == "" && len(args) < 2 {
-				return cli.UsageErrorf("give a NAME and a URL, or --pack")
-			}
-			for i, member := range []string{"name", "url"}[:len(args)] {
-				body[member] = args[i]
-			}
-			name := from
-			if from != "" {
-				body["pack"] = from
-			}
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return a.change(c.Context(), http.MethodPost, "/v1/endpoints", body, name, "added")
-		}}
-	c.Flags().StringArrayVar(&set, "set", nil, "setting as KEY=VALUE, e.g. budget=5s; may be given several times")
-	c.Flags().StringVar(&from, "pack", "", "take the settings of this pack, e.g. wikidata")
-	return c
-}
-
-// packs lists the packs of this program. It needs no server.
-func (a endpointCommands) packs() *cobra.Command {
-	return &cobra.Command{Use: "packs [NAME]", Short: "List the packs of well-known endpoints, or the settings of one with their sources", Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				for _, p := range pack.All() {
-					if err := a.printPack(p, func() error {
-						_, err := fmt.Fprintf(a.w.Stdout, "%-12s %s\n", p.Name, p.Title)
-						return err
-					}); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			p, err := pack.Find(args[0])
-			if err != nil {
-				return cli.WithCode(cli.ExitNotFound, err)
-			}
-			return a.printPack(p, func() error {
-				fmt.Fprintf(a.w.Stdout, "%s\n", p.Title)
-				for _, s := range p.Settings {
-					value, _ := json.Marshal(s.Value)
-					fmt.Fprintf(a.w.Stdout, "  %s: %s\n      %s\n", s.Name, value, s.Source)
-				}
-				for _, n := range append([]pack.Note{p.Contact}, p.Quirks...) {
-					fmt.Fprintf(a.w.Stdout, "%s\n      %s\n", n.Text, n.Source)
-				}
-				return nil
-			})
-		}}
-}
-
-func (a endpointCommands) printPack(p pack.Pack, print func() error) error {
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, p)
-	}
-	return print()
-}
-
-func (a endpointCommands) set() *cobra.Command {
-	return &cobra.Command{Use: "set NAME KEY=VALUE...", Short: "Change settings of an endpoint", Args: cobra.MinimumNArgs(2),
-		Example: "  freshet endpoint set coins policy=rr budget=20s\n  freshet endpoint set coins rule=debt timeout=1m",
-		RunE: func(c *cobra.Command, args []string) error {
-			body, err := settingsBody(args[1:])
-			if err != nil {
-				return err
-			}
-			return a.changeEndpoint(c.Context(), http.MethodPatch, endpointPath(args[0]), body, args[0], "changed")
-		}}
-}
-
-func (a endpointCommands) revert() *cobra.Command {
-	return &cobra.Command{Use: "revert NAME [KEY...]", Short: "Take the configuration file's values back, of all settings without a KEY", Args: cobra.MinimumNArgs(1),
-		Example: "  freshet endpoint revert coins budget",
-		RunE: func(c *cobra.Command, args []string) error {
-			v := url.Values{"setting": args[1:]}
-			return a.changeEndpoint(c.Context(), http.MethodPost, endpointPath(args[0])+"/revert?"+v.Encode(), nil, args[0], "has the file's values")
-		}}
-}
-
-// changeEndpoint is change that also prints the server's notes on the edit.
-func (a endpointCommands) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
-	return showAs(ctx, a.api, method, path, in, func(e struct {
-		Notes []string `json:"notes"`
-	}) error {
-		for _, note := range e.Notes {
-			fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
-		}
-		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", name, done)
+func addEndpoint(a *api, c *cobra.Command, args []string) error {
+	body, err := settingsBody(listOf(c, "set"))
+	if err != nil {
 		return err
-	})
+	}
+	name := textOf(c, "pack")
+	if name == "" && len(args) < 2 {
+		return cli.UsageErrorf("give a NAME and a URL, or --pack")
+	}
+	if name != "" {
+		body["pack"] = name
+	}
+	for i, member := range []string{"name", "url"}[:len(args)] {
+		body[member] = args[i]
+	}
+	if len(args) > 0 {
+		name = args[0]
+	}
+	return printDone("added")(c.Context(), a, sending{http.MethodPost, "/v1/endpoints", body, name})
 }
 
-func (a endpointCommands) list() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List endpoints", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return printTable(c.Context(), a.api, "/v1/endpoints", "endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
-				return []any{e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why()}
-			})
-		}}
+// printPacks lists the packs of this program. It needs no server.
+func printPacks(a *api, _ *cobra.Command, args []string) error {
+	list := pack.All()
+	if len(args) > 0 {
+		p, err := pack.Find(args[0])
+		if err != nil {
+			return cli.WithCode(cli.ExitNotFound, err)
+		}
+		list = []pack.Pack{p}
+	}
+	for _, p := range list {
+		switch {
+		case a.asJSON:
+			if err := cli.PrintJSON(a.w.Stdout, p); err != nil {
+				return err
+			}
+		case len(args) == 0:
+			fmt.Fprintf(a.w.Stdout, "%-12s %s\n", p.Name, p.Title)
+		default:
+			printPack(a.w.Stdout, p)
+		}
+	}
+	return nil
 }
 
-func (a endpointCommands) show() *cobra.Command {
-	return &cobra.Command{Use: "show NAME", Short: "Show the settings in force, where they come from, and the health", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a.api, http.MethodGet, endpointPath(args[0]), nil, func(raw json.RawMessage) error { return printEndpoint(a.w.Stdout, raw) })
-		}}
+func printPack(w io.Writer, p pack.Pack) {
+	fmt.Fprintf(w, "%s\n", p.Title)
+	for _, s := range p.Settings {
+		value, _ := json.Marshal(s.Value)
+		fmt.Fprintf(w, "  %s: %s\n      %s\n", s.Name, value, s.Source)
+	}
+	for _, n := range append([]pack.Note{p.Contact}, p.Quirks...) {
+		fmt.Fprintf(w, "%s\n      %s\n", n.Text, n.Source)
+	}
+}
+
+// printEdited says what was done to an endpoint, after the server's notes on it.
+func printEdited(done string) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		return showAs(ctx, a, r.method, r.path, r.body, func(e struct{ Notes []string }) error {
+			for _, note := range e.Notes {
+				fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
+			}
+			_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", r.ref, done)
+			return err
+		})
+	}
 }
 
 // printEndpoint prints an endpoint and the sources of its settings.
-func printEndpoint(w io.Writer, raw json.RawMessage) error {
-	var e struct {
-		Sources map[string]registry.Source `json:"sources"`
-	}
+func printEndpoint(a *api, raw json.RawMessage) error {
+	var e struct{ Sources map[string]registry.Source }
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return err
 	}
@@ -231,21 +211,7 @@ func printEndpoint(w io.Writer, raw json.RawMessage) error {
 		}
 		return ""
 	}
-	return printFields(w, raw, remark, "sources")
-}
-
-func (a endpointCommands) slots() *cobra.Command {
-	var limit int
-	c := &cobra.Command{Use: "slots NAME", Short: "Show the last slots, newest first", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			path := endpointPath(args[0]) + "/slots?limit=" + strconv.Itoa(limit)
-			return printTable(c.Context(), a.api, path, "slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
-				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Found(), s.Failed, s.Skipped,
-					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
-			})
-		}}
-	c.Flags().IntVar(&limit, "limit", 20, "how many")
-	return c
+	return printFields(a.w.Stdout, raw, remark, "sources")
 }
 
 // owed writes what a slot repaid, and the debt that it leaves.
@@ -260,16 +226,12 @@ func owed(s scheduler.Slot) string {
 	return strings.Join(words, ", ")
 }
 
-func (a endpointCommands) tick() *cobra.Command {
-	return &cobra.Command{Use: "tick NAME", Short: "Run the next slot now and wait for it", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a.api, http.MethodPost, endpointPath(args[0])+"/tick", nil, func(s scheduler.Slot) error {
-				debt := owed(s)
-				if debt != "" {
-					debt = ", " + debt
-				}
-				_, err := fmt.Fprintf(a.w.Stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
-				return err
-			})
-		}}
+func printSlot(a *api, s scheduler.Slot) error {
+	debt := owed(s)
+	if debt != "" {
+		debt = ", " + debt
+	}
+	_, err := fmt.Fprintf(a.w.Stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n",
+		s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
+	return err
 }

@@ -18,34 +18,33 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-func (a endpointCommands) check() *cobra.Command {
-	var contact string
-	var set []string
-	c := &cobra.Command{Use: "check URL", Short: "Try an endpoint with a few requests, and propose settings", Args: cobra.ExactArgs(1),
-		Long: fmt.Sprintf(`Tries an endpoint with at most %d small requests, one second apart: formats, row cap,
+var checkRow = row{use: "check URL", short: "Try an endpoint with a few requests, and propose settings",
+	long: fmt.Sprintf(`Tries an endpoint with at most %d small requests, one second apart: formats, row cap,
 conditional requests, errors, speed and features of SPARQL. It prints the findings, and
 settings as a command and as YAML. It needs no server. The exit code is 1 if the endpoint
 does not answer SPARQL.`, endpoint.MaxCheckRequests),
-		RunE: func(c *cobra.Command, args []string) error {
-			e, err := checkedEndpoint(args[0], set)
-			if err != nil {
-				return err
-			}
-			r, err := endpoint.Check(c.Context(), e, endpoint.Options{Contact: contact, Version: cli.Version()})
-			if err != nil {
-				return checkError(c.Context(), err)
-			}
-			if err := a.printReport(r, e.Name); err != nil {
-				return err
-			}
-			if !r.Answers {
-				return fmt.Errorf("%s does not answer SPARQL", e.URL)
-			}
-			return nil
-		}}
-	c.Flags().StringVar(&contact, "contact", a.w.Getenv("FRESHET_CONTACT"), "mail or web address for the operators of public endpoints")
-	c.Flags().StringArrayVar(&set, "set", nil, "setting as KEY=VALUE, e.g. timeout=60s; may be given several times")
-	return c
+	example: "freshet endpoint check https://dbpedia.org/sparql --contact mailto:you@example.org",
+	run:     checkEndpoint, flags: []option{
+		{name: "contact", value: variable(contact), usage: "mail or web address for the operators of public endpoints"},
+		{name: "set", value: texts(nil), usage: "setting as KEY=VALUE, e.g. timeout=60s; may be given several times"},
+	}}
+
+func checkEndpoint(a *api, c *cobra.Command, args []string) error {
+	e, err := checkedEndpoint(args[0], listOf(c, "set"))
+	if err != nil {
+		return err
+	}
+	r, err := endpoint.Check(c.Context(), e, endpoint.Options{Contact: textOf(c, "contact"), Version: cli.Version()})
+	if err != nil {
+		return checkError(c.Context(), err)
+	}
+	if err := a.printReport(r, e.Name); err != nil {
+		return err
+	}
+	if !r.Answers {
+		return fmt.Errorf("%s does not answer SPARQL", e.URL)
+	}
+	return nil
 }
 
 // checkError adds an exit code to errors about settings.
@@ -84,7 +83,7 @@ func checkedEndpoint(address string, set []string) (e registry.Endpoint, err err
 	return e, nil
 }
 
-func (a endpointCommands) printReport(r registry.Report, name string) error {
+func (a *api) printReport(r registry.Report, name string) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, r)
 	}

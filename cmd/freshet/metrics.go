@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,47 +20,49 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A scraper scrapes the numbers in results.
-type scraper struct{ *api }
-
-func metricsCommand(w *cli.Env) *cobra.Command {
-	a := scraper{&api{w: w}}
-	c := &cobra.Command{Use: "metrics", Short: "Show which numbers in results Prometheus can scrape",
-		Long: `Shows what /metrics/results gives to Prometheus: the numeric columns of named queries, with
+var metricsTable = row{use: "metrics", short: "Show which numbers in results Prometheus can scrape",
+	long: `Shows what /metrics/results gives to Prometheus: the numeric columns of named queries, with
 the other columns as labels. The server keeps no settings for it. The flags are those of the
 request, and the job of Prometheus has the same ones under params.`,
-		Example: "  freshet metrics list --tag stations\n  freshet metrics show bikes --label year"}
-	a.flags(c)
-	c.AddCommand(a.list(), a.show())
-	return c
+	example: "freshet metrics list --tag stations\nfreshet metrics show bikes --label year",
+	rows: []row{
+		{use: "list [QUERY...]", short: "List the queries that a scrape gives, with their numeric columns",
+			long: `Lists what a scrape of these queries, names or ids, or of all queries that have names gives
+of each: its numeric columns, the number of series, the rows of the result, the rows without a
+series and why (limit, ambiguous, long, no_number, graph), and whether the result is true now.
+--json adds when it was last known to be true, and when it last changed.`,
+			example: "freshet metrics list --tag stations\nfreshet metrics list bikes --label year --json",
+			run:     scrape(printScraped), flags: scrapeFlags},
+		{use: "show [QUERY...]", short: "Print what a scrape gives",
+			long: `Prints what a scrape of these queries gives, names or ids, or of all queries that have
+names. The output is the text format of Prometheus. With --json each series is an object on
+a line of its own; its value is a text, because numbers of JSON can be neither NaN nor infinite.`,
+			example: "freshet metrics show bikes\nfreshet metrics show --tag stations --limit 100 | promtool check metrics",
+			run:     scrape(printSeries), flags: scrapeFlags},
+	}}
+
+// scrapeFlags choose what is scraped.
+var scrapeFlags = []option{
+	{name: "endpoint", value: "", usage: "only queries of this endpoint"},
+	{name: "state", value: "", usage: "only queries in this state: new, live, stale, failing, paused, idle"},
+	{name: "tag", value: "", usage: "only queries with this tag"},
+	{name: "q", value: "", usage: "only queries whose name, id or text contains this"},
+	{name: "label", value: texts(nil), usage: "a column that is a label although it holds numbers; may be given several times"},
+	{name: "limit", value: "", usage: "rows of a query that are read, 1 to 10000 (default 1000)"},
 }
 
-// scrapeFlags adds the flags that choose what is scraped.
-func scrapeFlags(c *cobra.Command) {
-	f := c.Flags()
-	f.String("endpoint", "", "only queries of this endpoint")
-	f.String("state", "", "only queries in this state: new, live, stale, failing, paused, idle")
-	f.String("tag", "", "only queries with this tag")
-	f.String("q", "", "only queries whose name, id or text contains this")
-	f.StringArray("label", nil, "a column that is a label although it holds numbers; may be given several times")
-	f.String("limit", "", "rows of a query that are read, 1 to 10000 (default 1000)")
-}
-
-// scrape opens the answer to a scrape of these queries, or of all that have names.
-func (a scraper) scrape(c *cobra.Command, queries []string) (io.ReadCloser, error) {
-	v := url.Values{"query": queries}
-	for name, value := range given(c, nil) {
-		if list, ok := value.([]string); ok {
-			v[name] = list
-		} else {
-			v.Set(name, fmt.Sprint(value))
+// scrape returns a command that prints a scrape of the queries that its arguments name, or of all that have names.
+func scrape(print func(a *api, in io.Reader) error) func(*api, *cobra.Command, []string) error {
+	return func(a *api, c *cobra.Command, args []string) error {
+		_, members := row{call: "GET ", flags: scrapeFlags}.given(c)
+		members["query"] = args
+		resp, err := a.sendWith(c.Context(), http.MethodGet, withParameters("/metrics/results", members), http.Header{"Accept": {"text/plain"}}, nil)
+		if err != nil {
+			return err
 		}
+		defer resp.Body.Close()
+		return print(a, resp.Body)
 	}
-	resp, err := a.sendWith(c.Context(), http.MethodGet, "/metrics/results?"+v.Encode(), http.Header{"Accept": {"text/plain"}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Body, nil
 }
 
 // series calls visit for each series of a scrape: families by name, series in the order of
@@ -86,26 +87,13 @@ func series(in io.Reader, visit func(metric string, labels map[string]string, va
 	return nil
 }
 
-func (a scraper) show() *cobra.Command {
-	c := &cobra.Command{Use: "show [QUERY...]", Short: "Print what a scrape gives",
-		Long: `Prints what a scrape of these queries gives, names or ids, or of all queries that have
-names. The output is the text format of Prometheus. With --json each series is an object on
-a line of its own; its value is a text, because numbers of JSON can be neither NaN nor infinite.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			in, err := a.scrape(c, args)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			if !a.asJSON {
-				return printRaw(a.w, in)
-			}
-			return series(in, func(metric string, labels map[string]string, value float64) error {
-				return cli.PrintJSON(a.w.Stdout, map[string]any{"metric": metric, "labels": labels, "value": strconv.FormatFloat(value, 'g', -1, 64)})
-			})
-		}}
-	scrapeFlags(c)
-	return c
+func printSeries(a *api, in io.Reader) error {
+	if !a.asJSON {
+		return printRaw(a.w, in)
+	}
+	return series(in, func(metric string, labels map[string]string, value float64) error {
+		return cli.PrintJSON(a.w.Stdout, map[string]any{"metric": metric, "labels": labels, "value": strconv.FormatFloat(value, 'g', -1, 64)})
+	})
 }
 
 // A scrapedQuery is what a scrape says of one query.
@@ -152,26 +140,8 @@ func (q *scrapedQuery) add(metric string, labels map[string]string, value float6
 	}
 }
 
-func (a scraper) list() *cobra.Command {
-	c := &cobra.Command{Use: "list [QUERY...]", Short: "List the queries that a scrape gives, with their numeric columns",
-		Long: `Lists what a scrape of these queries, names or ids, or of all queries that have names gives
-of each: its numeric columns, the number of series, the rows of the result, the rows without a
-series and why (limit, ambiguous, long, no_number, graph), and whether the result is true now.
---json adds when it was last known to be true, and when it last changed.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			in, err := a.scrape(c, args)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			return a.printQueries(in)
-		}}
-	scrapeFlags(c)
-	return c
-}
-
-// printQueries prints a scrape as a list of queries.
-func (a scraper) printQueries(in io.Reader) error {
+// printScraped prints a scrape as a list of queries.
+func printScraped(a *api, in io.Reader) error {
 	all := map[string]*scrapedQuery{} // by holder and name
 	over := 0.0
 	err := series(in, func(metric string, labels map[string]string, value float64) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,29 +17,18 @@ import (
 // maxEntries is how many entries of a list of objects are printed.
 const maxEntries = 8
 
-// printTable prints the members of a list below a header, a line for each, or with
-// --json as they came.
-func printTable[T any](ctx context.Context, a *api, path, member, header string, cells func(T) []any) error {
-	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-	if !a.asJSON {
-		fmt.Fprintln(t, header)
-	}
-	err := each(ctx, a, path, member, func(raw json.RawMessage) error {
-		if a.asJSON {
-			return cli.PrintJSON(a.w.Stdout, raw)
-		}
-		var v T
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return err
-		}
-		list := cells(v)
-		_, err := fmt.Fprintf(t, strings.TrimSuffix(strings.Repeat("%v\t", len(list)), "\t")+"\n", list...)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return t.Flush()
+// Columns prints lines of aligned cells.
+type columns struct{ *tabwriter.Writer }
+
+// newColumns returns columns with a header, whose cells are separated by tabs.
+func newColumns(w *cli.Env, header string) columns {
+	t := columns{tabwriter.NewWriter(w.Stdout, 0, 4, 2, ' ', 0)}
+	t.row(header)
+	return t
+}
+
+func (t columns) row(cells ...any) {
+	fmt.Fprintf(t, strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t")+"\n", cells...)
 }
 
 // printFields prints a JSON object as aligned lines, in the server's order. The

@@ -4,29 +4,38 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 )
 
-// printResult prints the result that a response holds. In a format that the user names it is
-// exact. Otherwise a terminal gets a table unless asJSON is set, and JSON ends with a line break.
-func printResult(w *cli.Env, resp *http.Response, format string, asJSON bool) error {
-	isJSON := format == "" && strings.Contains(resp.Header.Get("Content-Type"), "json")
-	if w.Screen && !asJSON && isJSON {
-		return printResultTable(w, resp.Body)
-	}
-	if err := printRaw(w, resp.Body); err != nil || !isJSON {
+// printResult prints the result at a path. In a format that the user names it is exact. Otherwise a terminal gets a
+// table unless JSON is wanted, and JSON ends with a line break. It says which time a past result is of.
+func (a *api) printResult(ctx context.Context, path, format string) error {
+	resp, err := a.send(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
 		return err
 	}
-	_, err := io.WriteString(w.Stdout, "\n")
+	defer resp.Body.Close()
+	if then, err := http.ParseTime(resp.Header.Get("Memento-Datetime")); err == nil {
+		fmt.Fprintf(a.w.Stderr, "the result of %s\n", then.UTC().Format(time.RFC3339))
+	}
+	isJSON := format == "" && strings.Contains(resp.Header.Get("Content-Type"), "json")
+	if a.w.Screen && !a.asJSON && isJSON {
+		return printResultTable(a.w, resp.Body)
+	}
+	if err := printRaw(a.w, resp.Body); err != nil || !isJSON {
+		return err
+	}
+	_, err = io.WriteString(a.w.Stdout, "\n")
 	return err
 }
 
@@ -44,8 +53,7 @@ func printResultTable(w *cli.Env, in io.Reader) error {
 		_, err := fmt.Fprintln(w.Stdout, *r.Boolean)
 		return err
 	}
-	t := tabwriter.NewWriter(w.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(r.Head.Vars, "\t"))
+	t := newColumns(w, strings.Join(r.Head.Vars, "\t"))
 	for _, row := range r.Results.Bindings {
 		cells := make([]string, len(r.Head.Vars))
 		for i, term := range diff.RowTerms(diff.Select, r.Head.Vars, row) {

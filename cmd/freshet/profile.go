@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,69 +32,85 @@ type profileView struct {
 	} `json:"warnings"`
 }
 
-// profileCommands are the commands about profiles.
-type profileCommands struct{ *api }
-
-func profileCommand(w *cli.Env) *cobra.Command {
-	a := profileCommands{&api{w: w}}
-	c := &cobra.Command{Use: "profile", Short: "Refresh several queries within a common deadline",
-		Long: `A profile asks for a set of queries of one endpoint to be refreshed within a common
+var profileTable = row{use: "profile", short: "Refresh several queries within a common deadline",
+	long: `A profile asks for a set of queries of one endpoint to be refreshed within a common
 deadline: periodically, when a query changes, or when a change is predicted. Each
 round is captured when all of its queries were executed within their intervals.
 Otherwise it expires, with a reason. Under the policies sedf, mrsf and medf (each
 np or p), intervals run ahead of other queries.`,
-		Example: "  freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
-			"  freshet profile captures oil --state expired\n  freshet profile watch oil"}
-	a.flags(c)
-	c.AddCommand(a.add(), a.list(), a.show(), a.set(), a.captures(), a.watch(),
-		a.changeEach("rm ID...", "Delete profiles with their captures; their queries stay", http.MethodDelete, profilePath, "ended"))
-	return c
-}
-
-var profilePath = below("/v1/profiles", "")
-
-func (a profileCommands) add() *cobra.Command {
-	var items []string
-	c := &cobra.Command{Use: "add [FILE]", Short: "Create a profile from flags or from the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
-		Long: `An item has the form QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
+	example: "freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
+		"freshet profile captures oil --state expired\nfreshet profile watch oil",
+	rows: []row{
+		{use: "add [FILE]", short: "Create a profile from flags or from the JSON in FILE (- for standard input)",
+			long: `An item has the form QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
 VALUE]... [within SPAN], or QUERY predicted [within SPAN], as in the pages. Spans
 are durations (10m) or numbers of slots (3 slots). Put other values that contain
 blanks in double quotes.`,
-		Example: "  freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
-			"  freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
-			"  freshet profile add profile.json",
-		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{}
-			if len(args) == 1 {
-				text, err := a.readQuery(args[0])
-				if err != nil {
-					return err
-				}
-				if err := json.Unmarshal([]byte(text), &body); err != nil {
-					return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
-				}
-			}
-			maps.Copy(body, given(c, map[string]string{"item": ""}))
-			if len(items) > 0 {
-				list, err := parseItems(items)
-				if err != nil {
-					return err
-				}
-				body["items"] = list
-			}
-			return showAs(c.Context(), a.api, http.MethodPost, "/v1/profiles", body, a.printProfile)
-		}}
-	f := c.Flags()
-	f.String("name", "", "your name for the profile")
-	f.String("window", "", "how long a round waits after a change or a prediction, e.g. 10m or 3slots")
-	f.String("budget", "", "maximum execution seconds for it in a slot, e.g. 2s")
-	f.String("endpoint", "", "endpoint of the queries (default: theirs)")
-	f.Float64("weight", 1, "importance beside other profiles")
-	f.StringArrayVar(&items, "item", nil, "a query and when to run it; may be given several times")
-	return c
+			example: "freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
+				"freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
+				"freshet profile add profile.json",
+			call: "POST /v1/profiles", body: profileBody, out: printWith(printProfile), flags: []option{
+				{name: "name", value: "", usage: "your name for the profile"},
+				{name: "window", value: "", usage: "how long a round waits after a change or a prediction, e.g. 10m or 3slots"},
+				{name: "budget", value: "", usage: "maximum execution seconds for it in a slot, e.g. 2s"},
+				{name: "endpoint", value: "", usage: "endpoint of the queries (default: theirs)"},
+				{name: "weight", value: 1.0, usage: "importance beside other profiles"},
+				{name: "item", value: texts(nil), usage: "a query and when to run it; may be given several times", member: "-"},
+			}},
+		{use: "list", short: "List profiles", example: "freshet profile list --endpoint coins", call: "GET /v1/profiles",
+			out: printList("profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
+				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, time.Now())}
+			}), flags: []option{
+				{name: "endpoint", value: "", usage: "only this endpoint"},
+				{name: "q", value: "", usage: "only if the name or id contains this"},
+			}},
+		{use: "show ID", short: "Show a profile", example: "freshet profile show oil", call: "GET /v1/profiles/{}", out: printMembers},
+		{use: "set ID", short: "Edit name, budget or weight", example: "freshet profile set oil --weight 3 --budget 4s",
+			call: "PATCH /v1/profiles/{}", body: somethingGiven("nothing to set: give --name, --budget or --weight"), out: printDone("edited"), flags: []option{
+				{name: "name", value: "", usage: "your name for the profile"},
+				{name: "budget", value: "", usage: "maximum execution seconds for it in a slot; 0s for no limit"},
+				{name: "weight", value: 1.0, usage: "importance beside other profiles"},
+			}},
+		{use: "captures ID", short: "Show a profile's rounds, newest first: captured, expired and open ones",
+			example: "freshet profile captures oil\nfreshet profile captures oil --state expired --json",
+			run:     showCaptures, flags: []option{
+				{name: "state", value: "", usage: "only this state: open, captured, expired"},
+				{name: "most", value: 20, usage: "how many rounds to show, 0 for all"},
+			}},
+		{use: "watch ID", short: "Follow a profile's captures and expiries live", example: "freshet profile watch oil --json",
+			long: `Prints a line for each round that is captured or expires, over the event stream
+that applications use. It reconnects after interruptions and continues after the
+last capture printed. With --json each event is one object a line: event, id, data.`,
+			run: watchCaptures},
+		{use: "rm ID...", short: "Delete profiles with their captures; their queries stay", example: "freshet profile rm oil",
+			call: "DELETE /v1/profiles/{}", out: printDone("ended")},
+	}}
+
+func capturesPath(profile string) string {
+	return "/v1/profiles/" + url.PathEscape(profile) + "/captures"
 }
 
-func (a profileCommands) printProfile(p profileView) error {
+// profileBody completes a new profile: flags override the members in the file.
+func profileBody(a *api, c *cobra.Command, args []string, body map[string]any) error {
+	if len(args) == 1 {
+		text, err := a.readQuery(args[0])
+		if err != nil {
+			return err
+		}
+		given := maps.Clone(body)
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
+			return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
+		}
+		maps.Copy(body, given)
+	}
+	items, err := parseItems(listOf(c, "item"))
+	if len(items) > 0 {
+		body["items"] = items
+	}
+	return err
+}
+
+func printProfile(a *api, p profileView) error {
 	for _, x := range p.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: %s\n", x.Message)
 	}
@@ -112,42 +128,6 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 		list = append(list, item)
 	}
 	return list, nil
-}
-
-func (a profileCommands) list() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List profiles", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			now := time.Now()
-			return printTable(c.Context(), a.api, withGiven("/v1/profiles", c, nil), "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
-				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, now)}
-			})
-		}}
-	c.Flags().String("endpoint", "", "only this endpoint")
-	c.Flags().String("q", "", "only if the name or id contains this")
-	return c
-}
-
-func (a profileCommands) show() *cobra.Command {
-	return &cobra.Command{Use: "show ID", Short: "Show a profile", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return showAs(c.Context(), a.api, http.MethodGet, profilePath(args[0]), nil, func(raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
-		}}
-}
-
-func (a profileCommands) set() *cobra.Command {
-	c := &cobra.Command{Use: "set ID", Short: "Edit name, budget or weight", Args: cobra.ExactArgs(1),
-		Example: "  freshet profile set oil --weight 3 --budget 4s",
-		RunE: func(c *cobra.Command, args []string) error {
-			body := given(c, nil)
-			if len(body) == 0 {
-				return cli.UsageErrorf("nothing to set: give --name, --budget or --weight")
-			}
-			return a.change(c.Context(), http.MethodPatch, profilePath(args[0]), body, args[0], "edited")
-		}}
-	c.Flags().String("name", "", "your name for the profile")
-	c.Flags().String("budget", "", "maximum execution seconds for it in a slot; 0s for no limit")
-	c.Flags().Float64("weight", 1, "importance beside other profiles")
-	return c
 }
 
 // A roundView holds the members of a round that the commands print.
@@ -170,33 +150,25 @@ type roundView struct {
 	} `json:"intervals"`
 }
 
-func (a profileCommands) captures() *cobra.Command {
-	var most int
-	c := &cobra.Command{Use: "captures ID", Short: "Show a profile's rounds, newest first: captured, expired and open ones", Args: cobra.ExactArgs(1),
-		Example: "  freshet profile captures oil\n  freshet profile captures oil --state expired --json",
-		RunE: func(c *cobra.Command, args []string) error {
-			shown := 0
-			path := withGiven(profilePath(args[0])+"/captures", c, map[string]string{"most": ""})
-			err := each(c.Context(), a.api, path, "rounds", func(raw json.RawMessage) error {
-				if shown++; most > 0 && shown > most {
-					return errEnough
-				}
-				return a.printRound(raw)
-			})
-			if err == errEnough {
-				return nil
-			}
-			return err
-		}}
-	c.Flags().String("state", "", "only this state: open, captured, expired")
-	c.Flags().IntVar(&most, "most", 20, "how many rounds to show, 0 for all")
-	return c
+func showCaptures(a *api, c *cobra.Command, args []string) error {
+	most, shown := intOf(c, "most"), 0
+	path := withParameters(capturesPath(args[0]), map[string]any{"state": textOf(c, "state")})
+	err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
+		if shown++; most > 0 && shown > most {
+			return errEnough
+		}
+		return a.printRound(raw)
+	})
+	if err == errEnough {
+		return nil
+	}
+	return err
 }
 
 // errEnough ends a list early.
 var errEnough = fmt.Errorf("enough is shown")
 
-func (a profileCommands) printRound(raw json.RawMessage) error {
+func (a *api) printRound(raw json.RawMessage) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}

@@ -17,15 +17,9 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-func (a profileCommands) watch() *cobra.Command {
-	return &cobra.Command{Use: "watch ID", Short: "Follow a profile's captures and expiries live", Args: cobra.ExactArgs(1),
-		Long: `Prints a line for each round that is captured or expires, over the event stream
-that applications use. It reconnects after interruptions and continues after the
-last capture printed. With --json each event is one object a line: event, id, data.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			v := &captureWatch{api: a.api, path: profilePath(args[0]) + "/captures", printed: map[uint64]bool{}}
-			return v.run(c.Context())
-		}}
+func watchCaptures(a *api, c *cobra.Command, args []string) error {
+	v := &captureWatch{api: a, path: capturesPath(args[0]), printed: map[uint64]bool{}}
+	return v.run(c.Context())
 }
 
 // A captureWatch follows an event stream and resumes it after a cut.

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -74,42 +74,78 @@ func shortened(s string, most int) string {
 	return s[:most] + "…"
 }
 
-func queryCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
-	c := &cobra.Command{Use: "query", Short: "Register and manage queries",
-		Example: "  freshet query add --endpoint coins --name types types.rq\n  echo 'ASK {?s ?p ?o}' | freshet query add --endpoint coins -\n  freshet query list --tag demo"}
-	a.flags(c)
-	c.AddCommand(a.queryAdd(), a.queryList(), a.queryShow(), a.queryValidate(), a.queryRemove())
-	for _, v := range []struct{ name, short, done string }{
-		{"pause", "Stop executions until resumed", "paused"},
-		{"resume", "Undo pause", "resumed"},
-		{"refresh", "Run in the next slot, before ranked queries", "runs in the next slot"},
-	} {
-		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				for _, ref := range args {
-					if err := a.act(c.Context(), ref, v.name, v.done); err != nil {
-						return err
-					}
-				}
-				return nil
-			}})
-	}
-	return c
-}
+var queryTable = row{use: "query", short: "Register and manage queries",
+	example: "freshet query add --endpoint coins --name types types.rq\n" +
+		"echo 'ASK {?s ?p ?o}' | freshet query add --endpoint coins -\nfreshet query list --tag demo",
+	rows: []row{
+		{use: "add FILE", short: "Register the query in FILE (- for standard input)",
+			long: `Registers the query and prints its id. A name belongs to one of your queries. To give a name
+to another text, use --replace: it moves the name to the new query and releases your
+registration of the old one. The new query starts a history of its own.`,
+			example: "freshet query add --endpoint coins --name types --tag demo types.rq\nfreshet query add --name types --replace types.rq",
+			call:    "POST /v1/queries", body: queryText, out: printWith(printAdded), flags: []option{
+				{name: "endpoint", value: "", usage: "endpoint to ask (default: the server's default, or the only one)"},
+				{name: "name", value: "", usage: "your name for the query"},
+				{name: "tag", value: commaTexts(nil), usage: "tag; may be given several times", member: "tags"},
+				{name: "weight", value: 1.0, usage: "importance beside other queries"},
+				{name: "max-staleness", value: "", usage: "maximum age of the result, e.g. 10m"},
+				{name: "min-interval", value: "", usage: "minimum time between two executions, e.g. 1m"},
+				{name: "ordered", value: false, usage: "treat the order of rows as part of the result (default: if the query has ORDER BY)"},
+				{name: "alone", value: false, usage: "never ask it in one request with other queries"},
+				{name: "public", value: false, usage: "let anyone read the results without a token"},
+				{name: "replace", value: false, usage: "move the name from your other query, and release that query"},
+				{name: "default-graph", value: texts(nil), usage: "default graph IRI; may be given several times", member: "default_graph_uri"},
+				{name: "named-graph", value: texts(nil), usage: "named graph IRI; may be given several times", member: "named_graph_uri"},
+			}},
+		{use: "list", short: "List queries", example: "freshet query list --tag demo --state stale",
+			call: "GET /v1/queries", out: listQueries, flags: []option{
+				{name: "endpoint", value: "", usage: "only this endpoint"},
+				{name: "state", value: "", usage: "only this state: new, live, stale, failing, paused, idle"},
+				{name: "tag", value: "", usage: "only this tag"},
+				{name: "q", value: "", usage: "only if the name, id or text contains this"},
+			}},
+		{use: "show ID", short: "Show a query, its result or why it ran",
+			example: "freshet query show types --results\nfreshet query show types --explain",
+			run:     showQuery, one: []string{"results explain"}, flags: []option{
+				{name: "results", value: false, usage: "print the last complete result"},
+				{name: "explain", value: false, usage: "show why it ran or did not, and when it runs next"},
+			}},
+		{use: "validate FILE", short: "Check whether a query can be registered, and show warnings",
+			long: `Analyses the query in FILE (- for standard input) without registering it. With
+--run the query is executed once; the exit code is 1 if the execution is not
+complete.`,
+			example: "freshet query validate --endpoint coins --run types.rq",
+			call:    "POST /v1/queries/validate", body: queryText, out: validateQuery, flags: []option{
+				{name: "endpoint", value: "", usage: "endpoint to ask"},
+				{name: "run", value: false, usage: "execute it once and show the first rows", member: "?run"},
+			}},
+		{use: "pause ID...", short: "Stop executions until resumed", example: "freshet query pause types",
+			call: "POST /v1/queries/{}/pause", out: printPaused("paused")},
+		{use: "resume ID...", short: "Undo pause", example: "freshet query resume types",
+			call: "POST /v1/queries/{}/resume", out: printPaused("resumed")},
+		{use: "refresh ID...", short: "Run in the next slot, before ranked queries", example: "freshet query refresh types",
+			call: "POST /v1/queries/{}/refresh", out: printPaused("runs in the next slot")},
+		{use: "rm ID...", short: "Release your registration; the query ends with its last registration", example: "freshet query rm types",
+			call: "DELETE /v1/queries/{}", out: printDone("released"), flags: []option{
+				{name: "force", value: false, usage: "end it for all holders (admin)"},
+			}},
+	}}
 
-// act applies a verb to a query and reports the outcome.
-func (a *api) act(ctx context.Context, ref, verb, done string) error {
-	return showAs(ctx, a, http.MethodPost, below("/v1/queries", "/"+verb)(ref), nil, func(q queryView) error {
-		switch by := q.Paused.By; {
-		case verb == "pause" && by == "":
-			done = "paused for you; other holders want it to run"
-		case verb == "resume" && by != "":
-			done = "is still paused by " + by
-		}
-		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
-		return err
-	})
+// printPaused says what was done to a query, which other holders may have paused.
+func printPaused(done string) printer {
+	return func(ctx context.Context, a *api, r sending) error {
+		return showAs(ctx, a, r.method, r.path, nil, func(q queryView) error {
+			said := done
+			switch by := q.Paused.By; {
+			case done == "paused" && by == "":
+				said = "paused for you; other holders want it to run"
+			case done == "resumed" && by != "":
+				said = "is still paused by " + by
+			}
+			_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", r.ref, said)
+			return err
+		})
+	}
 }
 
 // readQuery reads the query text from a file, or from standard input for "-".
@@ -130,38 +166,13 @@ func (a *api) readQuery(path string) (string, error) {
 	return string(b), nil
 }
 
-func (a *api) queryAdd() *cobra.Command {
-	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
-		Long: `Registers the query and prints its id. A name belongs to one of your queries. To give a name
-to another text, use --replace: it moves the name to the new query and releases your
-registration of the old one. The new query starts a history of its own.`,
-		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq\n  freshet query add --name types --replace types.rq",
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := a.readQuery(args[0])
-			if err != nil {
-				return err
-			}
-			body := given(c, map[string]string{"tag": "tags", "default-graph": "default_graph_uri", "named-graph": "named_graph_uri"})
-			body["query"] = text
-			return showAs(c.Context(), a, http.MethodPost, "/v1/queries", body, a.printAdded)
-		}}
-	f := c.Flags()
-	f.String("endpoint", "", "endpoint to ask (default: the server's default, or the only one)")
-	f.String("name", "", "your name for the query")
-	f.StringSlice("tag", nil, "tag; may be given several times")
-	f.Float64("weight", 1, "importance beside other queries")
-	f.String("max-staleness", "", "maximum age of the result, e.g. 10m")
-	f.String("min-interval", "", "minimum time between two executions, e.g. 1m")
-	f.Bool("ordered", false, "treat the order of rows as part of the result (default: if the query has ORDER BY)")
-	f.Bool("alone", false, "never ask it in one request with other queries")
-	f.Bool("public", false, "let anyone read the results without a token")
-	f.Bool("replace", false, "move the name from your other query, and release that query")
-	f.StringArray("default-graph", nil, "default graph IRI; may be given several times")
-	f.StringArray("named-graph", nil, "named graph IRI; may be given several times")
-	return c
+// queryText adds the text of the query in the file that the argument names.
+func queryText(a *api, _ *cobra.Command, args []string, body map[string]any) (err error) {
+	body["query"], err = a.readQuery(args[0])
+	return err
 }
 
-func (a *api) printAdded(q queryView) error {
+func printAdded(a *api, q queryView) error {
 	for _, x := range q.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: line %d: %s\n", x.Line, x.Message)
 	}
@@ -169,26 +180,13 @@ func (a *api) printAdded(q queryView) error {
 	return err
 }
 
-func (a *api) queryList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return listQueries(c.Context(), a, withGiven("/v1/queries", c, nil))
-		}}
-	f := c.Flags()
-	f.String("endpoint", "", "only this endpoint")
-	f.String("state", "", "only this state: new, live, stale, failing, paused, idle")
-	f.String("tag", "", "only this tag")
-	f.String("q", "", "only if the name, id or text contains this")
-	return c
-}
-
 // listQueries prints queries in the order of their names.
-func listQueries(ctx context.Context, a *api, path string) error {
+func listQueries(ctx context.Context, a *api, r sending) error {
 	if a.asJSON {
-		return printTable[json.RawMessage](ctx, a, path, "queries", "", nil)
+		return printList[json.RawMessage]("queries", "", nil)(ctx, a, r)
 	}
 	var all []queryView
-	if err := each(ctx, a, path, "queries", func(q queryView) error {
+	if err := each(ctx, a, r.path, "queries", func(q queryView) error {
 		all = append(all, q)
 		return nil
 	}); err != nil {
@@ -196,10 +194,9 @@ func listQueries(ctx context.Context, a *api, path string) error {
 	}
 	slices.SortStableFunc(all, func(x, y queryView) int { return strings.Compare(x.label(), y.label()) })
 	now := time.Now()
-	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
+	t := newColumns(a.w, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
 	for _, q := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escapeControls(q.label()), q.Endpoint, q.State, q.size(), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, q.why())
+		t.row(escapeControls(q.label()), q.Endpoint, q.State, q.size(), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, q.why())
 	}
 	return t.Flush()
 }
@@ -218,38 +215,20 @@ func (q *queryView) size() string {
 	return fmt.Sprint(q.Rows)
 }
 
-func (a *api) queryShow() *cobra.Command {
-	var results, explain bool
-	c := &cobra.Command{Use: "show ID", Short: "Show a query, its result or why it ran", Args: cobra.ExactArgs(1),
-		Example: "  freshet query show types --results\n  freshet query show types --explain",
-		RunE: func(c *cobra.Command, args []string) error {
-			path := below("/v1/queries", "")(args[0])
-			if explain {
-				path += "/explain"
-			}
-			if !results {
-				return showAs(c.Context(), a, http.MethodGet, path, nil, func(raw json.RawMessage) error {
-					if explain {
-						return printExplanation(a.w.Stdout, raw)
-					}
-					return printFields(a.w.Stdout, raw, nil)
-				})
-			}
-			resp, err := a.send(c.Context(), http.MethodGet, path+"/results", "", nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			return printResult(a.w, resp, "", a.asJSON)
-		}}
-	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
-	c.Flags().BoolVar(&explain, "explain", false, "show why it ran or did not, and when it runs next")
-	c.MarkFlagsMutuallyExclusive("results", "explain")
-	return c
+func showQuery(a *api, c *cobra.Command, args []string) error {
+	r := sending{method: http.MethodGet, path: "/v1/queries/" + url.PathEscape(args[0])}
+	switch {
+	case isOn(c, "explain"):
+		r.path += "/explain"
+		return printWith(printExplanation)(c.Context(), a, r)
+	case !isOn(c, "results"):
+		return printMembers(c.Context(), a, r)
+	}
+	return a.printResult(c.Context(), r.path+"/results", "")
 }
 
 // printExplanation prints why a query ran or did not, and then what decided it.
-func printExplanation(w io.Writer, raw json.RawMessage) error {
+func printExplanation(a *api, raw json.RawMessage) error {
 	var x struct {
 		Why string `json:"why"`
 	}
@@ -257,37 +236,18 @@ func printExplanation(w io.Writer, raw json.RawMessage) error {
 		return err
 	}
 	if x.Why != "" {
-		fmt.Fprintf(w, "%s\n\n", escapeControls(x.Why))
+		fmt.Fprintf(a.w.Stdout, "%s\n\n", escapeControls(x.Why))
 	}
-	return printFields(w, raw, nil, "why")
+	return printFields(a.w.Stdout, raw, nil, "why")
 }
 
-func (a *api) queryValidate() *cobra.Command {
-	var try bool
-	c := &cobra.Command{Use: "validate FILE", Short: "Check whether a query can be registered, and show warnings", Args: cobra.ExactArgs(1),
-		Long: `Analyses the query in FILE (- for standard input) without registering it. With
---run the query is executed once; the exit code is 1 if the execution is not
-complete.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := a.readQuery(args[0])
-			if err != nil {
-				return err
-			}
-			path := "/v1/queries/validate"
-			if try {
-				path += "?run=1"
-			}
-			body := given(c, map[string]string{"run": ""})
-			body["query"] = text
-			var raw json.RawMessage
-			if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {
-				return err
-			}
-			return a.printAnalysis(raw)
-		}}
-	c.Flags().String("endpoint", "", "endpoint to ask")
-	c.Flags().BoolVar(&try, "run", false, "execute it once and show the first rows")
-	return c
+// validateQuery prints the analysis of a query.
+func validateQuery(ctx context.Context, a *api, r sending) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, r.method, r.path, r.body, &raw); err != nil {
+		return err
+	}
+	return a.printAnalysis(raw)
 }
 
 // A trial is one execution by "query validate --run".
@@ -365,16 +325,4 @@ func (t *trial) printRows(w io.Writer) error {
 		fmt.Fprintf(w, "  and %d more\n", n)
 	}
 	return nil
-}
-
-func (a *api) queryRemove() *cobra.Command {
-	var force bool
-	c := a.changeEach("rm ID...", "Release your registration; the query ends with its last registration", http.MethodDelete, func(ref string) string {
-		if force {
-			return below("/v1/queries", "?force=1")(ref)
-		}
-		return below("/v1/queries", "")(ref)
-	}, "released")
-	c.Flags().BoolVar(&force, "force", false, "end it for all holders (admin)")
-	return c
 }

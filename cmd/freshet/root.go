@@ -22,12 +22,12 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet query add --endpoint coins --name types query.rq
   freshet watch types`,
 	}
-	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w), queryCommand(w), watchCommand(w),
-		endpointCommand(w), profileCommand(w), hintCommand(w), ruleCommand(w), metricsCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
-	for _, x := range []row{subscriptionTable, webhookTable, tokenTable} {
+	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w),
+		hintCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
+	for _, x := range []row{queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow, watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, tokenTable} {
 		root.AddCommand(clientCommand(w, x))
 	}
-	root.AddCommand(append(watchCommands(w), followCommand(w), resultsCommand(w), changesCommand(w))...)
+	root.AddCommand(followCommand(w))
 	root.AddCommand(cli.ManCommand(w, func() *cobra.Command { return root }, "  freshet man ~/.local/share/man/man1"))
 	cli.Finish(root, examples())
 	return root

@@ -4,17 +4,20 @@ package main
 // the table of its subject.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 // A row is a command of a table: a request and how its answer is printed, or a group of rows.
@@ -26,7 +29,7 @@ type row struct {
 	call  string
 	arg   string   // the member of the body that the last argument sets
 	flags []option // of the request
-	one   string   // flags that exclude each other
+	one   []string // names of flags that exclude each other
 	// body completes the members of the request that the flags set, if they do not suffice.
 	body func(a *api, c *cobra.Command, args []string, body map[string]any) error
 	out  printer
@@ -39,7 +42,7 @@ type option struct {
 	name   string
 	value  any // the default, which gives the type
 	usage  string
-	member string // the name with underscores if it is empty; "-" for none
+	member string // the name with underscores if it is empty; "-" for none, and ?name for a parameter
 }
 
 // The values of flags that may be given several times. Commas also separate commaTexts.
@@ -47,6 +50,16 @@ type (
 	texts      []string
 	commaTexts []string
 )
+
+// A variable is a default that the environment gives.
+type variable func(getenv func(string) string) string
+
+// contact is the default of --contact, and dataDirectory that of --data.
+func contact(getenv func(string) string) string { return getenv("FRESHET_CONTACT") }
+
+func dataDirectory(getenv func(string) string) string {
+	return cmp.Or(getenv(config.Variable("data")), config.Default().Data)
+}
 
 // A sending is a request, and the object that it is about.
 type sending struct {
@@ -61,30 +74,37 @@ type printer func(ctx context.Context, a *api, r sending) error
 // clientCommand returns the command of a row, with the flags of all commands that talk to a server.
 func clientCommand(w *cli.Env, x row) *cobra.Command {
 	a := &api{w: w}
-	c := a.command(x)
+	c := &cobra.Command{}
 	a.flags(c)
+	a.describe(c, x)
 	return c
 }
 
-func (a *api) command(x row) *cobra.Command {
-	c := &cobra.Command{Use: x.use, Short: x.short, Long: x.long, Example: indented(x.example)}
+func (a *api) describe(c *cobra.Command, x row) {
+	c.Use, c.Short, c.Long, c.Example = x.use, x.short, x.long, indented(x.example)
 	if x.alias != "" {
 		c.Aliases = []string{x.alias}
 	}
-	for _, sub := range x.rows {
-		c.AddCommand(a.command(sub))
+	for _, below := range x.rows {
+		sub := &cobra.Command{}
+		a.describe(sub, below)
+		c.AddCommand(sub)
 	}
 	for _, f := range x.flags {
-		f.register(c.Flags())
+		f.register(c.Flags(), a.w)
 	}
-	if x.one != "" {
-		c.MarkFlagsMutuallyExclusive(strings.Fields(x.one)...)
+	for _, names := range x.one {
+		c.MarkFlagsMutuallyExclusive(strings.Fields(names)...)
 	}
 	if x.rows == nil {
 		c.Args = arguments(x.use)
-		c.RunE = func(c *cobra.Command, args []string) error { return a.runRow(x, c, args) }
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if x.run != nil {
+				return x.run(a, c, args)
+			}
+			return a.sendEach(x, c, args)
+		}
 	}
-	return c
 }
 
 func indented(text string) string {
@@ -112,20 +132,19 @@ func arguments(use string) cobra.PositionalArgs {
 	return cobra.RangeArgs(needed, len(names))
 }
 
-func (a *api) runRow(x row, c *cobra.Command, args []string) error {
-	if x.run != nil {
-		return x.run(a, c, args)
+// sendEach sends the requests of a row: one, or one for each of the last arguments.
+func (a *api) sendEach(x row, c *cobra.Command, args []string) error {
+	fixed, rounds := len(args), 1
+	if strings.HasSuffix(x.use, "...") {
+		fixed = len(strings.Fields(x.use)) - 2
+		rounds = len(args) - fixed
 	}
-	rounds := [][]string{args}
-	if strings.HasSuffix(x.use, "...") && len(args) > 0 { // one for each of the last arguments
-		fixed := len(strings.Fields(x.use)) - 2
-		rounds = nil
-		for i := fixed; i < len(args); i++ {
-			rounds = append(rounds, append(append([]string{}, args[:fixed]...), args[i]))
+	for i := range rounds {
+		of := args
+		if fixed < len(args) {
+			of = append(slices.Clone(args[:fixed]), args[fixed+i])
 		}
-	}
-	for _, args := range rounds {
-		r, err := x.request(a, c, args)
+		r, err := x.request(a, c, of)
 		if err != nil {
 			return err
 		}
@@ -140,31 +159,36 @@ func (a *api) runRow(x row, c *cobra.Command, args []string) error {
 func (x row) request(a *api, c *cobra.Command, args []string) (r sending, err error) {
 	r.method, r.path, _ = strings.Cut(x.call, " ")
 	for _, arg := range args {
-		r.path = strings.Replace(r.path, "{}", url.PathEscape(arg), 1)
+		before, after, ok := strings.Cut(r.path, "{}")
+		switch {
+		case strings.Contains(before, "?"):
+			r.path = before + url.QueryEscape(arg) + after
+		case ok:
+			r.path = before + url.PathEscape(arg) + after
+		}
 		r.ref = arg
 	}
-	body := x.given(c)
-	if r.method == http.MethodGet || r.method == http.MethodDelete {
-		r.path = withParameters(r.path, body)
-		return r, nil
-	}
+	body, parameters := x.given(c)
+	r.path = withParameters(r.path, parameters)
 	if x.arg != "" {
 		body[x.arg] = r.ref
 	}
 	if x.body != nil {
 		err = x.body(a, c, args, body)
 	}
-	if len(x.flags) > 0 || len(body) > 0 {
+	if r.method != http.MethodGet && r.method != http.MethodDelete && (len(x.flags) > 0 || len(body) > 0) {
 		r.body = body
 	}
 	return r, err
 }
 
 // register adds the flag to a set.
-func (f option) register(s *pflag.FlagSet) {
+func (f option) register(s *pflag.FlagSet, w *cli.Env) {
 	switch v := f.value.(type) {
 	case string:
 		s.String(f.name, v, f.usage)
+	case variable:
+		s.String(f.name, v(w.Getenv), f.usage)
 	case bool:
 		s.Bool(f.name, v, f.usage)
 	case int:
@@ -180,9 +204,10 @@ func (f option) register(s *pflag.FlagSet) {
 	}
 }
 
-// given returns the members of the request that the flags set which were given.
-func (x row) given(c *cobra.Command) map[string]any {
-	body := map[string]any{}
+// given returns the members of the body and the parameters that the flags set which were given.
+func (x row) given(c *cobra.Command) (body, parameters map[string]any) {
+	body, parameters = map[string]any{}, map[string]any{}
+	bodiless := strings.HasPrefix(x.call, "GET ") || strings.HasPrefix(x.call, "DELETE ")
 	for _, f := range x.flags {
 		member := f.member
 		if member == "" {
@@ -192,16 +217,20 @@ func (x row) given(c *cobra.Command) map[string]any {
 		if !given.Changed || member == "-" {
 			continue
 		}
+		to := body
+		if name, ok := strings.CutPrefix(member, "?"); ok || bodiless {
+			to, member = parameters, name
+		}
 		switch f.value.(type) {
-		case string:
-			body[member] = given.Value.String()
+		case string, variable:
+			to[member] = given.Value.String()
 		case texts, commaTexts:
-			body[member] = listOf(c, f.name)
+			to[member] = listOf(c, f.name)
 		default: // numbers and truth values are JSON
-			body[member] = json.RawMessage(given.Value.String())
+			to[member] = json.RawMessage(given.Value.String())
 		}
 	}
-	return body
+	return body, parameters
 }
 
 // withParameters adds parameters to a path. Empty texts are left out.
@@ -231,6 +260,15 @@ func textOf(c *cobra.Command, name string) string { return c.Flag(name).Value.St
 // isOn reports whether a flag is set.
 func isOn(c *cobra.Command, name string) bool { return textOf(c, name) == "true" }
 
+// intOf returns the value of a flag that is a number.
+func intOf(c *cobra.Command, name string) int {
+	n, err := c.Flags().GetInt(name)
+	if err != nil {
+		panic(err) // its option has another type
+	}
+	return n
+}
+
 // listOf returns the values of a flag that may be given several times.
 func listOf(c *cobra.Command, name string) []string {
 	list, ok := c.Flag(name).Value.(pflag.SliceValue)
@@ -240,11 +278,27 @@ func listOf(c *cobra.Command, name string) []string {
 	return list.GetSlice()
 }
 
-// printWith returns a printer that prints the answer: unchanged with --json, else by print.
+// printWith returns a printer of the answer: unchanged with --json, else by print.
 func printWith[T any](print func(a *api, v T) error) printer {
 	return func(ctx context.Context, a *api, r sending) error {
 		return showAs(ctx, a, r.method, r.path, r.body, func(v T) error { return print(a, v) })
 	}
+}
+
+// showAs sends a request and prints its answer: unchanged with --json, else by print.
+func showAs[T any](ctx context.Context, a *api, method, path string, in any, print func(T) error) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, method, path, in, &raw); err != nil {
+		return err
+	}
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, raw)
+	}
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	return print(v)
 }
 
 // printMembers prints the members of the answer.
@@ -257,10 +311,22 @@ func printDone(done string) printer {
 	}
 }
 
-// printList returns a printer that prints the pages of a list as a table: a header with tabs, and the cells of each member.
+// printList returns a printer of the pages of a list: as a table with a header and the cells of each member, or with
+// --json as they came.
 func printList[T any](member, header string, cells func(v T) []any) printer {
 	return func(ctx context.Context, a *api, r sending) error {
-		return printTable(ctx, a, r.path, member, header, cells)
+		if a.asJSON {
+			return each(ctx, a, r.path, member, func(raw json.RawMessage) error { return cli.PrintJSON(a.w.Stdout, raw) })
+		}
+		t := newColumns(a.w, header)
+		err := each(ctx, a, r.path, member, func(v T) error {
+			t.row(cells(v)...)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return t.Flush()
 	}
 }
 
@@ -272,5 +338,15 @@ func printNote(said string) printer {
 		}
 		_, err := fmt.Fprintln(a.w.Stderr, said)
 		return err
+	}
+}
+
+// somethingGiven refuses a request without members.
+func somethingGiven(refusal string) func(*api, *cobra.Command, []string, map[string]any) error {
+	return func(_ *api, _ *cobra.Command, _ []string, body map[string]any) error {
+		if len(body) == 0 {
+			return cli.UsageErrorf("%s", refusal)
+		}
+		return nil
 	}
 }

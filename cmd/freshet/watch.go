@@ -23,37 +23,34 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-func watchCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
-	var rows int
-	c := &cobra.Command{
-		Use: "watch ID", Short: "Print the changes of a query as they arrive", Args: cobra.ExactArgs(1),
-		Long: `Prints each change of a query's result as it arrives, over the same WebSocket
+var watchRow = row{use: "watch ID", short: "Print the changes of a query as they arrive",
+	long: `Prints each change of a query's result as it arrives, over the same WebSocket
 that applications use. It reconnects after interruptions and resumes. With --json
 every message is printed unchanged on one line.`,
-		Example: "  freshet watch departures-central\n  freshet watch q_9f… --json | jq .added",
-		RunE: func(c *cobra.Command, args []string) error {
-			token, err := a.token()
-			if err != nil {
-				return err
-			}
-			o := client.Options{Server: a.base(), Token: token, Query: args[0], Trouble: func(err error) {
-				fmt.Fprintf(w.Stderr, "connection lost (%v), coming back\n", err)
-			}}
-			// This request fails at once if there is no server.
-			var q queryView
-			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, &q); err != nil {
-				return err
-			}
-			if !a.asJSON {
-				fmt.Fprintf(w.Stderr, "watching %s at %s\n", escapeControls(q.label()), q.Endpoint)
-			}
-			return watchError(client.Follow(c.Context(), o, func(e client.Event) error { return a.watched(e, rows) }))
-		},
+	example: "freshet watch departures-central\nfreshet watch q_9f… --json | jq .added",
+	run:     watchQuery, flags: []option{{name: "rows", value: 10, usage: "maximum number of rows of a result or a change to show"}}}
+
+func watchQuery(a *api, c *cobra.Command, args []string) error {
+	var q queryView // this request fails at once if there is no server
+	if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, &q); err != nil {
+		return err
 	}
-	a.flags(c)
-	c.Flags().IntVar(&rows, "rows", 10, "maximum number of rows of a result or a change to show")
-	return c
+	if !a.asJSON {
+		fmt.Fprintf(a.w.Stderr, "watching %s at %s\n", escapeControls(q.label()), q.Endpoint)
+	}
+	return a.followChanges(c.Context(), args[0], func(e client.Event) error { return a.watched(e, intOf(c, "rows")) })
+}
+
+// followChanges follows a query until ctx ends.
+func (a *api) followChanges(ctx context.Context, query string, do func(client.Event) error) error {
+	token, err := a.token()
+	if err != nil {
+		return err
+	}
+	o := client.Options{Server: a.base(), Token: token, Query: query, Trouble: func(err error) {
+		fmt.Fprintf(a.w.Stderr, "connection lost (%v), coming back\n", err)
+	}}
+	return watchError(client.Follow(ctx, o, do))
 }
 
 // watchError adds exit codes to the errors of the client.

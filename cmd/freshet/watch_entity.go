@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,78 +45,84 @@ type watchChange struct {
 	Summary   []string  `json:"summary"`
 }
 
-// watchCommands returns the commands that watch something without SPARQL.
-func watchCommands(w *cli.Env) []*cobra.Command {
-	return []*cobra.Command{
-		watchOf(w, watch.Entity, "watch-entity IRI", "Watch the properties of an entity", `Registers a query for the properties of an entity, for what refers to it, or for both, and
+var watchEntityRow = row{use: "watch-entity IRI", short: "Watch the properties of an entity",
+	long: `Registers a query for the properties of an entity, for what refers to it, or for both, and
 prints its id. IRI is the entity or its page on Wikidata, DBpedia, UniProt or Europeana.
 The changes come in words, with labels: see --follow.`,
-			"  freshet watch-entity https://www.wikidata.org/wiki/Q42 --labels en,de --follow\n  freshet watch-entity http://dbpedia.org/resource/Ulm --property http://dbpedia.org/ontology/mayor --both"),
-		watchOf(w, watch.Instances, "watch-class IRI", "Watch the instances of a class", `Registers a query for the instances of a class and prints its id. The property that leads
+	example: "freshet watch-entity https://www.wikidata.org/wiki/Q42 --labels en,de --follow\n" +
+		"freshet watch-entity http://dbpedia.org/resource/Ulm --property http://dbpedia.org/ontology/mayor --both",
+	call: "POST /v1/watches", arg: "iri", body: watchOf(watch.Entity), out: registerWatch,
+	one: []string{strings.Join(watch.Directions(), " "), "follow preview"}, flags: append([]option{
+		{name: "property", value: texts(nil), usage: "only this property; may be given several times", member: "properties"},
+		{name: "within", value: "", usage: "only properties whose IRI begins like this"},
+		{name: watch.Outgoing, value: false, usage: "the properties of the entity (default)", member: "-"},
+		{name: watch.Incoming, value: false, usage: "what refers to the entity", member: "-"},
+		{name: watch.Both, value: false, usage: "its properties and what refers to it", member: "-"},
+	}, watchFlags...)}
+
+var watchClassRow = row{use: "watch-class IRI", short: "Watch the instances of a class",
+	long: `Registers a query for the instances of a class and prints its id. The property that leads
 from an instance to the class is rdf:type, or P31 on Wikidata, unless --property names
 another one.`,
-			"  freshet watch-class http://dbpedia.org/ontology/Volcano --preview\n  freshet watch-class Q8072 --follow"),
-		watchOf(w, watch.Members, "watch-category IRI", "Watch the members of a category", `Registers a query for the members of a category and prints its id. The property that leads
+	example: "freshet watch-class http://dbpedia.org/ontology/Volcano --preview\nfreshet watch-class Q8072 --follow",
+	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Instances), out: registerWatch, one: []string{"follow preview"}, flags: append(memberFlags, watchFlags...)}
+
+var watchCategoryRow = row{use: "watch-category IRI", short: "Watch the members of a category",
+	long: `Registers a query for the members of a category and prints its id. The property that leads
 from a member to the category is dcterms:subject, unless --property names another one.`,
-			"  freshet watch-category http://dbpedia.org/resource/Category:Ulm"),
+	example: "freshet watch-category http://dbpedia.org/resource/Category:Ulm",
+	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Members), out: registerWatch, one: []string{"follow preview"}, flags: append(memberFlags, watchFlags...)}
+
+var memberFlags = []option{{name: "property", value: texts(nil), usage: "the property that leads from a member to IRI", member: "properties"}}
+
+var watchFlags = []option{
+	{name: "labels", value: commaTexts(nil), usage: "languages of labels, best first (default en)"},
+	{name: "endpoint", value: "", usage: "endpoint to ask (default: the one named like the site, else the server's default)"},
+	{name: "name", value: "", usage: "your name for the watch"},
+	{name: "tag", value: commaTexts(nil), usage: "tag; may be given several times", member: "tags"},
+	{name: "max-staleness", value: "", usage: "maximum age of the result, e.g. 10m"},
+	{name: "min-interval", value: "", usage: "minimum time between two executions, e.g. 1m"},
+	{name: "follow", value: false, usage: "print the changes as they arrive"},
+	{name: "preview", value: false, usage: "show what would be watched, and register nothing"},
+}
+
+// watchOf adds the kind and the direction of a watch.
+func watchOf(kind watch.Kind) func(*api, *cobra.Command, []string, map[string]any) error {
+	return func(_ *api, c *cobra.Command, _ []string, body map[string]any) error {
+		body["kind"] = kind
+		for _, d := range watch.Directions() {
+			if f := c.Flag(d); f != nil && f.Value.String() == "true" {
+				body["direction"] = d
+			}
+		}
+		return nil
 	}
 }
 
-// An entityWatcher registers queries for entities and prints their changes in words.
-type entityWatcher struct{ *api }
-
-func watchOf(w *cli.Env, kind watch.Kind, use, short, long, examples string) *cobra.Command {
-	a := entityWatcher{&api{w: w}}
-	var follow, preview bool
-	c := &cobra.Command{Use: use, Short: short, Long: long, Example: examples, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			body := given(c, map[string]string{"property": "properties", "tag": "tags", "follow": "", "preview": "", "incoming": "", "outgoing": "", "both": ""})
-			for _, d := range watch.Directions() {
-				if f := c.Flags().Lookup(d); f != nil && f.Value.String() == "true" {
-					body["direction"] = d
-				}
-			}
-			body["iri"], body["kind"] = args[0], kind
-			if preview {
-				return a.previewWatch(c.Context(), body)
-			}
-			if !follow {
-				return showAs(c.Context(), a.api, http.MethodPost, "/v1/watches", body, a.printWatch)
-			}
-			return a.followWatch(c.Context(), body)
-		}}
-	a.flags(c)
-	f := c.Flags()
-	if kind == watch.Entity {
-		f.StringArray("property", nil, "only this property; may be given several times")
-		f.String("within", "", "only properties whose IRI begins like this")
-		f.Bool(watch.Outgoing, false, "the properties of the entity (default)")
-		f.Bool(watch.Incoming, false, "what refers to the entity")
-		f.Bool(watch.Both, false, "its properties and what refers to it")
-		c.MarkFlagsMutuallyExclusive(watch.Directions()...)
-	} else {
-		f.StringArray("property", nil, "the property that leads from a member to IRI")
+// registerWatch registers a watch, and follows or only previews it if the flag is given.
+func registerWatch(ctx context.Context, a *api, r sending) error {
+	body, _ := r.body.(map[string]any)
+	_, follow := body["follow"]
+	_, preview := body["preview"]
+	delete(body, "follow")
+	delete(body, "preview")
+	switch {
+	case preview:
+		return a.previewWatch(ctx, body)
+	case follow:
+		return a.followWatch(ctx, body)
 	}
-	f.StringSlice("labels", nil, "languages of labels, best first (default en)")
-	f.String("endpoint", "", "endpoint to ask (default: the one named like the site, else the server's default)")
-	f.String("name", "", "your name for the watch")
-	f.StringSlice("tag", nil, "tag; may be given several times")
-	f.String("max-staleness", "", "maximum age of the result, e.g. 10m")
-	f.String("min-interval", "", "minimum time between two executions, e.g. 1m")
-	f.BoolVar(&follow, "follow", false, "print the changes as they arrive")
-	f.BoolVar(&preview, "preview", false, "show what would be watched, and register nothing")
-	c.MarkFlagsMutuallyExclusive("follow", "preview")
-	return c
+	return printWith(printWatch)(ctx, a, r)
 }
 
-func (a entityWatcher) printWatch(v watchView) error {
+func printWatch(a *api, v watchView) error {
 	fmt.Fprintf(a.w.Stderr, "watching %s\n", escapeControls(v.Describes))
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
 
 // previewWatch shows what a watch would cover, and its first rows.
-func (a entityWatcher) previewWatch(ctx context.Context, body any) error {
+func (a *api) previewWatch(ctx context.Context, body any) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, http.MethodPost, "/v1/watches/validate?run=1", body, &raw); err != nil {
 		return err
@@ -146,21 +153,14 @@ func (a entityWatcher) previewWatch(ctx context.Context, body any) error {
 }
 
 // followWatch registers a watch and prints its changes in words until ctx ends.
-func (a entityWatcher) followWatch(ctx context.Context, body any) error {
+func (a *api) followWatch(ctx context.Context, body any) error {
 	var v watchView
 	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
 		return err
 	}
-	token, err := a.token()
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", escapeControls(v.Describes), v.ID)
 	var at registry.Position
-	o := client.Options{Server: a.base(), Token: token, Query: v.ID, Trouble: func(err error) {
-		fmt.Fprintf(a.w.Stderr, "connection lost (%v), coming back\n", err)
-	}}
-	return watchError(client.Follow(ctx, o, func(e client.Event) error {
+	return a.followChanges(ctx, v.ID, func(e client.Event) (err error) {
 		switch e.Kind {
 		case client.Subscribed:
 			if e.Empty && !e.Resumed && !a.asJSON {
@@ -181,14 +181,13 @@ func (a entityWatcher) followWatch(ctx context.Context, body any) error {
 				return a.printNow(ctx, v.ID, e)
 			}
 			at, err = a.printSummaries(ctx, v.ID, at, registry.Position{Epoch: e.State.Epoch, Seq: e.State.Seq})
-			return err
 		}
-		return nil
-	}))
+		return err
+	})
 }
 
 // printNow prints the result in words, and when it is asked for again.
-func (a entityWatcher) printNow(ctx context.Context, id string, e client.Event) error {
+func (a *api) printNow(ctx context.Context, id string, e client.Event) error {
 	var v watchView
 	if err := a.insist(ctx, watchPath(id), &v); err != nil {
 		return err
@@ -199,7 +198,7 @@ func (a entityWatcher) printNow(ctx context.Context, id string, e client.Event) 
 }
 
 // printTrouble prints why there is no new result, and when it is asked for again.
-func (a entityWatcher) printTrouble(ctx context.Context, id string, e client.Event) error {
+func (a *api) printTrouble(ctx context.Context, id string, e client.Event) error {
 	if e.Error == "" {
 		return a.watched(e, 0)
 	}
@@ -215,7 +214,7 @@ func (a entityWatcher) printTrouble(ctx context.Context, id string, e client.Eve
 func watchPath(id string) string { return "/v1/watches/" + url.PathEscape(id) }
 
 // printSummaries prints the changes from one position to another in words.
-func (a entityWatcher) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
+func (a *api) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
 	if at == (registry.Position{}) { // there was no result yet
 		at.Epoch = until.Epoch
 	}
@@ -247,7 +246,7 @@ func (a entityWatcher) printSummaries(ctx context.Context, id string, at, until 
 }
 
 // insist repeats a GET request while the server restarts or is busy.
-func (a entityWatcher) insist(ctx context.Context, path string, out any) error {
+func (a *api) insist(ctx context.Context, path string, out any) error {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
 		err := a.do(ctx, http.MethodGet, path, nil, out)
 		failed, silent := errors.AsType[*cli.ExitError](err)
@@ -263,7 +262,7 @@ func (a entityWatcher) insist(ctx context.Context, path string, out any) error {
 	}
 }
 
-func (a entityWatcher) printSummary(raw json.RawMessage, c watchChange) error {
+func (a *api) printSummary(raw json.RawMessage, c watchChange) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}

@@ -139,7 +139,7 @@ func TestSummariesOverRestart(t *testing.T) {
 	}))
 	defer s.Close()
 	var out printed
-	a := entityWatcher{&api{server: s.URL, w: &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}}}
+	a := &api{server: s.URL, w: &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}}
 	at, err := a.printSummaries(t.Context(), "q_1", registry.Position{Epoch: "e", Seq: 1}, registry.Position{Epoch: "e", Seq: 2})
 	if err != nil || at.Seq != 2 || strings.Count(out.String(), "Neu-Ulm") != 1 {
 		t.Errorf("%v after %d tries, %v\n%s", at, tries, err, out.String())

@@ -34,7 +34,7 @@ messages of type webhook.verify until it answers 2xx.`,
 				{name: "secret", value: "", usage: "the secret, whsec_… (default: generated)"},
 			}},
 		{use: "replay ID", short: "Send dead letters, or the changes after a position, again", example: "freshet webhook replay wh_4kq…",
-			call: "POST /v1/webhooks/{}/replay", out: printNote("the messages are sent next"), one: "message after", flags: []option{
+			call: "POST /v1/webhooks/{}/replay", out: printNote("the messages are sent next"), one: []string{"message after"}, flags: []option{
 				{name: "message", value: "", usage: "only this dead letter (msg_…)", member: "id"},
 				{name: "after", value: "", usage: "everything that changed after this position (epoch:number)"},
 			}},
