@@ -34,9 +34,6 @@ func New(c Config) (*Handler, error) {
 	for _, r := range s.routes {
 		x.routes = append(x.routes, r.method+" "+r.path)
 	}
-	if s.Nodes != nil {
-		x.routes = append(x.routes, "POST "+NodesPath)
-	}
 	return x, nil
 }
 
@@ -49,7 +46,7 @@ func newServer(c Config) (*server, error) {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Site),
-		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4), scrapes: make(chan struct{}, 2)}
+		dear: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: make(chan struct{}, 2)}
 	s.routes = s.table()
 	return s, nil
 }
@@ -93,9 +90,6 @@ func (s *server) mux() http.Handler {
 			m.Handle(r.path, s.methods(byPath[r.path]))
 		}
 		byPath[r.path][r.method] = r
-	}
-	if s.Nodes != nil {
-		m.Handle(NodesPath, noted(NodesPath, s.Nodes))
 	}
 	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

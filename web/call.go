@@ -79,6 +79,10 @@ func (c *call) admit(rt route) error {
 	if rt.need == "" {
 		return nil
 	}
+	if caller, ok := actsFor(c.r); ok {
+		c.caller, c.signed = caller, true
+		return permitted(caller, rt.need)
+	}
 	token, sent := bearer(c.r)
 	from := registry.ClientAddress(c.r.RemoteAddr, c.r.Header["X-Forwarded-For"])
 	if reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead; !sent && reads && c.Pages != nil {
@@ -93,11 +97,9 @@ func (c *call) admit(rt route) error {
 		rec.caller = caller.Name
 	}
 	switch {
-	case c.signed && !caller.Role.Includes(rt.need):
-		return &problem{Problem: newProblem("forbidden", "this needs the role "+string(rt.need)+", the token has "+string(caller.Role))}
 	case c.signed:
 		c.caller = caller
-		return nil
+		return permitted(caller, rt.need)
 	case rt.topic && !sent:
 		c.caller = registry.Caller{Name: registry.Anonymous}
 		return nil
@@ -106,6 +108,32 @@ func (c *call) admit(rt route) error {
 		return errShortToken
 	}
 	return errNoToken
+}
+
+// permitted returns an error if a caller does not have a role.
+func permitted(caller registry.Caller, need registry.Role) error {
+	if caller.Role.Includes(need) {
+		return nil
+	}
+	return &problem{Problem: newProblem("forbidden", "this needs the role "+string(need)+", the token has "+string(caller.Role))}
+}
+
+type callerKey struct{}
+
+// WithCaller returns a request of another node of the cluster, for a caller whom that node has let in.
+func WithCaller(r *http.Request, c registry.Caller) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+}
+
+// actsFor returns the caller for whom another node sends a request.
+func actsFor(r *http.Request) (c registry.Caller, ok bool) {
+	c, ok = r.Context().Value(callerKey{}).(registry.Caller)
+	return c, ok
+}
+
+func fromNode(r *http.Request) bool {
+	_, ok := actsFor(r)
+	return ok
 }
 
 // bearer returns the token; sent reports whether the request has one.

@@ -17,12 +17,14 @@ type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB
 	BodyTime time.Duration // how long a client may take to send one, default 30 s
 	Recheck  time.Duration // how often the token of a follower of events is checked again, default 25 s
+	Tries    int           // trial runs at a time, default 4
 }
 
 const (
 	defaultBody     = 1 << 20
 	defaultBodyTime = 30 * time.Second
 	defaultRecheck  = 25 * time.Second // as often as the token of a WebSocket is checked
+	defaultTries    = 4
 )
 
 // Config is what the API is made of. Registry, Gate, Data, Loops.Daemon,
@@ -110,12 +112,7 @@ type Protocols struct {
 	Live http.Handler // GET /v1/live
 	SEPA http.Handler // GET /sepa/subscribe
 	Hub  http.Handler // POST /v1/hub
-	// Nodes takes the calls of other nodes, under NodesPath. It bounds their bodies itself.
-	Nodes http.Handler
 }
-
-// NodesPath is where a node takes calls of other nodes.
-const NodesPath = "/cluster/calls"
 
 // Outbox is what the API knows of subscriptions. The routes of subscriptions
 // need both Subscriptions and Webhooks.
@@ -146,6 +143,9 @@ func (l *Limits) complete() {
 	}
 	if l.Recheck <= 0 {
 		l.Recheck = defaultRecheck
+	}
+	if l.Tries <= 0 {
+		l.Tries = defaultTries
 	}
 }
 

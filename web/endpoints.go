@@ -37,6 +37,8 @@ type stateView struct {
 	Debt    float64                `json:"debt_seconds"`
 	Last    *scheduler.Slot        `json:"last"` // null before the first slot
 	Health  registry.Health        `json:"health"`
+	Results int                    `json:"results"`          // queries that have a result
+	Oldest  time.Time              `json:"oldest,omitzero"`  // when the oldest result was last known to be true
 	Halted  string                 `json:"halted,omitempty"` // why no slot begins
 }
 
@@ -62,7 +64,8 @@ func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &stateView{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health, Halted: st.Halted}
+	v.State = &stateView{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health,
+		Results: st.Results, Oldest: st.Oldest, Halted: st.Halted}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last
 	}
@@ -235,6 +238,16 @@ func (c endpointAPI) resume() error {
 func (c endpointAPI) tick(e registry.Endpoint) error {
 	slot, err := c.Daemon.Tick(c.r.Context(), e.Name)
 	return c.reply(http.StatusOK, slot, err)
+}
+
+// due answers when queries are expected to run next, in the order in which they are asked for.
+func (c endpointAPI) due(e registry.Endpoint) error {
+	due, err := c.Daemon.Due(e.Name, c.params.Values["query"])
+	times := make([]*time.Time, len(due))
+	for i, t := range due {
+		times[i] = moment(t)
+	}
+	return c.reply(http.StatusOK, map[string]any{"next_due": times}, err)
 }
 
 const (

@@ -26,6 +26,7 @@ type hintBody struct {
 	Touched *[]string `json:"touched"`
 	Added   string    `json:"added"`
 	Removed string    `json:"removed"`
+	New     bool      `json:"new"` // queries have been registered; nothing else is said
 }
 
 // hint accepts a report that data of the endpoint has changed.
@@ -72,6 +73,9 @@ func (c endpointAPI) jsonHint() (h registry.Hint, err error) {
 	var b hintBody
 	if err := c.decode(&b, typeJSON); err != nil {
 		return h, err
+	}
+	if b.New {
+		return registry.Hint{New: true}, nil
 	}
 	if b.Touched == nil && b.Added == "" && b.Removed == "" {
 		h.All = true

@@ -101,7 +101,7 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 	switch {
 	case rec.failure != nil:
 		level = slog.LevelError
-	case rec.route == "/healthz" || rec.route == "/readyz" || rec.route == "/metrics" || rec.route == NodesPath:
+	case rec.route == "/healthz" || rec.route == "/readyz" || rec.route == "/metrics" || fromNode(r):
 		level = slog.LevelDebug
 	}
 	if !s.Logger.Enabled(r.Context(), level) {

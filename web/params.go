@@ -31,7 +31,7 @@ var repeatable = append([]string{"vars", "where", "query", "label"}, lists...)
 // OpenAPI document.
 var parameters = map[string]string{
 	"GET /v1/queries":                     "endpoint state tag q limit cursor",
-	"POST /v1/queries/validate":           "run",
+	"POST /v1/queries/validate":           "run whole",
 	"DELETE /v1/queries/{id}":             "force",
 	"GET /v1/queries/{id}/results":        "at seq",
 	"GET /v1/queries/{id}/timemap":        "format after limit",
@@ -46,6 +46,7 @@ var parameters = map[string]string{
 	"GET /v1/watches/{id}/changes":        "after limit",
 	"GET /v1/watches/{id}/changes.atom":   "archive min_jaccard min_rows vars where",
 	"GET /v1/endpoints/{name}/slots":      "limit",
+	"GET /v1/endpoints/{name}/due":        "query",
 	"DELETE /v1/endpoints/{name}/shadows": "policy",
 	"POST /v1/endpoints/{name}/revert":    "setting",
 	"GET /v1/subscriptions":               "way state query q limit cursor",

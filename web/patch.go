@@ -71,6 +71,36 @@ func merge(target, patch any) any {
 	return t
 }
 
+// MergePatch returns the merge patch that makes to of from.
+func MergePatch(from, to any) (map[string]any, error) {
+	var docs [2]map[string]any
+	for i, v := range []any{from, to} {
+		b, err := json.Marshal(v)
+		if err == nil {
+			err = json.Unmarshal(b, &docs[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return mergePatch(docs[0], docs[1]), nil
+}
+
+func mergePatch(from, to map[string]any) map[string]any {
+	patch := map[string]any{}
+	for name := range from {
+		patch[name] = nil
+	}
+	for name, value := range to {
+		patch[name] = value
+		if object, ok := value.(map[string]any); ok {
+			was, _ := from[name].(map[string]any)
+			patch[name] = mergePatch(was, object)
+		}
+	}
+	return patch
+}
+
 // unmask replaces masks in next by the secrets of old. If old holds a mask as well,
 // the endpoint has moved to another host and needs its own secret.
 func unmask(old registry.Endpoint, next *registry.Endpoint) error {

@@ -107,7 +107,7 @@ func (c queryAPI) fromParams() (reg registry.Registration, err error) {
 			reg.Life = one
 		case "replace":
 			reg.Replace, err = strconv.ParseBool(one)
-		case "run": // of validate
+		case "run", "whole": // of validate
 		default:
 			return reg, malformed("", "the URL has a parameter that is not a field of a registration")
 		}

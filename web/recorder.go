@@ -82,14 +82,6 @@ func refuse(p *problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerProblem(w, r, p) })
 }
 
-// noted passes requests to a handler and records its route.
-func noted(route string, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Note(w, route, "")
-		h.ServeHTTP(w, r)
-	})
-}
-
 // NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
 func NotReady(site Site, log *slog.Logger, detail string) http.Handler {
 	p := refuse(&problem{Problem: newProblem("not-ready", detail), retryAfter: 1})

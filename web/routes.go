@@ -60,6 +60,7 @@ func (s *server) table() []route {
 		{method: "PATCH", path: "/v1/endpoints/{name}", need: admin, run: on(endpointAPI.edit)},
 		{method: "DELETE", path: "/v1/endpoints/{name}", need: admin, run: on(endpointAPI.remove)},
 		{method: "GET", path: "/v1/endpoints/{name}/slots", need: read, run: of(endpoint, endpointAPI.slots)},
+		{method: "GET", path: "/v1/endpoints/{name}/due", need: read, run: of(endpoint, endpointAPI.due)},
 		{method: "POST", path: "/v1/endpoints/{name}/pause", need: admin, run: on(endpointAPI.pause)},
 		{method: "POST", path: "/v1/endpoints/{name}/resume", need: admin, run: on(endpointAPI.resume)},
 		{method: "POST", path: "/v1/endpoints/{name}/revert", need: admin, run: on(endpointAPI.revert)},

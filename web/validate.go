@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/freshet/freshet/diff"
@@ -37,7 +38,7 @@ type trialView struct {
 const trialRows = 20
 
 func (c queryAPI) validate() error {
-	run := c.params.flag("run")
+	run, whole := c.params.flag("run"), c.params.flag("whole")
 	if c.params.err != nil {
 		return c.params.err
 	}
@@ -45,12 +46,16 @@ func (c queryAPI) validate() error {
 	if err != nil {
 		return err
 	}
-	v, err := c.analyse(reg, run)
+	rows := trialRows
+	if whole {
+		rows = math.MaxInt
+	}
+	v, err := c.analyse(reg, run, rows)
 	return c.reply(http.StatusOK, v, err)
 }
 
-// analyse analyses a registration and, with run, executes its query once.
-func (c queryAPI) analyse(reg registry.Registration, run bool) (analysisView, error) {
+// analyse analyses a registration and, with run, executes its query once and shows some rows.
+func (c queryAPI) analyse(reg registry.Registration, run bool, rows int) (analysisView, error) {
 	q, err := c.Registry.Analyse(reg)
 	if err != nil {
 		return analysisView{}, err
@@ -67,11 +72,11 @@ func (c queryAPI) analyse(reg registry.Registration, run bool) (analysisView, er
 	if !run {
 		return v, nil
 	}
-	v.Run, err = c.try(&q)
+	v.Run, err = c.try(&q, rows)
 	return v, err
 }
 
-func (c queryAPI) try(q *registry.Query) (*trialView, error) {
+func (c queryAPI) try(q *registry.Query, rows int) (*trialView, error) {
 	leave, err := c.exclusive(c.tries)
 	if err != nil {
 		return nil, err
@@ -81,25 +86,25 @@ func (c queryAPI) try(q *registry.Query) (*trialView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return viewTrial(a), nil
+	return viewTrial(a, rows), nil
 }
 
-func viewTrial(a scheduler.Answer) *trialView {
+func viewTrial(a scheduler.Answer, rows int) *trialView {
 	v := &trialView{Outcome: string(a.Outcome), Elapsed: a.Elapsed.Seconds(), Error: a.Error}
 	if !a.Outcome.Complete() || a.Result == nil {
 		return v
 	}
 	n := a.Result.Len()
-	v.Outcome, v.Rows, v.Results = "complete", &n, firstRows(a.Result)
+	v.Outcome, v.Rows, v.Results = "complete", &n, firstRows(a.Result, rows)
 	return v
 }
 
 // firstRows returns the first rows of a result in the format of changes.
-func firstRows(r *diff.Result) json.RawMessage {
+func firstRows(r *diff.Result, most int) json.RawMessage {
 	if r.Form() == diff.Ask {
 		return r.Document()
 	}
-	rows := make(diff.Rows, min(r.Len(), trialRows))
+	rows := make(diff.Rows, min(r.Len(), most))
 	for i := range rows {
 		rows[i] = r.Row(i)
 	}

@@ -260,7 +260,7 @@ func (c watchAPI) validate() error {
 	if err != nil {
 		return err
 	}
-	a, err := queryAPI(c).analyse(reg, run)
+	a, err := queryAPI(c).analyse(reg, run, trialRows)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
-// Live connections of followers at other nodes of the cluster.
+// Live connections of followers, at this node and at other nodes of the cluster.
 
 package server
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -12,63 +15,61 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A connectionCall is a call about the live connections of a node.
-type connectionCall struct {
-	Do    string // a verb of web.Subscriptions, or one of those below
-	ID    string // of a connection; a list begins after it
-	Limit int    // of a list
+// A connections is web.Subscriptions of this node's own connections.
+type connections struct{ *notify.Server }
+
+// Subscriptions implements web.Subscriptions.
+func (c connections) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
+	return c.Server.Subscriptions(after, limit), nil
 }
 
-const (
-	connectionRead = "read"
-	connectionList = "list"
-)
-
-// perform makes a call about the connections of this node.
-func (c *connectionCall) perform(live *notify.Server) (list []registry.Subscription, err error) {
-	if c.Do == connectionList {
-		return live.Subscriptions(c.ID, c.Limit), nil
-	}
-	x, err := act(live, c.ID, c.Do)
-	return []registry.Subscription{x}, err
-}
-
-// act does something about a connection of this node. It wraps registry.ErrNotFound.
-func act(live *notify.Server, id, verb string) (registry.Subscription, error) {
-	x, err := live.Subscription(id)
+// Act implements web.Subscriptions.
+func (c connections) Act(id, verb string) (registry.Subscription, error) {
+	x, err := c.Subscription(id)
 	switch {
-	case err != nil || verb == connectionRead:
+	case err != nil:
 		return x, err
 	case verb == "drop":
-		return x, live.Drop(id)
+		return x, c.Drop(id)
 	case verb == "pause" && x.State != registry.Active:
 		return x, &registry.Problem{Kind: registry.KindConflict, Detail: "it is paused already"}
 	}
-	return live.SetPaused(id, verb == "pause")
+	return c.SetPaused(id, verb == "pause")
 }
 
-// everywhere makes a call at all other nodes that live. It calls f with the answer of each, one
+// A connection is how the API describes one.
+type connection struct {
+	registry.Subscription
+	Epoch string
+	Seq   uint64
+}
+
+func (c connection) subscription() registry.Subscription {
+	c.Cursor = registry.Position{Epoch: c.Epoch, Seq: c.Seq}
+	return c.Subscription
+}
+
+// everywhere sends a request to all other nodes that live. It calls f with the answer of each, one
 // after the other.
-func (p *peers) everywhere(c connectionCall, f func([]registry.Subscription, error)) {
-	if p == nil { // there is no cluster
-		return
-	}
+func everywhere[T any](p *peers, r request, f func(T, error)) {
 	nodes, _, err := p.member.store.Leases.Nodes()
 	if err != nil {
-		f(nil, err)
+		f(*new(T), err)
 		return
 	}
 	var mu sync.Mutex
 	var calls sync.WaitGroup
+	r.page = true
 	for _, n := range nodes { // one may be the last process of this node
 		if n.Session == "" || n.Name == p.member.conf.Node || !p.member.Lives(n.Name) {
 			continue
 		}
 		calls.Go(func() {
-			r, err := p.reach(context.Background(), n, duty{text: "has connections of its own"}, nodeCall{Verb: verbConnections, Connections: &c})
+			var x T
+			err := p.send(context.Background(), n, duty{text: "has connections of its own"}, r, &x)
 			mu.Lock()
 			defer mu.Unlock()
-			f(r.Connections, err)
+			f(x, err)
 		})
 	}
 	calls.Wait()
@@ -77,27 +78,40 @@ func (p *peers) everywhere(c connectionCall, f func([]registry.Subscription, err
 // connections returns connections of other nodes. Those of a node that does not answer, which was
 // logged, are left out.
 func (p *peers) connections(after string, limit int) (all []registry.Subscription) {
-	p.everywhere(connectionCall{Do: connectionList, ID: after, Limit: limit}, func(list []registry.Subscription, err error) {
-		if err == nil {
-			all = append(all, list...)
+	if p == nil { // there is no cluster
+		return nil
+	}
+	path := fmt.Sprint("/v1/subscriptions?limit=", limit)
+	if after != "" {
+		path += "&cursor=" + url.QueryEscape(after)
+	}
+	everywhere(p, request{method: http.MethodGet, path: path}, func(page struct{ Subscriptions []connection }, _ error) {
+		for _, c := range page.Subscriptions {
+			all = append(all, c.subscription())
 		}
 	})
 	return all
 }
 
-// connection makes a call about one connection at the node that has it. It returns missing if no
-// other node has it, and a problem of the kind unavailable if a node that may have it does not
-// answer.
-func (p *peers) connection(c connectionCall, missing error) (x registry.Subscription, err error) {
+// connection reads a connection of another node, or does something about it. It returns missing if no
+// other node has it, and a problem of the kind unavailable if a node that may have it does not answer.
+func (p *peers) connection(id, verb string, missing error) (x registry.Subscription, err error) {
 	err = missing
-	if !strings.HasPrefix(c.ID, notify.LiveID) {
+	if p == nil || !strings.HasPrefix(id, notify.LiveID) {
 		return x, err
 	}
-	p.everywhere(c, func(list []registry.Subscription, failed error) {
+	r := request{method: http.MethodGet, path: "/v1/subscriptions/" + url.PathEscape(id)}
+	switch verb {
+	case "drop":
+		r.method = http.MethodDelete
+	case "pause", "resume":
+		r.method, r.path = http.MethodPost, r.path+"/"+verb
+	}
+	everywhere(p, r, func(c connection, failed error) {
 		switch {
-		case failed == nil && len(list) == 1:
-			x, err = list[0], nil
-		case failed != nil && err != nil && !errors.Is(failed, registry.ErrNotFound):
+		case failed == nil:
+			x, err = c.subscription(), nil
+		case err != nil && !errors.Is(failed, registry.ErrNotFound):
 			err = failed
 		}
 	})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/config"
-	"github.com/freshet/freshet/registry"
 )
 
 // Every node lists, shows, pauses and drops the connections of all nodes.
@@ -82,12 +81,12 @@ func TestConnectionsOfAnotherNode(t *testing.T) {
 	// A node that was just restarted finds its last process among the nodes, and does not call it.
 	restarted := peers{member: &member{Keeper: other.member.Keeper, conf: owner.member.conf, store: owner.member.store, log: owner.member.log},
 		client: owner.peers.client, waits: owner.peers.waits, silent: map[string]time.Time{owner.member.Session(): time.Now().Add(time.Hour)}}
-	restarted.everywhere(connectionCall{Do: connectionList, Limit: 1}, func(_ []registry.Subscription, err error) {
+	everywhere(&restarted, request{method: "GET", path: "/v1/subscriptions"}, func(_ struct{}, err error) {
 		if err != nil {
 			t.Errorf("it asks its last process: %v", err)
 		}
 	})
-	if n, err := restarted.ownerOf(asks("city")); unavailable(err) == nil {
+	if n, err := restarted.ownerOf(asks("city")); unavailableDetail(err) == "" {
 		t.Errorf("it would ask its last process: %+v, %v", n, err)
 	}
 	for journal, want := range map[string]string{"embedded": "members", "nats://h:1": "NATS", "postgres://h/d": "PostgreSQL"} {

@@ -163,7 +163,7 @@ func (o *deliveries) Subscription(id string) (registry.Subscription, error) {
 	}
 	x, err := o.store.Subscription(id)
 	if errors.Is(err, registry.ErrNotFound) {
-		return o.peers.connection(connectionCall{Do: connectionRead, ID: id}, err)
+		return o.peers.connection(id, "", err)
 	}
 	return x, err
 }
@@ -183,9 +183,9 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 
 // Act implements web.Subscriptions.
 func (o *deliveries) Act(id, verb string) (registry.Subscription, error) {
-	x, err := act(o.live, id, verb)
+	x, err := connections{o.live}.Act(id, verb)
 	if errors.Is(err, registry.ErrNotFound) {
-		x, err = o.peers.connection(connectionCall{Do: verb, ID: id}, err)
+		x, err = o.peers.connection(id, verb, err)
 	}
 	if !errors.Is(err, registry.ErrNotFound) {
 		return x, err

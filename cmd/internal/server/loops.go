@@ -4,9 +4,12 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,11 +25,12 @@ import (
 // that runs at another node is asked there, so that every node answers every call of the API and
 // shows every page.
 //
-// A hint is passed on like everything else, and not through the journal: its answer counts the
-// queries that the plan of the owner marks, and a hint that no owner took must not be accepted.
+// A hint is sent there, too, and not through the journal: its answer counts the queries that the plan
+// of the owner marks, and a hint that no owner took must not be accepted.
 type loops struct {
 	*fleet
 	peers *peers // nil without a cluster: then all loops run here
+	alone bool   // other nodes are not asked, because one of them asks
 
 	mu     sync.Mutex
 	states map[string]seenState // by endpoint, of loops at other nodes
@@ -42,134 +46,153 @@ type seenState struct {
 // endpoints several times a second.
 const stateAge = time.Second
 
-func newLoops(f *fleet, p *peers) *loops {
-	return &loops{fleet: f, peers: p, states: map[string]seenState{}}
-}
-
-// A trialReply is a scheduler.Answer that can be sent.
-type trialReply struct {
-	Outcome      registry.Outcome
-	Error        string
-	Elapsed, Age time.Duration
-	Result       []byte // its document, if Has
-	Has          bool
-}
-
-func sendable(a scheduler.Answer) trialReply {
-	t := trialReply{Outcome: a.Outcome, Error: a.Error, Elapsed: a.Elapsed, Age: a.Age, Has: a.Result != nil}
-	if t.Has {
-		t.Result = a.Result.Document()
-	}
-	return t
-}
-
-// answer is the inverse of sendable for the answer to q.
-func (t trialReply) answer(q *registry.Query) (a scheduler.Answer, err error) {
-	a = scheduler.Answer{Outcome: t.Outcome, Error: t.Error, Elapsed: t.Elapsed, Age: t.Age}
-	if t.Has {
-		a.Result, err = diff.Decode(t.Result, q.Form, q.Ordered)
-	}
-	return a, err
-}
-
-// perform makes a call of a loop of this node.
-func perform(ctx context.Context, m *scheduler.Manager, c nodeCall) (r nodeReply, err error) {
-	switch c.Verb {
-	case verbTick:
-		r.Slot, err = m.Tick(ctx, c.Endpoint)
-	case verbExplain:
-		r.Explained, err = m.Explain(c.Endpoint, c.Queries[0])
-	case verbDue:
-		r.Due, err = m.Due(c.Endpoint, c.Queries)
-	case verbState:
-		r.State, err = m.State(c.Endpoint)
-	case verbHint:
-		r.Hinted, err = m.Hint(c.Endpoint, *c.Hint)
-	case verbTemplates:
-		r.Templates, err = m.Templates(c.Endpoint)
-	case verbRound:
-		r.Round = m.NextRound(*c.Profile)
-	case verbTrial:
-		var a scheduler.Answer
-		if a, err = m.Trial(ctx, c.Query); err == nil {
-			r.Trial = sendable(a)
-		}
-	default:
-		err = fmt.Errorf("this node does not know the call %.20q: give all nodes the same version", c.Verb)
-	}
-	return r, err
-}
-
-// own makes a call at the loop of this node. Between the begin of its lease and that of the loop, and
-// between their ends, there is no loop.
-func (l *loops) own(ctx context.Context, c nodeCall) (r nodeReply, err error) {
-	if l.peers == nil {
-		return perform(ctx, l.Manager, c)
-	}
-	_, none := l.Manager.State(c.Endpoint)
-	r, err = perform(ctx, l.Manager, c)
-	if errors.Is(err, registry.ErrNotFound) {
-		if _, unknown := l.store.Endpoints.Endpoint(c.Endpoint); unknown == nil && (none != nil || l.hold(c.Endpoint) == nil) {
-			err = l.peers.moving(c.Endpoint)
-		}
-	}
-	return r, err
+func newLoops(f *fleet, p *peers, alone bool) *loops {
+	return &loops{fleet: f, peers: p, alone: alone, states: map[string]seenState{}}
 }
 
 // local reports whether the loop of an endpoint runs at this node.
 func (l *loops) local(endpoint string) bool { return l.peers == nil || l.hold(endpoint) != nil }
 
-// ask makes a call where the loop of the endpoint runs. The error is a *registry.Problem of the
-// kind unavailable while no node of the cluster can answer.
-func (l *loops) ask(ctx context.Context, c nodeCall) (r nodeReply, err error) {
-	if l.local(c.Endpoint) {
-		r, err = l.own(ctx, c)
-	} else {
-		r, err = l.peers.forward(ctx, c)
+// at asks the loop of an endpoint by own if it runs here, or else by remote.
+func at[T any](l *loops, endpoint string, own func() (T, error), remote func(*T) error) (x T, err error) {
+	if l.peers == nil {
+		return own()
 	}
-	if errors.Is(err, scheduler.ErrFenced) && l.peers != nil {
-		err = l.peers.moving(c.Endpoint)
+	if _, err := l.store.Endpoints.Endpoint(endpoint); err != nil {
+		return x, err
 	}
-	return r, err
+	switch {
+	case l.hold(endpoint) != nil:
+		return ownLoop(l, endpoint, own)
+	case l.alone:
+		return x, l.peers.moves(asks(endpoint))
+	}
+	err = remote(&x)
+	return x, err
 }
+
+// ownLoop asks a loop of this node. Between the begin of its lease and that of the loop, and between
+// their ends, there is no loop.
+func ownLoop[T any](l *loops, endpoint string, own func() (T, error)) (T, error) {
+	_, none := l.Manager.State(endpoint)
+	x, err := own()
+	if errors.Is(err, scheduler.ErrFenced) || errors.Is(err, registry.ErrNotFound) && (none != nil || l.hold(endpoint) == nil) {
+		err = l.peers.moves(asks(endpoint))
+	}
+	return x, err
+}
+
+// current brings the settings in force at the loop up to date, in case that another node has edited
+// them just now.
+func (l *loops) current(endpoint string) error {
+	if !l.alone {
+		return nil
+	}
+	return l.sync(endpoint)
+}
+
+func endpointPath(name, rest string) string { return "/v1/endpoints/" + url.PathEscape(name) + rest }
 
 // Tick implements web.Executor.
 func (l *loops) Tick(ctx context.Context, endpoint string) (scheduler.Slot, error) {
-	r, err := l.ask(ctx, nodeCall{Verb: verbTick, Endpoint: endpoint})
-	return r.Slot, err
+	return at(l, endpoint, func() (scheduler.Slot, error) {
+		if err := l.current(endpoint); err != nil {
+			return scheduler.Slot{}, err
+		}
+		return l.Manager.Tick(ctx, endpoint)
+	}, func(s *scheduler.Slot) error {
+		return l.peers.ask(ctx, asks(endpoint), request{method: http.MethodPost, path: endpointPath(endpoint, "/tick"), runs: endpoint}, s)
+	})
 }
 
 // Trial implements web.Executor.
 func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer, error) {
-	if l.local(q.Endpoint) {
+	return at(l, q.Endpoint, func() (scheduler.Answer, error) {
+		if err := l.current(q.Endpoint); err != nil {
+			return scheduler.Answer{}, err
+		}
 		return l.Manager.Trial(ctx, q)
-	}
-	r, err := l.ask(ctx, nodeCall{Verb: verbTrial, Endpoint: q.Endpoint, Query: q})
-	if err != nil {
-		return scheduler.Answer{}, err
-	}
-	return r.Trial.answer(q)
+	}, func(a *scheduler.Answer) error {
+		var analysis struct{ Run trialRun }
+		body := map[string]any{"endpoint": q.Endpoint, "query": q.Text, "ordered": q.Ordered, "default_graph_uri": q.DefaultGraphs, "named_graph_uri": q.NamedGraphs}
+		err := l.peers.ask(ctx, asks(q.Endpoint), request{method: http.MethodPost, path: "/v1/queries/validate?run=1&whole=1", body: body, runs: q.Endpoint}, &analysis)
+		if err == nil {
+			*a, err = analysis.Run.answer(q)
+		}
+		return err
+	})
 }
+
+// A trialRun is how the API describes a trial run.
+type trialRun struct {
+	Outcome registry.Outcome // or complete
+	Elapsed float64          `json:"elapsed_seconds"`
+	Results json.RawMessage
+	Error   string
+}
+
+// answer returns the answer to q that was described.
+func (t trialRun) answer(q *registry.Query) (a scheduler.Answer, err error) {
+	a = scheduler.Answer{Outcome: t.Outcome, Error: t.Error, Elapsed: seconds(t.Elapsed)}
+	if t.Results == nil {
+		return a, nil
+	}
+	if a.Outcome = registry.Changed; !q.Form.Graph() {
+		a.Result, err = diff.DecodeJSON(t.Results, q.Form, diff.Options{Ordered: q.Ordered})
+		return a, err
+	}
+	_, rows, err := diff.ParseRowsJSON(q.Form, t.Results)
+	if err != nil {
+		return a, err
+	}
+	var text []byte
+	for _, r := range rows {
+		text = append(append(text, r...), '\n')
+	}
+	a.Result, err = diff.Decode(text, q.Form, false)
+	return a, err
+}
+
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
 // Explain implements web.Planner.
 func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbExplain, Endpoint: endpoint, Queries: []string{query}})
-	return r.Explained, err
+	return at(l, endpoint, func() (scheduler.Explanation, error) { return l.Manager.Explain(endpoint, query) }, func(x *scheduler.Explanation) error {
+		var e struct {
+			scheduler.Explanation
+			LastRun struct {
+				policy.Run
+				Elapsed float64 `json:"elapsed_seconds"`
+			} `json:"last_run"`
+		}
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: "/v1/queries/" + url.PathEscape(query) + "/explain"}, &e)
+		*x = e.Explanation
+		x.LastRun = e.LastRun.Run
+		x.LastRun.Elapsed = seconds(e.LastRun.Elapsed)
+		return err
+	})
 }
 
 // Due implements web.Planner. The times are unknown while no node can answer.
 func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbDue, Endpoint: endpoint, Queries: queries})
-	if unavailable(err) != nil || err == nil && len(r.Due) != len(queries) {
+	due, err := at(l, endpoint, func() ([]time.Time, error) { return l.Manager.Due(endpoint, queries) }, func(due *[]time.Time) error {
+		var x struct {
+			Due []time.Time `json:"next_due"`
+		}
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, "/due?"+url.Values{"query": queries}.Encode())}, &x)
+		*due = x.Due
+		return err
+	})
+	if unavailableDetail(err) != "" || err == nil && len(due) != len(queries) {
 		return make([]time.Time, len(queries)), nil
 	}
-	return r.Due, err
+	return due, err
 }
 
 // State implements web.Planner. While no node can answer it is what is recorded of the endpoint,
 // and Halted says why.
 func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
-	if l.local(endpoint) {
+	if l.local(endpoint) && !l.alone {
 		return l.Manager.State(endpoint)
 	}
 	l.mu.Lock()
@@ -178,16 +201,24 @@ func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
 	if seen && time.Since(s.at) < stateAge {
 		return s.LoopState, nil
 	}
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbState, Endpoint: endpoint})
-	if p := unavailable(err); p != nil {
-		r.State, err = l.recorded(endpoint, p.Detail)
+	st, err := at(l, endpoint, func() (scheduler.LoopState, error) { return l.Manager.State(endpoint) }, func(st *scheduler.LoopState) error {
+		x := struct{ State *scheduler.LoopState }{st}
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, ""), page: true}, &x)
+		st.Endpoint = endpoint
+		return err
+	})
+	if l.alone {
+		return st, err
+	}
+	if why := unavailableDetail(err); why != "" {
+		st, err = l.recorded(endpoint, why)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if delete(l.states, endpoint); err == nil {
-		l.states[endpoint] = seenState{r.State, time.Now()}
+		l.states[endpoint] = seenState{st, time.Now()}
 	}
-	return r.State, err
+	return st, err
 }
 
 // recorded returns what the store knows of the state of an endpoint.
@@ -203,23 +234,44 @@ func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err er
 
 // Hint implements web.Hints.
 func (l *loops) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbHint, Endpoint: endpoint, Hint: &h})
-	return r.Hinted, err
+	return at(l, endpoint, func() (plan.Hinted, error) { return l.Manager.Hint(endpoint, h) }, func(done *plan.Hinted) error {
+		body := map[string]any{}
+		switch {
+		case h.New:
+			body["new"] = true
+		case !h.All:
+			var changed strings.Builder
+			for _, x := range h.Changed {
+				changed.WriteString(registry.Line(x) + "\n")
+			}
+			body["touched"], body["added"] = append([]string{}, h.Touched...), changed.String()
+		}
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodPost, path: endpointPath(endpoint, "/hints"), body: body}, done)
+		done.Skipped = h.Skipped
+		return err
+	})
 }
 
 // Templates implements web.Merging.
 func (l *loops) Templates(endpoint string) ([]cohort.Snapshot, error) {
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbTemplates, Endpoint: endpoint})
-	return r.Templates, err
+	return at(l, endpoint, func() ([]cohort.Snapshot, error) { return l.Manager.Templates(endpoint) }, func(list *[]cohort.Snapshot) error {
+		x := struct{ Templates *[]cohort.Snapshot }{list}
+		return l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, "/templates")}, &x)
+	})
 }
 
 // NextRound implements web.RoundClock. It is unknown while no node can answer.
 func (l *loops) NextRound(p registry.Profile) time.Time {
-	r, err := l.ask(context.Background(), nodeCall{Verb: verbRound, Endpoint: p.Endpoint, Profile: &p})
+	t, err := at(l, p.Endpoint, func() (time.Time, error) { return l.Manager.NextRound(p), nil }, func(t *time.Time) error {
+		x := struct {
+			Due *time.Time `json:"next_due"`
+		}{t}
+		return l.peers.ask(context.Background(), asks(p.Endpoint), request{method: http.MethodGet, path: "/v1/profiles/" + url.PathEscape(p.ID)}, &x)
+	})
 	if err != nil {
 		return time.Time{}
 	}
-	return r.Round
+	return t
 }
 
 // InForce implements shadow.Endpoints. What the settings in force are is known without the loop.

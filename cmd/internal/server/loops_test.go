@@ -3,9 +3,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
-	"github.com/freshet/freshet/web"
 )
 
 // owned returns the node that asks the endpoint city, and another one.
@@ -272,44 +270,67 @@ func TestLoopsWithoutOwner(t *testing.T) {
 	refused("none can take over")
 }
 
-// A node takes calls of the members alone, and passes none on.
-func TestNodeCalls(t *testing.T) {
+// A node takes a request for one of another node only with a proof for its own process and for the
+// caller that is named, and asks no further node for it.
+func TestRequestsOfNodes(t *testing.T) {
 	_, nodes := newMembers(t, 2)
-	_, other := owned(t, nodes)
-	var call bytes.Buffer
-	if err := gob.NewEncoder(&call).Encode(nodeCall{Verb: verbState, Endpoint: "city"}); err != nil {
+	owner, other := owned(t, nodes)
+	if err := owner.Store.Tokens.PutToken(registry.Token{Name: "t", Role: registry.RoleAdmin, SHA256: strings.Repeat("0", 64)}); err != nil {
 		t.Fatal(err)
 	}
-	for _, proof := range []string{"", nodeScheme, "Bearer " + other.member.Session(), nodeScheme + other.member.proof("another session"), nodeScheme + other.member.Session()} {
-		if a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof); a.status != 403 || a.header.Get(nodeHeader) != other.name {
-			t.Errorf("with %q: %d %s", proof, a.status, a.body)
+	await(t, "both nodes ask for tokens", func() error {
+		if owner.gate.On() && other.gate.On() {
+			return nil
+		}
+		return errors.New("one does not")
+	})
+	admin, reader := registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Caller{Name: "a b", Role: registry.RoleRead}
+	tick := func(n *node, credentials string) httpAnswer {
+		return n.ask("POST", "/v1/endpoints/city/tick", "", "Authorization", credentials, appliedHeader, "0")
+	}
+	proof := owner.member.credentials(owner.member.Session(), admin)
+	forged := []string{"", nodeScheme, nodeScheme + " x admin ops", "Bearer " + owner.member.Session(), proof + " x", strings.Replace(proof, "ops", "o%70s", 1),
+		owner.member.credentials("another session", admin), strings.Replace(owner.member.credentials(owner.member.Session(), reader), "read", "admin", 1),
+		strings.Replace(proof, " ops", " other", 1), other.member.credentials(other.member.Session(), admin)}
+	for _, credentials := range forged {
+		if a := tick(owner, credentials); a.status != 401 || a.header.Get(nodeHeader) != owner.name {
+			t.Errorf("with %q: %d %s", credentials, a.status, a.body)
 		}
 	}
-	proof := nodeScheme + other.member.proof(other.member.Session())
-	a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof)
-	var r nodeReply
-	if err := gob.NewDecoder(strings.NewReader(a.body)).Decode(&r); err != nil || a.status != 200 || r.Failed == nil || r.Failed.Problem == nil || r.Failed.Problem.Kind != registry.KindUnavailable {
-		t.Errorf("a call that is not for this node: %d %+v %v", a.status, r, err)
+	if a := tick(owner, proof); a.status != 200 || a.header.Get(appliedHeader) == "" {
+		t.Errorf("with a proof: %d %s", a.status, a.body)
 	}
-	if a := other.ask("POST", web.NodesPath, "nonsense", "Authorization", proof); a.status != 400 {
-		t.Errorf("nonsense: %d", a.status)
+	if a := tick(owner, owner.member.credentials(owner.member.Session(), reader)); a.status != 403 {
+		t.Errorf("for a caller who may not: %d %s", a.status, a.body)
 	}
-	if a := other.ask("GET", web.NodesPath, "", "Authorization", proof); a.status != 405 {
-		t.Errorf("GET: %d", a.status)
+	if a := tick(other, other.member.credentials(other.member.Session(), admin)); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "/problems/unavailable") {
+		t.Errorf("a node that does not ask the endpoint: %d %s", a.status, a.body)
 	}
-	for verb := range map[string]bool{verbExplain: true, verbTrial: true, verbHint: true, verbRound: true} {
-		call.Reset()
-		_ = gob.NewEncoder(&call).Encode(nodeCall{Verb: verb, Endpoint: "city"}) // a buffer takes everything
-		if a := other.ask("POST", web.NodesPath, call.String(), "Authorization", proof); a.status != 400 {
-			t.Errorf("%s without what it is about: %d", verb, a.status)
-		}
+	if a := other.ask("GET", "/v1/endpoints", "", "Authorization", other.member.credentials(other.member.Session(), admin), appliedHeader, "0"); a.status != 503 {
+		t.Errorf("a list that another node has a part of: %d %s", a.status, a.body)
 	}
-	from := make(chan string, 1)
-	listens := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { from <- r.Header.Get(nodeHeader) }))
+	got := make(chan http.Header, 1)
+	listens := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer listens.Close()
-	_ = other.peers.post(t.Context(), registry.Node{API: listens.URL}, nodeCall{Verb: verbState, Endpoint: "city"}, &r) // there is no answer
-	if name := <-from; name != other.name {
-		t.Errorf("a call of %s says that it is of %q", other.name, name)
+	_, _ = other.peers.exchange(t.Context(), registry.Node{API: listens.URL}, request{method: "GET", path: "/"}, nil) // there is no answer
+	if h := <-got; h.Get(nodeHeader) != other.name || h.Get(appliedHeader) == "" {
+		t.Errorf("a request of %s has the headers %v", other.name, h)
+	}
+}
+
+// A node that has not applied what another one has says so, and not that what is new does not exist.
+func TestRequestToALaggingNode(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	owner, other := owned(t, nodes)
+	owner.peers.waits.settle = 50 * time.Millisecond
+	owner.lag.Lock()
+	defer owner.lag.Unlock()
+	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := other.ask("GET", "/v1/queries/"+q.ID+"/explain", ""); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
@@ -354,5 +375,43 @@ func TestLoopsOfLaggingNodes(t *testing.T) {
 	catchUp()
 	if a := receive(t, "the result", answers); a.status != 200 || !strings.Contains(a.body, `"7"`) {
 		t.Errorf("after the slot the result is %d %s", a.status, a.body)
+	}
+}
+
+// A trial run at another node has the whole result, of each form.
+func TestTrialOfAnotherNode(t *testing.T) {
+	lines := "<http://x/a> <http://x/n> \"1\" .\n<http://x/b> <http://x/n> \"<2>\" .\n"
+	for form, document := range map[diff.Form]string{
+		diff.Select:    `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"<1>"}},{}]}}`,
+		diff.Ask:       `{"head":{},"boolean":true}`,
+		diff.Construct: lines,
+	} {
+		want, err := diff.Decode([]byte(document), form, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := want.Document()
+		if form != diff.Ask {
+			rows := diff.Rows{}
+			for i := range want.Len() {
+				rows = append(rows, want.Row(i))
+			}
+			sent = diff.RowsJSON(form, want.Vars(), rows)
+		}
+		text, err := json.Marshal(map[string]any{"outcome": "complete", "elapsed_seconds": 0.25, "results": json.RawMessage(sent)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var x trialRun
+		if err := json.Unmarshal(text, &x); err != nil {
+			t.Fatal(err)
+		}
+		a, err := x.answer(&registry.Query{Form: form})
+		if err != nil || !a.Outcome.Complete() || a.Elapsed != 250*time.Millisecond || a.Result.Hash() != want.Hash() {
+			t.Errorf("%s: %+v %v", form, a, err)
+		}
+	}
+	if a, err := (trialRun{Outcome: registry.Timeout, Error: "late"}).answer(new(registry.Query)); err != nil || a.Outcome != registry.Timeout || a.Error != "late" || a.Result != nil {
+		t.Errorf("%+v %v", a, err)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/freshet/freshet/web"
 )
 
 // openingWait is how long a request waits for a node that opens. A restart takes less, so clients do
@@ -19,7 +17,7 @@ const openingWait = 10 * time.Second
 type opening struct {
 	node    string
 	opened  chan struct{} // closed when the node is open
-	next    *web.Handler  // from then on
+	next    *nodeHandler  // from then on
 	waiting http.Handler  // until then
 	served  chan error    // gets the result of accept
 }

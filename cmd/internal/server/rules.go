@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web"
 )
 
 // A fencedRules is an alert.Store for a node of a cluster.
@@ -30,117 +34,131 @@ func (f fencedRules) EditRules(e *registry.RuleEdit) error {
 }
 
 // A ruleSet is web.Rules. In a cluster, the node that evaluates the rules also edits them, and
-// knows how their messages fare, so the other nodes ask it.
+// knows which cannot be evaluated, so the other nodes ask it.
 type ruleSet struct {
 	*alert.Engine
-	peers *peers // nil without a cluster
+	peers *peers // nil: other nodes are not asked
 }
 
-// What a ruleCall does.
-const (
-	ruleCreate  = "create"
-	ruleReplace = "replace"
-	rulePause   = "pause"
-	ruleResume  = "resume"
-	ruleRemove  = "remove"
-	ruleRead    = "read"
-	ruleList    = "list"
-)
+// evaluates is the duty of the node that evaluates alert rules.
+var evaluates = duty{store.AlertsLease, "evaluates the alert rules"}
 
-// A ruleCall is a call of the node that evaluates alert rules.
-type ruleCall struct {
-	Do       string
-	ID       string // or the name to read, or the id that a list begins after
-	Limit    int    // of a list
-	Caller   registry.Caller
-	Settings registry.RuleSettings
+// A ruleStatus is what the node that evaluates a rule knows of it, besides what is stored.
+type ruleStatus struct {
+	ID     string
+	Status registry.RuleStatus
+	Reason string
 }
 
-// perform makes a call of the rules of this node.
-func (c *ruleCall) perform(ctx context.Context, e *alert.Engine) ([]registry.ListedRule, error) {
-	one := func(r registry.ListedRule, err error) ([]registry.ListedRule, error) {
-		return []registry.ListedRule{r}, err
-	}
-	switch c.Do {
-	case ruleCreate:
-		return one(e.Create(ctx, c.Caller, c.Settings))
-	case ruleReplace:
-		return one(e.Replace(ctx, c.Caller, c.ID, c.Settings))
-	case rulePause, ruleResume:
-		return one(e.SetPaused(ctx, c.ID, c.Do == rulePause))
-	case ruleRemove:
-		return nil, e.Remove(c.ID)
-	case ruleRead:
-		return one(e.Rule(c.Caller, c.ID))
-	case ruleList:
-		return e.Rules(c.ID, c.Limit)
-	}
-	return nil, fmt.Errorf("this node does not know the call %.20q: give all nodes the same version", c.Do)
-}
-
-// ask makes a call where the rules are evaluated.
-func (s ruleSet) ask(ctx context.Context, c ruleCall) ([]registry.ListedRule, error) {
+func (s ruleSet) own() bool {
 	if s.peers == nil {
-		return c.perform(ctx, s.Engine)
+		return true
 	}
-	if _, holds := s.peers.member.alerts(); holds {
-		return c.perform(ctx, s.Engine)
-	}
-	r, err := s.peers.forward(ctx, nodeCall{Verb: verbRule, Rule: &c})
-	return r.Rules, err
+	_, holds := s.peers.member.alerts()
+	return holds
 }
 
-// read is ask for what this node knows, too, apart from the fate of messages, while no other
-// can be asked.
-func (s ruleSet) read(c ruleCall) ([]registry.ListedRule, error) {
-	list, err := s.ask(context.Background(), c)
-	if unavailable(err) != nil {
-		return c.perform(context.Background(), s.Engine)
+// ask sends a request about one rule to the node that evaluates it, and returns that rule.
+func (s ruleSet) ask(ctx context.Context, c registry.Caller, method, path string, body any) (registry.ListedRule, error) {
+	var x ruleStatus
+	if err := s.peers.ask(ctx, evaluates, request{method: method, path: "/v1/rules" + path, body: body, caller: c}, &x); err != nil {
+		return registry.ListedRule{}, err
 	}
-	return list, err
+	if err := s.Refresh([]string{x.ID}); err != nil {
+		return registry.ListedRule{}, err
+	}
+	r, err := s.Engine.Rule(c, x.ID)
+	r.Status, r.Reason = x.Status, x.Reason
+	return r, err
 }
 
-func only(list []registry.ListedRule, err error) (r registry.ListedRule, _ error) {
-	if err == nil && len(list) != 1 {
-		err = errors.New("another node of the cluster sent no rule: give all nodes the same version")
-	}
-	if err != nil {
-		return r, err
-	}
-	return list[0], nil
-}
+func rulePath(id, rest string) string { return "/" + url.PathEscape(id) + rest }
 
 // Create implements web.RuleEditor.
 func (s ruleSet) Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error) {
-	return only(s.ask(ctx, ruleCall{Do: ruleCreate, Caller: c, Settings: r}))
+	if s.own() {
+		return s.Engine.Create(ctx, c, r)
+	}
+	return s.ask(ctx, c, http.MethodPost, "", r)
 }
 
 // Replace implements web.RuleEditor.
 func (s ruleSet) Replace(ctx context.Context, c registry.Caller, id string, r registry.RuleSettings) (registry.ListedRule, error) {
-	return only(s.ask(ctx, ruleCall{Do: ruleReplace, Caller: c, ID: id, Settings: r}))
+	if s.own() {
+		return s.Engine.Replace(ctx, c, id, r)
+	}
+	old, err := s.Rule(c, id)
+	if err != nil {
+		return old, err
+	}
+	patch, err := web.MergePatch(old.RuleSettings, r)
+	if err != nil {
+		return old, err
+	}
+	return s.ask(ctx, c, http.MethodPatch, rulePath(id, ""), patch)
 }
 
 // SetPaused implements web.RuleEditor.
 func (s ruleSet) SetPaused(ctx context.Context, id string, paused bool) (registry.ListedRule, error) {
-	do := ruleResume
-	if paused {
-		do = rulePause
+	if s.own() {
+		return s.Engine.SetPaused(ctx, id, paused)
 	}
-	return only(s.ask(ctx, ruleCall{Do: do, ID: id}))
+	verb := "/resume"
+	if paused {
+		verb = "/pause"
+	}
+	return s.ask(ctx, registry.Caller{}, http.MethodPost, rulePath(id, verb), nil)
 }
 
 // Remove implements web.RuleList.
 func (s ruleSet) Remove(id string) error {
-	_, err := s.ask(context.Background(), ruleCall{Do: ruleRemove, ID: id})
-	return err
+	if s.own() {
+		return s.Engine.Remove(id)
+	}
+	return s.peers.ask(context.Background(), evaluates, request{method: http.MethodDelete, path: "/v1/rules" + rulePath(id, "")}, nil)
 }
 
-// Rule implements web.RuleList.
+// Rule implements web.RuleList. While no other node can be asked it is what this node knows.
 func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
-	return only(s.read(ruleCall{Do: ruleRead, Caller: c, ID: ref}))
+	if s.own() {
+		return s.Engine.Rule(c, ref)
+	}
+	r, err := s.ask(context.Background(), c, http.MethodGet, rulePath(ref, ""), nil)
+	if unavailableDetail(err) != "" {
+		return s.Engine.Rule(c, ref)
+	}
+	return r, err
 }
 
-// Rules implements web.RuleList.
+// Rules implements web.RuleList. While no other node can be asked it is what this node knows.
 func (s ruleSet) Rules(after string, limit int) ([]registry.ListedRule, error) {
-	return s.read(ruleCall{Do: ruleList, ID: after, Limit: limit})
+	if s.own() {
+		return s.Engine.Rules(after, limit)
+	}
+	path := fmt.Sprint("/v1/rules?limit=", limit)
+	if after != "" {
+		path += "&cursor=" + url.QueryEscape(after)
+	}
+	var page struct{ Rules []ruleStatus }
+	err := s.peers.ask(context.Background(), evaluates, request{method: http.MethodGet, path: path}, &page)
+	if err != nil && unavailableDetail(err) == "" {
+		return nil, err
+	}
+	var news []string
+	for _, x := range page.Rules {
+		if _, err := s.Engine.Rule(registry.Caller{}, x.ID); errors.Is(err, registry.ErrNotFound) {
+			news = append(news, x.ID)
+		}
+	}
+	if err := s.Refresh(news); err != nil {
+		return nil, err
+	}
+	list, err := s.Engine.Rules(after, limit)
+	for i := range list {
+		n := slices.IndexFunc(page.Rules, func(x ruleStatus) bool { return x.ID == list[i].ID })
+		if n >= 0 {
+			list[i].Status, list[i].Reason = page.Rules[n].Status, page.Rules[n].Reason
+		}
+	}
+	return list, err
 }

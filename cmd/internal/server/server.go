@@ -168,7 +168,7 @@ func (s *Server) assemble() error {
 			return err
 		}
 	}
-	s.loops = newLoops(s.fleet, s.peers)
+	s.loops = newLoops(s.fleet, s.peers, false)
 	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
@@ -261,9 +261,6 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	s.alerts.Deliver(s.deliveries.engine)
-	if s.member != nil {
-		conf.Nodes = &callHandler{s.peers, s.loops, s.alerts, s.live}
-	}
 	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
@@ -278,13 +275,24 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	if s.opening != nil {
-		s.opening.next = handler
+		s.opening.next, err = s.clustered(conf, handler)
 	} else {
 		s.http = s.serving(handler)
 	}
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
-	return nil
+	return err
+}
+
+// clustered makes a handler also answer requests of other nodes, from what this node has itself.
+func (s *Server) clustered(c web.Config, clients *web.Handler) (*nodeHandler, error) {
+	own := newLoops(s.fleet, s.peers, true)
+	c.Daemon, c.Hints, c.Merging, c.RoundClock = own, own, own, roundClock{own, s.Waker}
+	c.Subscriptions, c.Rules = connections{s.live}, ruleSet{Engine: s.alerts}
+	c.Limits.Body, c.Limits.Tries = mostBody, mostTries
+	c.Pages, c.Metrics, c.Protocols = nil, nil, web.Protocols{}
+	nodes, err := web.New(c)
+	return &nodeHandler{Handler: clients, nodes: nodes, late: web.NotReady(s.site(), s.log, "this node lags behind the journal of the cluster: try again in a moment"), peers: s.peers}, err
 }
 
 // site describes the server as clients and other nodes see it.
