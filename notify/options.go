@@ -56,7 +56,7 @@ type Limits struct {
 // Timing holds intervals and time limits. Zero fields get the default.
 type Timing struct {
 	Init  time.Duration // until init, default 10 s
-	Ping  time.Duration // between pings and between signs of life, default 25 s
+	Ping  time.Duration // between pings and between heartbeats, default 25 s
 	Read  time.Duration // silence of a client after which it is gone, default 60 s
 	Write time.Duration // a blocked write, default 10 s
 	Close time.Duration // waiting for the client's answer to a close, default 2 s

@@ -158,7 +158,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// skipAlive reads the next message that is not a sign of life.
+// skipAlive reads the next message that is not a heartbeat.
 func (p *peer) skipAlive() reply {
 	p.t.Helper()
 	for {

@@ -20,7 +20,7 @@ type liveHolds struct {
 	now   func() time.Time
 	log   *slog.Logger
 	node  string                 // "" without a cluster
-	lives func(node string) bool // whether another node shows signs of life
+	lives func(node string) bool // whether another node sends heartbeats
 
 	mu          sync.Mutex
 	connections map[LiveHold]int // of each hold whose ReleaseAt is unset

@@ -6,15 +6,15 @@ package registry
 type Node struct {
 	Name    string `json:"name"`
 	Session string `json:"session,omitempty"` // of its process; "" after it has left
-	Beats   uint64 `json:"beats"`             // signs of life so far
+	Beats   uint64 `json:"beats"`             // heartbeats so far
 	Applied uint64 `json:"applied"`           // the last entry of the journal that it had applied at the last one
 	Gateway bool   `json:"gateway,omitempty"` // it owns nothing
 	Drains  bool   `json:"drains,omitempty"`  // it gives away what it owns
 	API     string `json:"api"`               // where the other nodes reach its API
 	URL     string `json:"url,omitempty"`     // where clients reach it: the prefix of its topics
 	Peers   string `json:"peers,omitempty"`   // the members of the journal that it knows
-	TTL     int64  `json:"ttl"`               // how long its leases last without a sign of life, in nanoseconds
-	// Takeovers and Fenced are those of NodeStatus, at the last sign of life.
+	TTL     int64  `json:"ttl"`               // how long its leases last without a heartbeat, in nanoseconds
+	// Takeovers and Fenced are those of NodeStatus, at the last heartbeat.
 	Takeovers uint64 `json:"takeovers,omitempty"`
 	Fenced    uint64 `json:"fenced,omitempty"`
 	// Files has a fingerprint of each setting that nodes compare: "endpoints.city=0a1b limits.queries=2c3d".
@@ -39,7 +39,7 @@ type NodeStatus struct {
 	State   NodeState `json:"state"`
 	Role    string    `json:"role"` // worker or gateway
 	API     string    `json:"api"`
-	Applied uint64    `json:"applied"` // at its last sign of life
+	Applied uint64    `json:"applied"` // at its last heartbeat
 	Lag     uint64    `json:"lag"`     // entries of the journal that it had not applied by then
 	Leases  int       `json:"leases"`
 	// Since the process started: leases that it has taken from nodes that were gone, and its writes
@@ -58,7 +58,7 @@ type NodeState string
 const (
 	NodeReady    NodeState = "ready"
 	NodeDraining NodeState = "draining" // it gives away what it owns
-	NodeSilent   NodeState = "silent"   // it shows no signs of life
+	NodeSilent   NodeState = "silent"   // it sends no heartbeats
 	NodeLeft     NodeState = "left"     // it was stopped
 )
 

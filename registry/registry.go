@@ -49,7 +49,7 @@ type Config struct {
 	EndpointEdited func(name string)
 
 	// Node is the name of this node in a cluster, "" without one, and Lives whether another
-	// node shows signs of life. The live holds of a node that is gone begin their grace.
+	// node sends heartbeats. The live holds of a node that is gone begin their grace.
 	Node  string
 	Lives func(node string) bool
 

@@ -53,10 +53,6 @@ const AlertsLease = "alerts"
 // A LeaseStore stores the members of a cluster and their leases.
 type LeaseStore struct{ *boltFile }
 
-// Lock identifies the lock that this process has on the store's file. Another process gets the same
-// lock only after this one has closed the store or has ended. It is "" if that is not certain.
-func (d *LeaseStore) Lock() string { return lockOf(d.file) }
-
 // Changed returns a channel that gets a value after nodes or leases have changed. It has room
 // for one value, and one reader.
 func (d *LeaseStore) Changed() <-chan struct{} { return d.leased }

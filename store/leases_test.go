@@ -34,7 +34,7 @@ func leased(t *testing.T, d *DB, key string) Lease {
 }
 
 // A node whose lease was taken records nothing more. It is taken only if its owner has shown no
-// sign of life that the taker does not know.
+// heartbeat that the taker does not know.
 func TestLease(t *testing.T) {
 	c := newCluster(t, 1, 3)
 	a, b := c.stores[0], c.stores[1]
@@ -64,7 +64,7 @@ func TestLease(t *testing.T) {
 		t.Fatalf("token %d; only the first is granted the lease", first)
 	}
 	c.must(record(a, first, 1, "x"))
-	c.must(a.Leases.Beat(na)) // the second sign of life, after that of joining
+	c.must(a.Leases.Beat(na)) // the second heartbeat, after that of joining
 	if take(b, nb, first, 1) != 0 {
 		t.Fatal("the lease of a node that lives was taken")
 	}
@@ -90,7 +90,7 @@ func TestLease(t *testing.T) {
 	// Another session of a ends the first one, and b's lease goes with its release.
 	c.must(a.Leases.Join(member("a", "s3")))
 	for name, err := range map[string]error{
-		"a sign of life": a.Leases.Beat(na), "leaving": a.Leases.Leave(na), "a release": a.Leases.Release(na, nil),
+		"a heartbeat": a.Leases.Beat(na), "leaving": a.Leases.Leave(na), "a release": a.Leases.Release(na, nil),
 		"taking": func() error { _, err := a.Leases.Take(na, nil); return err }(),
 	} {
 		if !errors.Is(err, scheduler.ErrFenced) {

@@ -158,7 +158,7 @@ func (r *replica) diverge(err error) error {
 }
 
 // Drop removes the entries from the journal that no member needs: those that all members have
-// applied, as their signs of life say, and those that are beyond what a journal keeps for members
+// applied, as their heartbeats say, and those that are beyond what a journal keeps for members
 // that lag. Members that have left count, because they may come back. A member that needs a dropped entry
 // starts from the backup of another one.
 func (d *LeaseStore) Drop() error {

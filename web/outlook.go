@@ -18,7 +18,7 @@ type Outlook struct {
 	Starting int // endpoints that still read their queries
 	Disk     registry.Storage
 	Members  int        // nodes of the cluster that have not left it
-	Silent   []string   // those that show no signs of life
+	Silent   []string   // those that send no heartbeats
 	Troubled []Troubled // endpoints
 	Rules    registry.RuleTotals
 }
@@ -122,7 +122,7 @@ func (o *Outlook) Troubles(c registry.Caller) []Trouble {
 		add("storage", "", 1, cmp.Or(o.Disk.Reason, "the disk is full: nothing is executed or stored"))
 	}
 	for _, n := range o.Silent {
-		add("node", n, 1, "the node shows no signs of life")
+		add("node", n, 1, "the node sends no heartbeats")
 	}
 	for _, e := range o.Troubled {
 		if e.State != "waiting" { // it answers, and later again

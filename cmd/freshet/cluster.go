@@ -45,7 +45,7 @@ func (a *api) clusterStatus() *cobra.Command {
 	var leases bool
 	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
 		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
-journal entries that a node had not applied at its last sign of life. Takeovers and
+journal entries that a node had not applied at its last heartbeat. Takeovers and
 fenced writes are counted since the process of the node started. Settings that should
 be the same on all nodes and differ are named.`,
 		Example: "  freshet cluster status --leases\n  freshet cluster status --json",

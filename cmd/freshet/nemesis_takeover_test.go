@@ -1,4 +1,4 @@
-// How long takeovers take in the nemesis test: on the wall, and from the moment that they are possible.
+// How long takeovers take in the nemesis test: by the wall clock, and from the moment that they are possible.
 
 package main
 

@@ -71,7 +71,7 @@ var serverSettings = []described{
 	{"cluster.replicas", "copies", "from 1 to 5", "Copies of the journal on external NATS servers.", []string{"1", "5"}, nil},
 	{"cluster.token_file", "", "file with at least 16 characters", "Secret that the members of the journal share. Required with an embedded one.", []string{`""`}, []string{"none"}},
 	{"cluster.role", "", "`worker` or `gateway`", "A gateway serves clients and owns no endpoint.", []string{"worker", "gateway"}, nil},
-	{"cluster.lease", "", "from 3s", "How long a node that shows no sign of life keeps its endpoints.", []string{"3s"}, nil},
+	{"cluster.lease", "", "from 3s", "How long a node that sends no heartbeat keeps its endpoints.", []string{"3s"}, nil},
 	{"cluster.tls.cert", "", "file in PEM, together with the other two", "Certificate of this node for its connections to other members. It must serve as that of a server and of a client.", nil, nil},
 	{"cluster.tls.key", "", "file in PEM, together with the other two", "Key of the certificate.", nil, nil},
 	{"cluster.tls.ca", "", "file in PEM, together with the other two", "Certificates of the authorities that sign those of members.", nil, nil},

@@ -74,7 +74,7 @@ func TestClusterOnThePage(t *testing.T) {
 	if err := nodes[2].cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	x.waitText("2 of 3 nodes are ready. n3 shows no signs of life.") // without a reload
+	x.waitText("2 of 3 nodes are ready. n3 sends no heartbeats.") // without a reload
 	x.waitText("Each endpoint is asked by one node.")
-	x.look(look{name: "cluster-silent", path: "/cluster", shows: "n3 shows no signs of life."}, phone, checker)
+	x.look(look{name: "cluster-silent", path: "/cluster", shows: "n3 sends no heartbeats."}, phone, checker)
 }

@@ -16,7 +16,7 @@ type clusterPage struct {
 	Rows      []nodeRow
 	Ready     int      // nodes that are
 	Members   int      // nodes that have not left
-	Silent    []string // nodes that show no signs of life
+	Silent    []string // nodes that send no heartbeats
 	Cut       bool     // this node is cut off from the journal, or lags behind it
 	Behind    uint64   // entries of the journal that this node has not applied
 	Endpoints []overviewEndpoint

@@ -75,7 +75,7 @@ func TestClusterPage(t *testing.T) {
 	c.state.Nodes[1].State, c.state.Nodes[2].State = registry.NodeSilent, registry.NodeLeft
 	c.state.Nodes[2].Differs = []string{"endpoints.city", "limits.queries"}
 	c.mu.Unlock()
-	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 shows no signs of life.", "stopped", "The settings of n3 differ from those of n1: <b>endpoints.city</b>, <b>limits.queries</b>.")
+	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 sends no heartbeats.", "stopped", "The settings of n3 differ from those of n1: <b>endpoints.city</b>, <b>limits.queries</b>.")
 	c.mu.Lock()
 	c.state.Nodes[0].State = registry.NodeSilent
 	c.mu.Unlock()

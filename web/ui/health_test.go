@@ -84,7 +84,7 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
 	r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}, [2]string{"S2", "20"}))
 	r.tick("city")
-	r.get("/").has("The one result is fresh.").lacks("fires", "signs of life", `class="n bad"`)
+	r.get("/").has("The one result is fresh.").lacks("fires", "heartbeats", `class="n bad"`)
 	if _, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10", Summary: "?line is late"}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	nodes.mu.Lock()
 	nodes.state.Nodes[1].State = registry.NodeSilent
 	nodes.mu.Unlock()
-	r.get("/").has("The node n2 of the cluster shows no signs of life.", `troubles of the server: </span>1`, `without signs of life: </span>1`)
+	r.get("/").has("The node n2 of the cluster sends no heartbeats.", `troubles of the server: </span>1`, `without heartbeats: </span>1`)
 	disk, why = registry.Storage{ReadOnly: true}, "no slot runs"
 	r.get("/").has("No result is fresh.", "Nothing is executed or stored, because the disk is full.", `troubles of the server: </span>2`, "1 stale")
 	for _, path := range []string{"/queries", "/queries/" + q.ID} {

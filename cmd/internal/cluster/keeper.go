@@ -9,27 +9,24 @@
 //
 // # Time
 //
-// A node shows a sign of life every third of the TTL: a command in the journal. It works under
-// its leases only until two thirds of the TTL after it sent the last one that was applied. Another
-// node takes a lease after it has seen no sign of life of its owner for the whole TTL. It saw the
-// last one after the owner had sent it, so the owner has stopped by then. Each node measures by
-// its own monotonic clock, and no two clocks are compared. As that clock does not advance while a
-// machine is suspended, the owner also stops when so much time has passed on the wall.
+// A node sends a heartbeat every third of the TTL: a command in the journal. It works under its leases
+// only until two thirds of the TTL after it sent the last one that was applied. Another node takes a
+// lease after it has seen no heartbeat of its owner for the whole TTL. It saw the last one after the
+// owner had sent it, so the owner has stopped by then. Each node measures by its own monotonic clock,
+// and no two clocks are compared. As that clock does not advance while a machine is suspended, the
+// owner also stops when so much time has passed by the wall clock.
 //
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
 // until they have timed out (Config.Linger). If the timeout of the endpoint was made shorter
 // meanwhile, or the endpoint was removed and made again, the lease says how long that takes.
 //
-// While the journal takes nothing, all nodes are silent. So a node whose own signs of life were not
+// While the journal takes nothing, all nodes are silent. So a node whose own heartbeats were not
 // applied for long waits for those of the others, a tenth of the TTL, before it takes a lease of
 // theirs.
 //
-// A session names the lock that its process has on the file of the store. A node that comes back after
-// it was killed has the same lock, so its earlier process has ended, and it takes the leases of that
-// session at once. It still waits until requests that began before its own start have timed out. If its
-// file is another one, or the machine was started again, it does not know how long its earlier session
-// has been silent. Then the node that comes next in the order takes the lease when that session has
-// been silent for the TTL, and gives it to the node that came back.
+// A node that comes back after it was killed does not know how long its earlier session has been
+// silent. The node that comes next in the order does. It takes the lease when that session has been
+// silent for the TTL, and gives it to the node that came back.
 //
 // What an owner writes has the token of its lease and is refused once the lease has another one
 // (see package store). So even an owner that was stopped for long, and does not know yet that it
@@ -66,7 +63,6 @@ import (
 // A Config configures a Keeper.
 type Config struct {
 	Leases *store.LeaseStore
-	Lock   string        // of this process on the store's file, see store.LeaseStore.Lock
 	Node   registry.Node // its name, its role, its API and its TTL
 	// Keys returns the keys of all leases that there should be.
 	Keys func() ([]string, error)
@@ -75,7 +71,7 @@ type Config struct {
 	// Linger is how long requests of an owner that is gone may still run. That of a lease counts if it
 	// is longer.
 	Linger func(key string) time.Duration
-	// Report sets what this node reports with each sign of life: Applied, Fenced and Files.
+	// Report sets what this node reports with each heartbeat: Applied, Fenced and Files.
 	Report func(*registry.Node)
 	Logger *slog.Logger
 }
@@ -95,14 +91,13 @@ type Keeper struct {
 	conf      Config
 	node      registry.Node
 	ttl       time.Duration
-	began     time.Time              // this process had its lock by then
-	beat      atomic.Pointer[moment] // when the last sign of life that was applied was sent
-	trip      atomic.Int64           // how long it took until that one was applied, in nanoseconds
-	overdue   atomic.Pointer[moment] // when the first one after it was sent; nil if there is none
+	heartbeat atomic.Pointer[timestamp] // when the last heartbeat that was applied was sent
+	trip      atomic.Int64              // how long it took until that one was applied, in nanoseconds
+	overdue   atomic.Pointer[timestamp] // when the first one after it was sent; nil if there is none
 	takeovers atomic.Uint64
 
 	mu   sync.Mutex
-	seen map[string]sight // by session
+	seen map[string]lastHeartbeat // by session
 
 	// The goroutine of Run uses these alone.
 	work     map[string]*work
@@ -114,8 +109,8 @@ type Keeper struct {
 	patient  time.Time            // until then the silence of other nodes does not count
 }
 
-// A sight is the last sign of life of a session, and when this node saw it.
-type sight struct {
+// A lastHeartbeat is the number of the last heartbeat of a session, and when this node saw it.
+type lastHeartbeat struct {
 	beats uint64
 	at    time.Time
 }
@@ -129,31 +124,29 @@ type work struct {
 
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
-	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), began: time.Now(), seen: map[string]sight{}, work: map[string]*work{}, earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
-	k.node.Session = rand.Text() + lockMark + c.Lock
+	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]lastHeartbeat{}, work: map[string]*work{},
+		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
+	k.node.Session = rand.Text()
 	return k
 }
 
-// lockMark precedes the lock in a session.
-const lockMark = "@"
+// A timestamp is a time by the monotonic clock and by the wall clock.
+type timestamp struct{ at, wall time.Time }
 
-// A moment is a time by the monotonic clock, and by the clock on the wall.
-type moment struct{ at, wall time.Time }
-
-func now() *moment {
+func now() *timestamp {
 	at := time.Now()
-	return &moment{at, at.Round(0)}
+	return &timestamp{at, at.Round(0)}
 }
 
-// age returns the time since a moment. The monotonic clock does not advance while the machine is
+// age returns the time since a timestamp. The monotonic clock does not advance while the machine is
 // suspended, so the larger of the two times counts.
-func (m *moment) age() time.Duration {
-	return max(time.Since(m.at), time.Now().Round(0).Sub(m.wall))
+func (t *timestamp) age() time.Duration {
+	return max(time.Since(t.at), time.Now().Round(0).Sub(t.wall))
 }
 
 // Valid reports whether this node may work under its leases now.
 func (k *Keeper) Valid() bool {
-	sent := k.beat.Load()
+	sent := k.heartbeat.Load()
 	return sent != nil && sent.age() < k.ttl*2/3
 }
 
@@ -161,17 +154,17 @@ func (k *Keeper) Valid() bool {
 // behind it.
 var ErrCut = errors.New("cut off from the journal, or behind it")
 
-// Bounds on signs of life for Ready.
+// Bounds on heartbeats for Ready.
 const (
 	mostPause  = 5 * time.Second // between two
 	mostBehind = 5 * time.Second // until one is applied
 )
 
 // Ready returns an error that wraps ErrCut if this node has not applied what the journal contained
-// five seconds ago, as far as its signs of life show that. It notices that within ten seconds.
+// five seconds ago, as far as its heartbeats show that. It notices that within ten seconds.
 func (k *Keeper) Ready() error {
 	switch late := k.overdue.Load(); {
-	case k.beat.Load() == nil:
+	case k.heartbeat.Load() == nil:
 		return fmt.Errorf("%w: it has not joined the cluster yet", ErrCut)
 	case late != nil && late.age() > mostBehind:
 		return fmt.Errorf("%w for %v", ErrCut, late.age().Round(time.Second))
@@ -216,7 +209,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// live joins and shows signs of life until ctx ends.
+// live joins and sends heartbeats until ctx ends.
 func (k *Keeper) live(ctx context.Context) error {
 	do, silent, files := k.conf.Leases.Join, false, ""
 	for {
@@ -231,14 +224,14 @@ func (k *Keeper) live(ctx context.Context) error {
 			return err
 		case err != nil:
 			if !silent {
-				k.conf.Logger.Warn("the journal does not take signs of life of this node", "error", err)
+				k.conf.Logger.Warn("the journal does not take heartbeats of this node", "error", err)
 			}
 			pause, silent = k.ttl/20, true
 		default:
 			if silent {
-				k.conf.Logger.Info("the journal takes signs of life of this node again")
+				k.conf.Logger.Info("the journal takes heartbeats of this node again")
 			}
-			k.beat.Store(sent)
+			k.heartbeat.Store(sent)
 			k.trip.Store(int64(sent.age()))
 			k.overdue.Store(nil)
 			do, silent, files = k.conf.Leases.Beat, false, reported
@@ -284,60 +277,87 @@ func (k *Keeper) turn(ctx context.Context) error {
 	now := time.Now()
 	k.look(nodes, leases, now)
 	k.compare(nodes, now)
-	of := map[string]store.Lease{}
+	v := view{nodes: nodes, of: map[string]store.Lease{}, wanted: map[string]bool{}, workers: k.workers(nodes, now), now: now}
 	for _, l := range leases {
-		of[l.Key] = l
+		v.of[l.Key] = l
 	}
-	wanted := map[string]bool{}
 	for _, key := range keys {
-		wanted[key] = true
+		v.wanted[key] = true
 	}
-	workers := k.workers(nodes, now)
-	var claims []store.Claim
-	var free []store.Lease
 	k.forget()
 	for key, w := range k.work { // of keys that are gone, too
-		if l := of[key]; l.Token != w.hold.Token || !wanted[key] {
+		if v.of[key].Token != w.hold.Token || !v.wanted[key] {
 			w.end()
 		}
 	}
-	for _, l := range leases { // of endpoints that were removed: they are given back when no request runs
-		switch {
-		case !strings.HasPrefix(l.Key, store.EndpointLease("")) || l.Session == "" || wanted[l.Key]:
-		case l.Session == k.node.Session:
-			if k.work[l.Key] == nil && !now.Before(k.earliest[l.Key]) {
-				free = append(free, l)
-			}
-		case Owner(l.Key, workers) == k.node.Name && k.gone(l, nodes, now.Add(-l.Linger)):
-			claims = append(claims, store.Claim{Key: l.Key, Token: l.Token, Beats: k.sight(l.Session).beats})
-		}
+	for _, l := range leases {
+		k.unwanted(&v, l)
 	}
 	for _, key := range keys {
-		l, best := of[key], Owner(key, workers)
-		switch {
-		case l.Session == k.node.Session && k.given[key] == l.Token: // the outcome is not known yet
-			free = append(free, l)
-		case l.Session == k.node.Session && best != k.node.Name:
-			if w := k.work[key]; w != nil {
-				w.end()
-			} else if !now.Before(k.earliest[key]) { // the next owner would not wait
-				free = append(free, l)
-			}
-		case l.Session == k.node.Session:
-			if k.work[key] == nil && !now.Before(k.earliest[key]) {
-				k.begin(ctx, l)
-			}
-		case k.work[key] != nil:
-		case l.Session == "":
-			if best == k.node.Name {
-				claims = append(claims, store.Claim{Key: key, Token: l.Token})
-			}
-		case best == k.node.Name && k.ended(l), k.gone(l, nodes, now) && (best == k.node.Name || best == l.Node && k.next(key, best, workers) == k.node.Name):
-			claims = append(claims, store.Claim{Key: key, Token: l.Token, Beats: k.sight(l.Session).beats})
-		}
+		k.decide(ctx, &v, key)
 	}
-	k.propose(claims, free, of)
+	k.propose(v.claims, v.free, v.of)
 	return nil
+}
+
+// A view is what a turn sees, and what it proposes.
+type view struct {
+	nodes   []registry.Node
+	of      map[string]store.Lease // by key
+	wanted  map[string]bool        // keys
+	workers []string
+	now     time.Time
+	claims  []store.Claim
+	free    []store.Lease
+}
+
+func (k *Keeper) claims(v *view, l store.Lease) {
+	v.claims = append(v.claims, store.Claim{Key: l.Key, Token: l.Token, Beats: k.last(l.Session).beats})
+}
+
+// idle reports whether nothing runs under a lease of this node, and the next owner would not wait.
+func (k *Keeper) idle(v *view, key string) bool {
+	return k.work[key] == nil && !v.now.Before(k.earliest[key])
+}
+
+// unwanted gives back the lease of an endpoint that was removed, when no request runs.
+func (k *Keeper) unwanted(v *view, l store.Lease) {
+	switch {
+	case !strings.HasPrefix(l.Key, store.EndpointLease("")) || l.Session == "" || v.wanted[l.Key]:
+	case l.Session == k.node.Session:
+		if k.idle(v, l.Key) {
+			v.free = append(v.free, l)
+		}
+	case Owner(l.Key, v.workers) == k.node.Name && k.gone(l, v.nodes, v.now.Add(-l.Linger)):
+		k.claims(v, l)
+	}
+}
+
+// decide begins or ends the work of a key, or proposes to take or to give back its lease.
+func (k *Keeper) decide(ctx context.Context, v *view, key string) {
+	l, best := v.of[key], Owner(key, v.workers)
+	l.Key = key
+	switch {
+	case l.Session == k.node.Session && k.given[key] == l.Token: // the outcome is not known yet
+		v.free = append(v.free, l)
+	case l.Session == k.node.Session && best != k.node.Name:
+		if w := k.work[key]; w != nil {
+			w.end()
+		} else if k.idle(v, key) {
+			v.free = append(v.free, l)
+		}
+	case l.Session == k.node.Session:
+		if k.idle(v, key) {
+			k.begin(ctx, l)
+		}
+	case k.work[key] != nil:
+	case l.Session == "":
+		if best == k.node.Name {
+			v.claims = append(v.claims, store.Claim{Key: key, Token: l.Token})
+		}
+	case k.gone(l, v.nodes, v.now) && (best == k.node.Name || best == l.Node && k.next(key, best, v.workers) == k.node.Name):
+		k.claims(v, l)
+	}
 }
 
 // compare logs which nodes have other settings than this node.
@@ -356,7 +376,7 @@ func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
 	}
 }
 
-// look remembers new signs of life.
+// look remembers new heartbeats.
 func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -364,13 +384,13 @@ func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time
 	for _, n := range nodes {
 		known[n.Session] = true
 		if s, ok := k.seen[n.Session]; !ok || s.beats != n.Beats {
-			k.seen[n.Session] = sight{n.Beats, now}
+			k.seen[n.Session] = lastHeartbeat{n.Beats, now}
 		}
 	}
 	for _, l := range leases { // of sessions that another one has replaced
 		known[l.Session] = true
 		if _, ok := k.seen[l.Session]; !ok {
-			k.seen[l.Session] = sight{at: now}
+			k.seen[l.Session] = lastHeartbeat{at: now}
 		}
 	}
 	for session := range k.seen {
@@ -380,15 +400,15 @@ func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time
 	}
 }
 
-func (k *Keeper) sight(session string) sight {
+func (k *Keeper) last(session string) lastHeartbeat {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.seen[session]
 }
 
-// lives reports whether a node has shown a sign of life lately.
+// lives reports whether a node has sent a heartbeat lately.
 func (k *Keeper) lives(n registry.Node, now time.Time) bool {
-	return n.Session != "" && now.Sub(k.sight(n.Session).at) < time.Duration(n.TTL)
+	return n.Session != "" && now.Sub(k.last(n.Session).at) < time.Duration(n.TTL)
 }
 
 // gone reports whether the owner of a lease has stopped its work, as far as its silence shows that.
@@ -399,14 +419,7 @@ func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool 
 			ttl = time.Duration(n.TTL)
 		}
 	}
-	return now.Sub(k.sight(l.Session).at) >= ttl && !now.Before(k.patient)
-}
-
-// ended reports whether the owner of a lease was an earlier process of this node, which has ended since
-// this process has its lock.
-func (k *Keeper) ended(l store.Lease) bool {
-	_, lock, _ := strings.Cut(l.Session, lockMark)
-	return l.Node == k.node.Name && l.Session != k.node.Session && lock != "" && lock == k.conf.Lock
+	return now.Sub(k.last(l.Session).at) >= ttl && !now.Before(k.patient)
 }
 
 // next returns the node that should have the lease of a key if another one did not exist.
@@ -479,12 +492,8 @@ func (k *Keeper) propose(claims []store.Claim, free []store.Lease, of map[string
 		return
 	}
 	for _, c := range claims {
-		l, stopped := of[c.Key], time.Now()
-		if k.ended(l) {
-			stopped = k.began
-		}
-		if l.Session != "" { // longer than necessary if the claim is refused
-			k.earliest[c.Key] = stopped.Add(max(l.Linger, k.conf.Linger(c.Key)))
+		if l := of[c.Key]; l.Session != "" { // longer than necessary if the claim is refused
+			k.earliest[c.Key] = time.Now().Add(max(l.Linger, k.conf.Linger(c.Key)))
 		}
 	}
 	for _, l := range free {
@@ -524,11 +533,7 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(leases)) {
-		text := "took over from a node that is gone"
-		if node == k.node.Name {
-			text = "took the leases of an earlier process of this node, which did not give them back"
-		}
-		k.conf.Logger.Warn(text, "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
+		k.conf.Logger.Warn("took over from a node that is gone", "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (k *Keeper) HasWorker() bool {
 	return len(k.workers(nodes, now)) > 0
 }
 
-// Lives reports whether a node is a member that shows signs of life. A node that this one has
+// Lives reports whether a node is a member that sends heartbeats. A node that this one has
 // seen for less than its TTL counts as one.
 func (k *Keeper) Lives(name string) bool {
 	nodes, leases, err := k.conf.Leases.Nodes()

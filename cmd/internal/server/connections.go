@@ -66,7 +66,7 @@ func everywhere[T any](p *peers, r request, f func(T, error)) {
 		}
 		calls.Go(func() {
 			var x T
-			err := p.send(context.Background(), n, duty{text: "has connections of its own"}, r, &x)
+			err := p.send(context.Background(), n, role{text: "has connections of its own"}, r, &x)
 			mu.Lock()
 			defer mu.Unlock()
 			f(x, err)

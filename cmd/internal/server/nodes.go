@@ -109,17 +109,17 @@ func (m *member) callerOf(r *http.Request) (registry.Caller, bool) {
 	return c, err == nil && hmac.Equal([]byte(sent), []byte(m.credentials(m.Session(), c)))
 }
 
-// A duty is what the node with a lease does.
-type duty struct{ key, text string }
+// A role is what the node with a lease does.
+type role struct{ key, text string }
 
-// asks is the duty of the node that asks an endpoint.
-func asks(endpoint string) duty {
-	return duty{store.EndpointLease(endpoint), "asks the endpoint " + endpoint}
+// asks is the role of the node that asks an endpoint.
+func asks(endpoint string) role {
+	return role{store.EndpointLease(endpoint), "asks the endpoint " + endpoint}
 }
 
-// ask sends a request to the node with a duty and decodes its answer. The error is a
+// ask sends a request to the node with a role and decodes its answer. The error is a
 // *registry.Problem, of the kind unavailable if no node can answer.
-func (p *peers) ask(ctx context.Context, d duty, r request, out any) error {
+func (p *peers) ask(ctx context.Context, d role, r request, out any) error {
 	owner, err := p.ownerOf(d)
 	if err != nil {
 		return err
@@ -127,24 +127,24 @@ func (p *peers) ask(ctx context.Context, d duty, r request, out any) error {
 	return p.send(ctx, owner, d, r, out)
 }
 
-// ownerOf returns the node that has a duty.
-func (p *peers) ownerOf(d duty) (registry.Node, error) {
+// ownerOf returns the node that has a role.
+func (p *peers) ownerOf(d role) (registry.Node, error) {
 	owner, mine := p.member.Has(d.key)
 	switch {
 	case owner.Name == "" || mine || owner.Name == p.member.conf.Node: // this node, or its last process, has the lease: it waits until earlier requests have ended
 		return owner, p.moves(d)
 	case !p.member.Lives(owner.Name):
-		return owner, p.unknown(d, fmt.Sprintf("the node %s, which %s, shows no signs of life", owner.Name, d.text))
+		return owner, p.unknown(d, fmt.Sprintf("the node %s, which %s, sends no heartbeats", owner.Name, d.text))
 	}
 	return owner, nil
 }
 
-// moves is the error of a request to the node with a duty that no node has now.
-func (p *peers) moves(d duty) error { return p.unknown(d, "no node of the cluster "+d.text+" now") }
+// moves is the error of a request to the node with a role that no node has now.
+func (p *peers) moves(d role) error { return p.unknown(d, "no node of the cluster "+d.text+" now") }
 
 // unknown is the error of a request that this node can send to no other. It says what this node has
 // seen, and what becomes of it.
-func (p *peers) unknown(d duty, seen string) error {
+func (p *peers) unknown(d role, seen string) error {
 	if !p.member.Valid() { // what this node has seen may be out of date, and the others may be too few to take over
 		return unavailable("this node is cut off from its cluster, so it does not know which node " + d.text + ". It goes on by itself when it reaches the journal again")
 	}
@@ -168,7 +168,7 @@ func unavailableDetail(err error) string {
 
 // send sends a request to a node and decodes its answer. This node has then applied what the other
 // one had when it answered.
-func (p *peers) send(ctx context.Context, to registry.Node, d duty, r request, out any) error {
+func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, out any) error {
 	gone := unavailable(fmt.Sprintf("the node %s, which %s, does not answer. Another one takes over if it is gone: try again in a few seconds", to.Name, d.text))
 	if p.isSilent(to) {
 		return gone
@@ -188,7 +188,7 @@ func (p *peers) send(ctx context.Context, to registry.Node, d duty, r request, o
 	if r.runs == "" { // else it may end late without a fault of the node
 		p.setSilent(to)
 	}
-	p.member.log.Warn("another node of the cluster did not answer", "node", to.Name, "api", to.API, "duty", d.text, "request", r.method+" "+r.path, "error", err,
+	p.member.log.Warn("another node of the cluster did not answer", "node", to.Name, "api", to.API, "role", d.text, "request", r.method+" "+r.path, "error", err,
 		"remedy", "cluster.api."+to.Name+" is the URL at which the other nodes reach it alone; cluster.token_file is the same on all nodes")
 	return gone
 }

@@ -40,8 +40,8 @@ type ruleSet struct {
 	peers *peers // nil: other nodes are not asked
 }
 
-// evaluates is the duty of the node that evaluates alert rules.
-var evaluates = duty{store.AlertsLease, "evaluates the alert rules"}
+// evaluates is the role of the node that evaluates alert rules.
+var evaluates = role{store.AlertsLease, "evaluates the alert rules"}
 
 // A ruleStatus is what the node that evaluates a rule knows of it, besides what is stored.
 type ruleStatus struct {
