@@ -6,19 +6,12 @@ import (
 	"net/http"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
-func deadLetterOf(d *registry.DeadLetter) deadLetterView {
-	return deadLetterView{ID: d.ID, Type: d.Type, Epoch: d.Until.Epoch, Prev: d.From.Seq, Seq: d.Until.Seq,
+func deadLetterOf(d *registry.DeadLetter) api.DeadLetter {
+	return api.DeadLetter{ID: d.ID, Type: d.Type, Epoch: d.Until.Epoch, Prev: d.From.Seq, Seq: d.Until.Seq,
 		Time: d.At, Attempts: d.Attempts, Error: d.Error, GivenUpAt: d.GivenUp, Summary: d.Summary, Replay: d.Replay}
-}
-
-// A letterBox is a subscription with its dead letters.
-type letterBox struct {
-	Subscription string           `json:"subscription"`
-	Way          registry.Way     `json:"way"`
-	Callback     string           `json:"callback"`
-	DeadLetters  []deadLetterView `json:"dead_letters"`
 }
 
 // listLetters lists the dead letters of all of the caller's subscriptions.
@@ -27,9 +20,9 @@ func (c followerAPI) listLetters() error {
 	if err != nil {
 		return err
 	}
-	views := make([]letterBox, len(list))
+	views := make([]api.LetterBox, len(list))
 	for i, s := range list {
-		views[i] = letterBox{Subscription: s.ID, Way: s.Way, Callback: MaskedCallback(s.Callback)}
+		views[i] = api.LetterBox{Subscription: s.ID, Way: s.Way, Callback: MaskedCallback(s.Callback)}
 		for k := range s.Dead {
 			views[i].DeadLetters = append(views[i].DeadLetters, deadLetterOf(&s.Dead[k]))
 		}

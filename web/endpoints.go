@@ -1,5 +1,7 @@
 package web
 
+// This file serves endpoints: their settings, slots and packs.
+
 import (
 	"bytes"
 	"encoding/json"
@@ -11,38 +13,10 @@ import (
 
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/api"
 )
 
-// An endpointView is the endpoint resource: the settings with masked secrets, and the
-// state of its loop. Only admins see the credentials.
-type endpointView struct {
-	registry.Endpoint
-	State *stateView `json:"state"` // null while its loop is starting
-	// Node is the node of the cluster that asks it, "" while another one takes it over.
-	Node *string `json:"node,omitempty"`
-
-	// Only for a single endpoint: the source of each setting, by its name, and notes
-	// on an edit.
-	Sources map[string]registry.Source `json:"sources,omitempty"`
-	Notes   []string                   `json:"notes,omitempty"`
-}
-
-type stateView struct {
-	Running bool                   `json:"running"`
-	Next    *time.Time             `json:"next"`
-	NextTry *time.Time             `json:"next_try,omitempty"` // while the endpoint is backing off
-	Queries int                    `json:"queries"`
-	States  map[registry.State]int `json:"states"`
-	Debt    float64                `json:"debt_seconds"`
-	Last    *scheduler.Slot        `json:"last"` // null before the first slot
-	Health  registry.Health        `json:"health"`
-	Results int                    `json:"results"`          // queries that have a result
-	Oldest  time.Time              `json:"oldest,omitzero"`  // when the oldest result was last known to be true
-	Halted  string                 `json:"halted,omitempty"` // why no slot begins
-}
-
-func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
+func (c endpointAPI) view(e registry.Endpoint) (api.Endpoint, error) {
 	e = e.Masked()
 	e.DefaultGraphURI, e.NamedGraphURI, e.Blackout = list(e.DefaultGraphURI), list(e.NamedGraphURI), list(e.Blackout)
 	e.Shadows, e.OwnServices = list(e.Shadows), list(e.OwnServices)
@@ -52,7 +26,7 @@ func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
 	if !c.caller.Role.Includes(registry.RoleAdmin) {
 		e.Auth, e.Headers = registry.Auth{}, map[string]string{}
 	}
-	v := endpointView{Endpoint: e}
+	v := api.Endpoint{Endpoint: e}
 	if c.Cluster != nil {
 		node := c.Cluster.Owner(e.Name)
 		v.Node = &node
@@ -64,7 +38,7 @@ func (c endpointAPI) view(e registry.Endpoint) (endpointView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &stateView{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health,
+	v.State = &api.LoopState{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health,
 		Results: st.Results, Oldest: st.Oldest, Halted: st.Halted}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 // The document and the program have the same members in requests and answers, also
@@ -23,9 +24,9 @@ func TestDocumentKnowsEveryField(t *testing.T) {
 	}
 	schemas := child(d.Tree, "components", "schemas").(map[string]any)
 	for name, v := range map[string]any{
-		"Query": queryView{}, "Analysis": analysisView{}, "Explanation": explanationView{}, "Endpoint": endpointView{},
-		"EndpointSettings": registry.Endpoint{}, "Subscription": subscriptionView{}, "Webhook": webhookView{}, "Profile": profileView{},
-		"Round": roundView{}, "Token": tokenView{}, "ChangePage": changePage{}, "Registration": registry.Registration{}, "QueryPatch": registry.Patch{},
+		"Query": api.Query{}, "Analysis": api.Analysis{}, "Explanation": api.Explanation{}, "Endpoint": api.Endpoint{},
+		"EndpointSettings": registry.Endpoint{}, "Subscription": api.Subscription{}, "Webhook": api.Webhook{}, "Profile": api.Profile{},
+		"Round": api.Round{}, "Token": api.Token{}, "ChangePage": changePage{}, "Registration": registry.Registration{}, "QueryPatch": registry.Patch{},
 	} {
 		f := &fields{t: t, schemas: schemas}
 		if name == "EndpointSettings" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/api"
 )
 
 // A problem is an error as sent to the client: RFC 9457 problem details with the
@@ -118,16 +119,8 @@ func patience(status int) int {
 
 // document is what goes over the wire.
 func (p *problem) document() []byte {
-	b, _ := json.Marshal(struct { // strings and integers only: it cannot fail
-		Type      string                `json:"type"`
-		Title     string                `json:"title"`
-		Status    int                   `json:"status"`
-		Detail    string                `json:"detail,omitempty"`
-		Errors    []registry.FieldError `json:"errors,omitempty"`
-		Reason    string                `json:"reason,omitempty"`
-		Available []string              `json:"available,omitempty"`
-		IDs       []string              `json:"ids,omitempty"`
-	}{"/problems/" + string(p.Kind), p.Heading(), p.status(), p.Detail, p.Errors, p.reason, p.available, p.IDs})
+	b, _ := json.Marshal(api.Problem{Type: "/problems/" + string(p.Kind), Title: p.Heading(), Status: p.status(), Detail: p.Detail,
+		Errors: p.Errors, Reason: p.reason, Available: p.available, IDs: p.IDs}) // strings and integers only: it cannot fail
 	return append(b, '\n')
 }
 

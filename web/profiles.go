@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 func (c profileAPI) list() error {
@@ -192,11 +193,11 @@ type capturePage struct {
 	Captured uint64      `json:"captured"`
 	Expired  uint64      `json:"expired"`
 	Open     int         `json:"open"`
-	Rounds   []roundView `json:"rounds"`
+	Rounds   []api.Round `json:"rounds"`
 	Next     string      `json:"next,omitempty"`
 }
 
 func (c profileAPI) capturePage(it registry.ListedProfile, n int) capturePage {
 	s := it.Status
-	return capturePage{Profile: it.Profile.ID, Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: make([]roundView, n)}
+	return capturePage{Profile: it.Profile.ID, Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: make([]api.Round, n)}
 }

@@ -3,88 +3,11 @@ package web
 import (
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/api"
 )
-
-// A profileView is the profile resource.
-type profileView struct {
-	ID        string             `json:"id"`
-	Name      string             `json:"name"`
-	Endpoint  string             `json:"endpoint"`
-	Owner     string             `json:"owner"`
-	Items     []itemView         `json:"items"`
-	Window    *registry.Span     `json:"window"`
-	Budget    registry.Duration  `json:"budget"` // most execution seconds per slot, 0s = no bound of its own
-	Weight    float64            `json:"weight"`
-	Policy    string             `json:"policy"` // the endpoint's
-	State     string             `json:"state"`  // live, or broken if one of its queries was deleted
-	Epoch     string             `json:"epoch"`
-	Seq       uint64             `json:"seq"`
-	Captured  uint64             `json:"captured"`
-	Expired   uint64             `json:"expired"`
-	Open      int                `json:"open"`
-	Rounds    uint64             `json:"rounds"`
-	EndedAt   *time.Time         `json:"ended_at"`
-	NextDue   *time.Time         `json:"next_due"`
-	Warnings  []registry.Warning `json:"warnings"`
-	CreatedAt time.Time          `json:"created_at"`
-	Followers int                `json:"followers"`
-	Links     profileLinks       `json:"links"`
-}
-
-type profileLinks struct {
-	Captures string `json:"captures"`
-	Live     string `json:"live"`
-}
-
-type itemView struct {
-	Query       string        `json:"query"`
-	Name        string        `json:"name"`
-	When        registry.When `json:"when"`
-	TriggerName string        `json:"trigger_name,omitempty"`
-	Missing     bool          `json:"missing,omitempty"`
-}
-
-type roundView struct {
-	Round     uint64              `json:"round"`
-	State     registry.RoundState `json:"state"`
-	OpenedAt  time.Time           `json:"opened_at"`
-	Slot      uint64              `json:"slot"`
-	Trigger   *causeView          `json:"trigger"`
-	EndedAt   *time.Time          `json:"ended_at"`
-	EndedSlot *uint64             `json:"ended_slot"`
-	Epoch     string              `json:"epoch,omitempty"`
-	Seq       uint64              `json:"seq,omitempty"`
-	Reason    string              `json:"reason,omitempty"`
-	Intervals []intervalView      `json:"intervals"`
-}
-
-type causeView struct {
-	Query string `json:"query"`
-	Name  string `json:"name"`
-	Epoch string `json:"epoch"`
-	Seq   uint64 `json:"seq"`
-}
-
-type intervalView struct {
-	Item       int        `json:"item"`
-	Query      string     `json:"query"`
-	Name       string     `json:"name"`
-	State      string     `json:"state"`
-	From       *time.Time `json:"from"`
-	Until      *time.Time `json:"until"`
-	FirstSlot  *uint64    `json:"first_slot"`
-	LastSlot   *uint64    `json:"last_slot"`
-	CapturedAt *time.Time `json:"captured_at"`
-	Slot       *uint64    `json:"slot"`
-	Tier       string     `json:"tier,omitempty"`
-	Epoch      string     `json:"epoch,omitempty"`
-	Seq        uint64     `json:"seq,omitempty"`
-	Reason     string     `json:"reason,omitempty"`
-}
 
 // A profileViewer renders profiles and rounds for one caller. It caches the queries
 // and endpoints that it has read.
@@ -110,12 +33,12 @@ func (v *profileViewer) name(id string) string {
 	return n
 }
 
-func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) {
+func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) {
 	p, s := it.Profile, it.Status
-	w := profileView{ID: p.ID, Name: p.Name, Endpoint: p.Endpoint, Owner: p.Owner, Budget: p.Budget, Weight: p.Weight, State: "live",
+	w := api.Profile{ID: p.ID, Name: p.Name, Endpoint: p.Endpoint, Owner: p.Owner, Budget: p.Budget, Weight: p.Weight, State: "live",
 		Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: s.Rounds, EndedAt: moment(s.EndedAt),
-		Warnings: []registry.Warning{}, CreatedAt: p.CreatedAt, Items: make([]itemView, len(p.Items)),
-		Links: profileLinks{Captures: v.url("/v1/profiles/" + url.PathEscape(p.ID) + "/captures"), Live: v.url("/v1/live")}}
+		Warnings: []registry.Warning{}, CreatedAt: p.CreatedAt, Items: make([]api.Item, len(p.Items)),
+		Links: api.ProfileLinks{Captures: v.url("/v1/profiles/" + url.PathEscape(p.ID) + "/captures"), Live: v.url("/v1/live")}}
 	if !p.Window.IsZero() {
 		w.Window = &p.Window
 	}
@@ -127,7 +50,7 @@ func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) 
 		gone[id], w.State = true, "broken"
 	}
 	for i, x := range p.Items {
-		w.Items[i] = itemView{Query: x.Query, Name: v.name(x.Query), When: x.When, Missing: gone[x.Query] || gone[x.When.Changed]}
+		w.Items[i] = api.Item{Query: x.Query, Name: v.name(x.Query), When: x.When, Missing: gone[x.Query] || gone[x.When.Changed]}
 		if x.When.Changed != "" {
 			w.Items[i].TriggerName = v.name(x.When.Changed)
 		}
@@ -143,7 +66,7 @@ func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) 
 }
 
 // policies warns about endpoints whose policy ignores the deadlines of profiles.
-func (v *profileViewer) policies(w *profileView) error {
+func (v *profileViewer) policies(w *api.Profile) error {
 	policy, ok := v.policy[w.Endpoint]
 	if !ok {
 		e, err := v.Registry.Endpoint(w.Endpoint)
@@ -161,25 +84,25 @@ func (v *profileViewer) policies(w *profileView) error {
 	return nil
 }
 
-func (v *profileViewer) round(r *registry.Round) roundView {
-	w := roundView{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger), EndedAt: moment(r.EndedAt),
-		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason, Intervals: make([]intervalView, len(r.Intervals))}
+func (v *profileViewer) round(r *registry.Round) api.Round {
+	w := api.Round{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger), EndedAt: moment(r.EndedAt),
+		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason, Intervals: make([]api.Interval, len(r.Intervals))}
 	for i := range r.Intervals {
 		w.Intervals[i] = v.interval(r, i)
 	}
 	return w
 }
 
-func (v *profileViewer) cause(c registry.Cause) *causeView {
+func (v *profileViewer) cause(c registry.Cause) *api.Cause {
 	if c.Query == "" {
 		return nil
 	}
-	return &causeView{c.Query, v.name(c.Query), c.Epoch, c.Seq}
+	return &api.Cause{Query: c.Query, Name: v.name(c.Query), Epoch: c.Epoch, Seq: c.Seq}
 }
 
-func (v *profileViewer) interval(r *registry.Round, i int) intervalView {
+func (v *profileViewer) interval(r *registry.Round, i int) api.Interval {
 	x := &r.Intervals[i]
-	w := intervalView{Item: i, Query: x.Query, Name: v.name(x.Query), From: moment(x.From), Until: moment(x.Until),
+	w := api.Interval{Item: i, Query: x.Query, Name: v.name(x.Query), From: moment(x.From), Until: moment(x.Until),
 		FirstSlot: positive(x.First), LastSlot: positive(x.Last), Reason: x.Reason, State: "open"}
 	switch {
 	case x.Done != nil:

@@ -160,7 +160,7 @@ func (c queryAPI) answer(status int, q registry.Query, err error) error {
 	if h, ok := q.Holder(c.caller.Name); ok {
 		c.w.Header().Set("ETag", settingsTag(h))
 	}
-	v.describeMerge(&q)
+	describeMerge(&v, &q)
 	return c.json(status, v)
 }
 

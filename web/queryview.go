@@ -12,60 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/web/api"
 )
-
-// A queryView is the query resource.
-type queryView struct {
-	ID            string             `json:"id"`
-	Endpoint      string             `json:"endpoint"`
-	Name          string             `json:"name"` // the caller's own, else the first of any holder
-	Form          diff.Form          `json:"form"`
-	Ordered       bool               `json:"ordered"`
-	Query         string             `json:"query"`
-	DefaultGraphs []string           `json:"default_graph_uri,omitempty"`
-	NamedGraphs   []string           `json:"named_graph_uri,omitempty"`
-	State         registry.State     `json:"state"`
-	Epoch         string             `json:"epoch"`
-	Seq           uint64             `json:"seq"`
-	Hash          *string            `json:"hash"` // null before the first result
-	Rows          int                `json:"rows"`
-	Boolean       *bool              `json:"boolean,omitempty"` // the answer to ASK
-	CheckedAt     *time.Time         `json:"checked_at"`
-	ChangedAt     *time.Time         `json:"changed_at"`
-	NextDue       *time.Time         `json:"next_due"`
-	Executions    uint64             `json:"executions"`
-	Changes       uint64             `json:"changes"`
-	Median        *float64           `json:"median_seconds"`
-	BudgetShare   *float64           `json:"budget_share"` // null before the first complete execution
-	Outcome       registry.Outcome   `json:"outcome,omitempty"`
-	Error         string             `json:"error,omitempty"`
-	FailingSince  *time.Time         `json:"failing_since,omitempty"`
-	Failures      int                `json:"failures,omitempty"`
-	Warnings      []registry.Warning `json:"warnings"`
-	Tags          []string           `json:"tags"` // of all holders, like the following settings
-	Weight        float64            `json:"weight"`
-	MaxStaleness  registry.Duration  `json:"max_staleness"`
-	MinInterval   registry.Duration  `json:"min_interval"`
-	Alone         bool               `json:"alone"`
-	Public        bool               `json:"public"`
-	CreatedAt     time.Time          `json:"created_at"`
-	Paused        *registry.Pause    `json:"paused,omitempty"`
-	Holders       int                `json:"holders"`
-	Registrations []registry.Holder  `json:"registrations"` // the caller's own; all of them for an admin
-	Links         queryLinks         `json:"links"`
-
-	// Only for a single query.
-	Template *string    `json:"template,omitempty"`
-	Merge    *mergeView `json:"merge,omitempty"`
-}
-
-type queryLinks struct {
-	Results string `json:"results"`
-	Changes string `json:"changes"`
-	Hub     string `json:"hub"`
-	Live    string `json:"live"`
-	Explain string `json:"explain"`
-}
 
 // A viewer renders query resources for one caller. It caches the budgets of endpoints
 // and the due times that expect has read.
@@ -98,24 +46,24 @@ func (v *viewer) expect(items ...registry.ListedQuery) error {
 }
 
 // id returns the view of a query as it is now.
-func (v *viewer) id(id string) (queryView, error) {
+func (v *viewer) id(id string) (api.Query, error) {
 	it, err := v.Queries.Item(id)
 	if err != nil {
-		return queryView{}, err
+		return api.Query{}, err
 	}
 	if err := v.expect(it); err != nil {
-		return queryView{}, err
+		return api.Query{}, err
 	}
 	return v.item(it)
 }
 
-func (v *viewer) item(it registry.ListedQuery) (queryView, error) {
+func (v *viewer) item(it registry.ListedQuery) (api.Query, error) {
 	q, st := it.Query, it.Status
 	share, err := v.share(q, st)
 	if err != nil {
-		return queryView{}, err
+		return api.Query{}, err
 	}
-	return queryView{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
+	return api.Query{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
 		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows, Boolean: answerOf(q.Form, st.Hash),
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
@@ -147,9 +95,9 @@ func answerOf(f diff.Form, hash string) *bool {
 	return &yes
 }
 
-func (s *server) links(id string) queryLinks {
+func (s *server) links(id string) api.QueryLinks {
 	at := "/v1/queries/" + url.PathEscape(id)
-	return queryLinks{Results: s.url(at + "/results"), Changes: s.url(at + "/changes"), Hub: s.url("/v1/hub"),
+	return api.QueryLinks{Results: s.url(at + "/results"), Changes: s.url(at + "/changes"), Hub: s.url("/v1/hub"),
 		Live: "ws" + strings.TrimPrefix(s.url("/v1/live"), "http"), Explain: s.url(at + "/explain")}
 }
 
@@ -239,57 +187,21 @@ func list[T any](l []T) []T {
 
 func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
 
-type runView struct {
-	Slot    uint64           `json:"slot"`
-	At      time.Time        `json:"at"`
-	Elapsed float64          `json:"elapsed_seconds"`
-	Outcome registry.Outcome `json:"outcome"`
-	Error   string           `json:"error,omitempty"`
-	Why     string           `json:"why,omitempty"`
-	How     string           `json:"how,omitempty"`
-}
-
-type statsView struct {
-	Last       uint64       `json:"last"` // slot of the last complete execution, 0 = none
-	Executions uint64       `json:"executions"`
-	Changes    uint64       `json:"changes"`
-	Median     *float64     `json:"median_seconds"`
-	Failures   uint32       `json:"failures"`
-	Cuts       uint32       `json:"cuts"`
-	NotBefore  uint64       `json:"not_before"`
-	Samples    []sampleView `json:"samples"` // oldest first
-}
-
-type sampleView struct {
-	Slot    uint64  `json:"slot"`
-	Elapsed float64 `json:"elapsed_seconds"`
-	Changed bool    `json:"changed"`
-	Jaccard float64 `json:"jaccard"`
-}
-
 // viewRun returns nil if there has been no run.
-func viewRun(r policy.Run) *runView {
+func viewRun(r policy.Run) *api.Run {
 	if r.At.IsZero() {
 		return nil
 	}
-	return &runView{r.Slot, r.At.UTC(), r.Elapsed.Seconds(), r.Outcome, r.Error, r.Why, r.How}
+	return &api.Run{Slot: r.Slot, At: r.At.UTC(), Elapsed: r.Elapsed.Seconds(), Outcome: r.Outcome, Error: r.Error, Why: r.Why, How: r.How}
 }
 
-func viewStats(s policy.Stats, st registry.Status) statsView {
-	v := statsView{Last: s.Last, Executions: s.Executions, Changes: s.Changes, Median: seconds(st), Failures: s.Failures, Cuts: s.Cuts,
-		NotBefore: s.NotBefore, Samples: make([]sampleView, len(s.Samples))}
+func viewStats(s policy.Stats, st registry.Status) api.Stats {
+	v := api.Stats{Last: s.Last, Executions: s.Executions, Changes: s.Changes, Median: seconds(st), Failures: s.Failures, Cuts: s.Cuts,
+		NotBefore: s.NotBefore, Samples: make([]api.Sample, len(s.Samples))}
 	for i, x := range s.Samples {
-		v.Samples[i] = sampleView{x.Slot, x.Elapsed.Seconds(), x.Changed, x.Jaccard}
+		v.Samples[i] = api.Sample{Slot: x.Slot, Elapsed: x.Elapsed.Seconds(), Changed: x.Changed, Jaccard: x.Jaccard}
 	}
 	return v
-}
-
-// An explanationView is a scheduler.Explanation with the statistics behind it.
-type explanationView struct {
-	scheduler.Explanation
-	LastRun    *runView   `json:"last_run"`
-	NextDue    *time.Time `json:"next_due"`
-	Statistics statsView  `json:"statistics"`
 }
 
 func (c queryAPI) explain(q registry.Query) error {
@@ -308,18 +220,12 @@ func (c queryAPI) explain(q registry.Query) error {
 	if e.Inputs == nil {
 		e.Inputs = map[string]float64{}
 	}
-	return c.json(http.StatusOK, explanationView{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue),
+	return c.json(http.StatusOK, api.Explanation{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue),
 		Statistics: viewStats(stats, it.Status)})
 }
 
-// A mergeView says whether a query may be asked together with others.
-type mergeView struct {
-	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason,omitempty"` // why not
-}
-
 // describeMerge adds the query's template to its view.
-func (v *queryView) describeMerge(q *registry.Query) {
+func describeMerge(v *api.Query, q *registry.Query) {
 	template, reason := scheduler.Mergeable(q)
-	v.Template, v.Merge = optional(template), &mergeView{Allowed: reason == "", Reason: reason}
+	v.Template, v.Merge = optional(template), &api.Merge{Allowed: reason == "", Reason: reason}
 }

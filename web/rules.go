@@ -11,64 +11,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
-
-// A ruleView is the rule resource. Alerts and history are in the answers about one rule.
-type ruleView struct {
-	ID            string              `json:"id"`
-	Name          string              `json:"name"`
-	Caller        string              `json:"caller"`
-	Query         string              `json:"query"`
-	When          string              `json:"when"`
-	For           registry.Duration   `json:"for"`
-	KeepFiringFor registry.Duration   `json:"keep_firing_for"`
-	Labels        map[string]string   `json:"labels"`
-	Summary       string              `json:"summary"`
-	To            []receiverView      `json:"to"`
-	CreatedAt     time.Time           `json:"created_at"`
-	Status        registry.RuleStatus `json:"status"`
-	Reason        string              `json:"reason,omitempty"`
-	CheckedAt     time.Time           `json:"checked_at,omitzero"`
-	Seq           uint64              `json:"seq"`
-	Pending       int                 `json:"pending"`
-	Firing        int                 `json:"firing"`
-	Fired         uint64              `json:"fired"`
-	Alerts        []alertView         `json:"alerts,omitzero"`
-	History       []ruleEventView     `json:"history,omitzero"`
-}
-
-type receiverView struct {
-	Webhook      string    `json:"webhook,omitempty"`
-	Alertmanager string    `json:"alertmanager,omitempty"`
-	Email        string    `json:"email,omitempty"`
-	Secret       string    `json:"secret,omitempty"` // only in the answer that creates it
-	Waiting      int       `json:"waiting"`
-	Sent         uint64    `json:"sent"`
-	GivenUp      uint64    `json:"given_up"`
-	Failures     int       `json:"failures"`
-	LastError    string    `json:"last_error,omitempty"`
-	LastSent     time.Time `json:"last_sent,omitzero"`
-}
-
-type alertView struct {
-	State   registry.AlertState `json:"state"`
-	Labels  map[string]string   `json:"labels"`
-	Summary string              `json:"summary,omitempty"`
-	Since   time.Time           `json:"since"`
-	FiredAt time.Time           `json:"fired_at,omitzero"`
-}
-
-type ruleEventView struct {
-	Time    time.Time           `json:"time"`
-	State   registry.AlertState `json:"state"`
-	Labels  map[string]string   `json:"labels"`
-	Summary string              `json:"summary,omitempty"`
-	Seq     uint64              `json:"seq"`
-	Since   time.Time           `json:"since"`
-}
 
 // filled replaces a missing map by an empty one.
 func filled(m map[string]string) map[string]string {
@@ -78,21 +24,21 @@ func filled(m map[string]string) map[string]string {
 	return m
 }
 
-func alertViewOf(a registry.Alert) alertView {
-	return alertView{a.State, filled(a.Labels), a.Summary, a.Since.UTC(), a.FiredAt}
+func alertViewOf(a registry.Alert) api.Alert {
+	return api.Alert{State: a.State, Labels: filled(a.Labels), Summary: a.Summary, Since: a.Since.UTC(), FiredAt: a.FiredAt}
 }
 
-func ruleEvents(list []registry.RuleEvent) []ruleEventView {
-	views := make([]ruleEventView, 0, len(list))
+func ruleEvents(list []registry.RuleEvent) []api.RuleEvent {
+	views := make([]api.RuleEvent, 0, len(list))
 	for _, e := range list {
-		views = append(views, ruleEventView{e.Time.UTC(), e.State, filled(e.Labels), e.Summary, e.Seq, e.Since.UTC()})
+		views = append(views, api.RuleEvent{Time: e.Time.UTC(), State: e.State, Labels: filled(e.Labels), Summary: e.Summary, Seq: e.Seq, Since: e.Since.UTC()})
 	}
 	return views
 }
 
-func ruleViewOf(r registry.ListedRule) ruleView {
-	v := ruleView{ID: r.ID, Name: r.Name, Caller: r.Caller, Query: r.Query, When: r.When, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: filled(r.Labels), Summary: r.Summary,
-		To: []receiverView{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired}
+func ruleViewOf(r registry.ListedRule) api.Rule {
+	v := api.Rule{ID: r.ID, Name: r.Name, Caller: r.Caller, Query: r.Query, When: r.When, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: filled(r.Labels), Summary: r.Summary,
+		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired}
 	for _, a := range r.State.Alerts {
 		if a.State == registry.AlertFiring {
 			v.Firing++
@@ -101,15 +47,16 @@ func ruleViewOf(r registry.ListedRule) ruleView {
 		}
 	}
 	for _, x := range r.Receivers {
-		v.To = append(v.To, receiverView{Webhook: MaskedCallback(x.Webhook), Alertmanager: x.Alertmanager, Email: x.Email,
+		v.To = append(v.To, api.Receiver{Webhook: MaskedCallback(x.Webhook), Alertmanager: x.Alertmanager, Email: x.Email,
 			Waiting: x.Waiting, Sent: x.Sent, GivenUp: x.GivenUp, Failures: x.Failures, LastError: x.LastError, LastSent: x.LastSent})
 	}
 	return v
 }
 
-// whole adds alerts and history, the newest event first.
-func (v ruleView) whole(r registry.ListedRule) ruleView {
-	v.Alerts = []alertView{}
+// wholeRule is a rule with alerts and history, the newest event first.
+func wholeRule(r registry.ListedRule) api.Rule {
+	v := ruleViewOf(r)
+	v.Alerts = []api.Alert{}
 	for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
 		v.Alerts = append(v.Alerts, alertViewOf(*r.State.Alerts[key]))
 	}
@@ -141,7 +88,7 @@ func (c ruleAPI) list() error {
 	if c.params.err != nil {
 		return c.params.err
 	}
-	views := []ruleView{}
+	views := []api.Rule{}
 	for {
 		page, err := c.Rules.Rules(after, 500)
 		if err != nil {
@@ -170,7 +117,7 @@ func (c ruleAPI) create() error {
 	if err != nil {
 		return err
 	}
-	v := ruleViewOf(r).whole(r)
+	v := wholeRule(r)
 	for i := range v.To {
 		v.To[i].Secret = r.To[i].Secret
 	}
@@ -184,7 +131,7 @@ func RuleTag(r registry.ListedRule) string { return settingsTag(r.Rule) }
 
 func (c ruleAPI) show(r registry.ListedRule) error {
 	c.w.Header().Set("ETag", RuleTag(r))
-	return c.json(http.StatusOK, ruleViewOf(r).whole(r))
+	return c.json(http.StatusOK, wholeRule(r))
 }
 
 // edit applies a merge patch to the settings. Only this answer contains the secrets of
@@ -198,7 +145,7 @@ func (c ruleAPI) edit() error {
 	if err != nil {
 		return err
 	}
-	v := ruleViewOf(r).whole(r)
+	v := wholeRule(r)
 	for i, to := range r.To {
 		if !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
 			v.To[i].Secret = to.Secret
@@ -280,7 +227,7 @@ func setRulePaused(paused bool) func(ruleAPI) error {
 			return err
 		}
 		c.w.Header().Set("ETag", RuleTag(r))
-		return c.json(http.StatusOK, ruleViewOf(r).whole(r))
+		return c.json(http.StatusOK, wholeRule(r))
 	}
 }
 
@@ -297,18 +244,6 @@ func (c ruleAPI) remove() error {
 	return c.noContent()
 }
 
-// A ruleTrialView is what a rule would have done.
-type ruleTrialView struct {
-	From     time.Time       `json:"from"`
-	To       time.Time       `json:"to"`
-	Changes  int             `json:"changes"`
-	Fired    uint64          `json:"fired"`
-	Resolved uint64          `json:"resolved"`
-	Problem  string          `json:"problem,omitempty"`
-	Alerts   []alertView     `json:"alerts"`
-	History  []ruleEventView `json:"history"`
-}
-
 func (c ruleAPI) try() error {
 	var s registry.RuleSettings
 	if err := c.decode(&s, typeJSON); err != nil {
@@ -318,7 +253,7 @@ func (c ruleAPI) try() error {
 	if err != nil {
 		return err
 	}
-	v := ruleTrialView{From: t.From.UTC(), To: t.To.UTC(), Changes: t.Changes, Fired: t.Fired, Resolved: t.Resolved, Problem: t.Problem, Alerts: []alertView{}, History: ruleEvents(t.Events)}
+	v := api.RuleTrial{From: t.From.UTC(), To: t.To.UTC(), Changes: t.Changes, Fired: t.Fired, Resolved: t.Resolved, Problem: t.Problem, Alerts: []api.Alert{}, History: ruleEvents(t.Events)}
 	for _, a := range t.Active {
 		v.Alerts = append(v.Alerts, alertViewOf(a))
 	}

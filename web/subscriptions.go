@@ -1,7 +1,8 @@
 package web
 
+// This file serves the subscriptions of all followers.
+
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,52 +10,11 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
-// A subscriptionView is a subscription without secrets that would allow others to act
-// as the subscriber.
-type subscriptionView struct {
-	ID           string                     `json:"id"`
-	Way          registry.Way               `json:"way"`
-	Caller       string                     `json:"caller"`
-	Name         string                     `json:"name,omitempty"`
-	Client       string                     `json:"client,omitempty"`
-	Remote       string                     `json:"remote,omitempty"`
-	Query        string                     `json:"query,omitempty"`
-	Profile      string                     `json:"profile,omitempty"`
-	Tag          string                     `json:"tag,omitempty"`
-	Endpoint     string                     `json:"endpoint,omitempty"`
-	Topic        string                     `json:"topic,omitempty"`
-	Callback     string                     `json:"callback,omitempty"`
-	State        registry.SubscriptionState `json:"state"`
-	Reason       string                     `json:"reason,omitempty"`
-	CreatedAt    time.Time                  `json:"created_at"`
-	ExpiresAt    *time.Time                 `json:"expires_at,omitempty"`
-	Filter       json.RawMessage            `json:"filter,omitempty"`
-	Rate         registry.Duration          `json:"rate,omitempty"`
-	Epoch        string                     `json:"epoch"`
-	Seq          uint64                     `json:"seq"`
-	Lag          Lag                        `json:"lag"`
-	Deliveries   uint64                     `json:"deliveries"`
-	GivenUp      uint64                     `json:"given_up"`
-	Failures     int                        `json:"failures"`
-	FailingSince *time.Time                 `json:"failing_since,omitempty"`
-	LastError    string                     `json:"last_error,omitempty"`
-	LastAttempt  *time.Time                 `json:"last_attempt,omitempty"`
-	LastDelivery *time.Time                 `json:"last_delivery,omitempty"`
-	NextTry      *time.Time                 `json:"next_try,omitempty"`
-}
-
-// Lag is how far behind a subscription is: the number of changes that it has not
-// received (of all queries if it has no query), and how long the oldest stored one of
-// them has waited.
-type Lag struct {
-	Changes uint64            `json:"changes"`
-	Behind  registry.Duration `json:"behind"`
-}
-
-func (c followerAPI) view(s registry.Subscription) (subscriptionView, error) {
-	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
+func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
+	v := api.Subscription{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.GaveUp, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
@@ -68,7 +28,7 @@ func (c followerAPI) view(s registry.Subscription) (subscriptionView, error) {
 }
 
 // captureLag counts the captures that a follower of a profile has not received.
-func (c followerAPI) captureLag(s registry.Subscription) (v Lag, err error) {
+func (c followerAPI) captureLag(s registry.Subscription) (v api.Lag, err error) {
 	if c.Profiles == nil {
 		return v, nil
 	}
@@ -103,10 +63,10 @@ func MaskedCallback(callback string) string {
 }
 
 // LagOf returns the lag of a subscription that follows changes.
-func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error) {
+func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err error) {
 	var newest registry.Position
 	if s.Way == registry.Alerts { // its messages are about changes of its rules' queries
-		return Lag{Changes: uint64(s.Waiting())}, nil
+		return api.Lag{Changes: uint64(s.Waiting())}, nil
 	} else if s.Query == "" {
 		newest, err = h.Head()
 	} else {

@@ -1,26 +1,18 @@
 package web
 
+// This file serves tokens.
+
 import (
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
-// A tokenView is a token without its secret.
-type tokenView struct {
-	Name      string        `json:"name"`
-	Role      registry.Role `json:"role"`
-	CreatedAt *time.Time    `json:"created_at,omitempty"`
-	ExpiresAt *time.Time    `json:"expires_at,omitempty"`
-	Expired   bool          `json:"expired,omitempty"`
-	FromFile  bool          `json:"from_file,omitempty"`
-	Token     string        `json:"token,omitempty"` // only in the answer that creates it
-}
-
-func (s *server) viewToken(t registry.Token) tokenView {
-	v := tokenView{Name: t.Name, Role: t.Role, ExpiresAt: t.ExpiresAt, FromFile: t.FromFile, Expired: expired(t, s.Now())}
+func (s *server) viewToken(t registry.Token) api.Token {
+	v := api.Token{Name: t.Name, Role: t.Role, ExpiresAt: t.ExpiresAt, FromFile: t.FromFile, Expired: expired(t, s.Now())}
 	if !t.CreatedAt.IsZero() {
 		v.CreatedAt = &t.CreatedAt
 	}
@@ -44,7 +36,7 @@ func (c tokenAPI) list() error {
 	if err != nil {
 		return err
 	}
-	views := make([]tokenView, len(all))
+	views := make([]api.Token, len(all))
 	for i, t := range all {
 		views[i] = c.viewToken(t)
 	}

@@ -8,31 +8,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/api"
 )
-
-// An analysisView is the result of analysing a registration.
-type analysisView struct {
-	ID         string             `json:"id"`         // the id it would get
-	Registered bool               `json:"registered"` // it is already registered
-	Endpoint   string             `json:"endpoint"`
-	Form       diff.Form          `json:"form"`
-	Ordered    bool               `json:"ordered"`
-	OrderKeys  []string           `json:"order_keys,omitempty"`
-	Limit      *int64             `json:"limit"` // the text's own top-level LIMIT
-	Normal     string             `json:"normal"`
-	Constants  []string           `json:"constants"`
-	Warnings   []registry.Warning `json:"warnings"`
-	Run        *trialView         `json:"run,omitempty"`
-}
-
-// A trialView is a single execution whose result is not stored.
-type trialView struct {
-	Outcome string          `json:"outcome"` // complete, or the error
-	Elapsed float64         `json:"elapsed_seconds"`
-	Rows    *int            `json:"rows,omitempty"` // of the whole result
-	Results json.RawMessage `json:"results,omitempty"`
-	Error   string          `json:"error,omitempty"`
-}
 
 // trialRows is the number of rows that a trial shows.
 const trialRows = 20
@@ -55,12 +32,12 @@ func (c queryAPI) validate() error {
 }
 
 // analyse analyses a registration and, with run, executes its query once and shows some rows.
-func (c queryAPI) analyse(reg registry.Registration, run bool, rows int) (analysisView, error) {
+func (c queryAPI) analyse(reg registry.Registration, run bool, rows int) (api.Analysis, error) {
 	q, err := c.Registry.Analyse(reg)
 	if err != nil {
-		return analysisView{}, err
+		return api.Analysis{}, err
 	}
-	v := analysisView{ID: q.ID, Endpoint: q.Endpoint, Form: q.Form, Ordered: q.Ordered, OrderKeys: q.OrderKeys, Normal: q.Normal,
+	v := api.Analysis{ID: q.ID, Endpoint: q.Endpoint, Form: q.Form, Ordered: q.Ordered, OrderKeys: q.OrderKeys, Normal: q.Normal,
 		Constants: list(q.Constants), Warnings: list(q.Warnings)}
 	if q.Limit >= 0 {
 		v.Limit = &q.Limit
@@ -76,7 +53,7 @@ func (c queryAPI) analyse(reg registry.Registration, run bool, rows int) (analys
 	return v, err
 }
 
-func (c queryAPI) try(q *registry.Query, rows int) (*trialView, error) {
+func (c queryAPI) try(q *registry.Query, rows int) (*api.Trial, error) {
 	leave, err := c.exclusive(c.tries)
 	if err != nil {
 		return nil, err
@@ -89,8 +66,8 @@ func (c queryAPI) try(q *registry.Query, rows int) (*trialView, error) {
 	return viewTrial(a, rows), nil
 }
 
-func viewTrial(a scheduler.Answer, rows int) *trialView {
-	v := &trialView{Outcome: string(a.Outcome), Elapsed: a.Elapsed.Seconds(), Error: a.Error}
+func viewTrial(a scheduler.Answer, rows int) *api.Trial {
+	v := &api.Trial{Outcome: string(a.Outcome), Elapsed: a.Elapsed.Seconds(), Error: a.Error}
 	if !a.Outcome.Complete() || a.Result == nil {
 		return v
 	}

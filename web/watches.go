@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web/api"
 )
 
 // labelTime is how long a call waits for labels.
@@ -39,15 +40,6 @@ func NewLabels(r *registry.Registry, x Executor, clock Clock) *watch.Labels {
 type watchRequest struct {
 	watch.Watch
 	registry.Registration
-}
-
-// A watchView is the watch resource.
-type watchView struct {
-	ID string `json:"id"`
-	watch.Watch
-	Describes string    `json:"describes"`     // for people
-	Now       string    `json:"now,omitempty"` // the result in words; only for a single watch
-	Query     queryView `json:"query"`
 }
 
 // A watched is a registered query that is a watch.
@@ -176,10 +168,10 @@ func (c watchAPI) answer(status int, id string) error {
 }
 
 // view renders a watch with the labels that are known.
-func (c watchAPI) view(v *viewer, it registry.ListedQuery) (watchView, error) {
+func (c watchAPI) view(v *viewer, it registry.ListedQuery) (api.Watch, error) {
 	w, _ := watch.Of(&it.Query, c.caller.Name)
 	query, err := v.item(it)
-	return watchView{ID: it.Query.ID, Watch: w, Describes: w.Describe(c.Labels.Known(it.Query.Endpoint, w.Labels)), Query: query}, err
+	return api.Watch{ID: it.Query.ID, Watch: w, Describes: w.Describe(c.Labels.Known(it.Query.Endpoint, w.Labels)), Query: query}, err
 }
 
 func (c watchAPI) list() error {
@@ -192,7 +184,7 @@ func (c watchAPI) list() error {
 	if err != nil {
 		return err
 	}
-	v, views := queryAPI(c).viewer(), []watchView{}
+	v, views := queryAPI(c).viewer(), []api.Watch{}
 	if err := v.expect(items...); err != nil {
 		return err
 	}
@@ -243,14 +235,6 @@ func (c watchAPI) release() error {
 	return queryAPI(c).release()
 }
 
-// A watchPreview shows what would be watched.
-type watchPreview struct {
-	watch.Watch
-	Describes string       `json:"describes"`
-	Query     string       `json:"query"`
-	Analysis  analysisView `json:"analysis"`
-}
-
 func (c watchAPI) validate() error {
 	run := c.params.flag("run")
 	if c.params.err != nil {
@@ -264,20 +248,7 @@ func (c watchAPI) validate() error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, watchPreview{Watch: w, Describes: w.Describe(c.names(a.Endpoint, w)), Query: reg.Text, Analysis: a})
-}
-
-// A watchChange is a change for people.
-type watchChange struct {
-	Epoch     string    `json:"epoch"`
-	Prev      uint64    `json:"prev"`
-	Seq       uint64    `json:"seq"`
-	Time      time.Time `json:"time"`
-	CheckedAt time.Time `json:"checked_at"`
-	Baseline  bool      `json:"baseline,omitempty"`
-	Added     int       `json:"added"` // rows
-	Removed   int       `json:"removed"`
-	Summary   []string  `json:"summary"`
+	return c.json(http.StatusOK, api.WatchPreview{Watch: w, Describes: w.Describe(c.names(a.Endpoint, w)), Query: reg.Text, Analysis: a})
 }
 
 // changes answers with a page of the log in words.
@@ -300,12 +271,12 @@ func (c watchAPI) changes(w watched) error {
 		deltas[i] = ch.Delta
 	}
 	page := struct {
-		Changes []watchChange `json:"changes"`
-		Next    string        `json:"next"`
-	}{[]watchChange{}, after.String()}
+		Changes []api.WatchChange `json:"changes"`
+		Next    string            `json:"next"`
+	}{[]api.WatchChange{}, after.String()}
 	names := c.names(w.query.Endpoint, w.watch, deltas...)
 	for _, ch := range log {
-		v := watchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(), Baseline: ch.Baseline, Summary: w.watch.Summarize(ch.Delta, names)}
+		v := api.WatchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(), Baseline: ch.Baseline, Summary: w.watch.Summarize(ch.Delta, names)}
 		if ch.Delta != nil {
 			v.Added, v.Removed = len(ch.Delta.Added), len(ch.Delta.Removed)
 		}

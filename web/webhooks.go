@@ -6,37 +6,16 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 // usualGrace is the default grace period of an old secret.
 const usualGrace = 24 * time.Hour
 
-// A webhookView is a subscription with the additional fields of webhooks.
-type webhookView struct {
-	subscriptionView
-	Secret      string           `json:"secret,omitempty"` // only in the answer that creates it
-	OldSecret   *time.Time       `json:"old_secret_until,omitempty"`
-	DeadLetters []deadLetterView `json:"dead_letters"`
-}
-
-type deadLetterView struct {
-	ID        string    `json:"id"`
-	Type      string    `json:"type"`
-	Epoch     string    `json:"epoch"`
-	Prev      uint64    `json:"prev"`
-	Seq       uint64    `json:"seq"`
-	Time      time.Time `json:"time"`
-	Attempts  int       `json:"attempts"`
-	Error     string    `json:"error"`
-	GivenUpAt time.Time `json:"given_up_at"`
-	Summary   string    `json:"summary,omitempty"`
-	Replay    bool      `json:"replay,omitempty"` // waits to be sent again
-}
-
-func (c followerAPI) viewWebhook(s registry.Subscription) (webhookView, error) {
-	v := webhookView{DeadLetters: []deadLetterView{}}
+func (c followerAPI) viewWebhook(s registry.Subscription) (api.Webhook, error) {
+	v := api.Webhook{DeadLetters: []api.DeadLetter{}}
 	var err error
-	if v.subscriptionView, err = c.view(s); err != nil {
+	if v.Subscription, err = c.view(s); err != nil {
 		return v, err
 	}
 	for _, x := range s.Secrets {

@@ -16,10 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/web/api"
 )
 
-// An api talks to a running server.
-type api struct {
+// A remote is a running server that a command talks to.
+type remote struct {
 	server    string
 	tokenFile string
 	asJSON    bool
@@ -27,7 +28,7 @@ type api struct {
 }
 
 // flags adds the flags of all commands that talk to a server.
-func (a *api) flags(c *cobra.Command) {
+func (a *remote) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&a.server, "server", "", "server to talk to (default FRESHET_SERVER, else http://127.0.0.1:8080)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)")
@@ -37,7 +38,7 @@ func (a *api) flags(c *cobra.Command) {
 // usualServer is where a server of this machine serves.
 const usualServer = "http://127.0.0.1:8080"
 
-func (a *api) base() string {
+func (a *remote) base() string {
 	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), usualServer} {
 		if s != "" {
 			return strings.TrimRight(s, "/")
@@ -46,7 +47,7 @@ func (a *api) base() string {
 	return ""
 }
 
-func (a *api) token() (string, error) {
+func (a *remote) token() (string, error) {
 	if a.tokenFile != "" {
 		b, err := os.ReadFile(a.tokenFile)
 		if err != nil {
@@ -57,17 +58,8 @@ func (a *api) token() (string, error) {
 	return cli.SecretFrom(a.w.Getenv, "FRESHET_TOKEN")
 }
 
-// A problem is an RFC 9457 answer of the server.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Errors []struct {
-		Pointer string `json:"pointer"`
-		Detail  string `json:"detail"`
-	} `json:"errors"`
-}
+// A problem is an error that the server answers with.
+type problem struct{ api.Problem }
 
 // Error returns the text of the problem. It adds the members of the request that the
 // problem is about, unless the text names them.
@@ -93,7 +85,7 @@ func (p *problem) Error() string {
 }
 
 // do sends one request and decodes a JSON answer into out, unless out is nil.
-func (a *api) do(ctx context.Context, method, path string, in, out any) error {
+func (a *remote) do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -120,7 +112,7 @@ func (a *api) do(ctx context.Context, method, path string, in, out any) error {
 // change sends a request that changes the object ref, and reports that it is done.
 // With --json it prints the answer of the server instead, or an object with ref and
 // done if the answer is empty.
-func (a *api) change(ctx context.Context, method, path string, in any, ref, done string) error {
+func (a *remote) change(ctx context.Context, method, path string, in any, ref, done string) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, method, path, in, &raw); err != nil {
 		return err
@@ -137,7 +129,7 @@ func (a *api) change(ctx context.Context, method, path string, in any, ref, done
 
 // send returns the response of a successful request. Other responses are errors with
 // their exit code.
-func (a *api) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+func (a *remote) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	headers := http.Header{}
 	if body != nil {
 		headers.Set("Content-Type", contentType)
@@ -146,7 +138,7 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 }
 
 // sendWith is send with the given headers.
-func (a *api) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
+func (a *remote) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, cli.UsageErrorf("%q is not the URL of a server, such as http://127.0.0.1:8080", a.base())
@@ -182,7 +174,7 @@ func (a *api) sendWith(ctx context.Context, method, path string, headers http.He
 }
 
 // unreachable returns the error of a request without an answer.
-func (a *api) unreachable(err error) error {
+func (a *remote) unreachable(err error) error {
 	hint := "start a server with 'freshet serve', or name another one with --server"
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		hint = "a certificate that this machine does not know is trusted when SSL_CERT_FILE names its file"
@@ -193,8 +185,8 @@ func (a *api) unreachable(err error) error {
 	return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("no answer from %s: %w\n%s", a.base(), errors.Unwrap(err), hint))
 }
 
-func (a *api) refusal(resp *http.Response) error {
-	p := problem{Status: resp.StatusCode, Title: resp.Status}
+func (a *remote) refusal(resp *http.Response) error {
+	p := problem{api.Problem{Status: resp.StatusCode, Title: resp.Status}}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
@@ -215,7 +207,7 @@ func (a *api) refusal(resp *http.Response) error {
 }
 
 // wantsToken says how a command gets a token, in place of how HTTP does.
-func wantsToken(a *api, detail string) string {
+func wantsToken(a *remote, detail string) string {
 	if !strings.Contains(detail, "Authorization") {
 		return detail
 	}
@@ -226,7 +218,7 @@ func wantsToken(a *api, detail string) string {
 }
 
 // each calls visit for every member of the pages of a list.
-func each[T any](ctx context.Context, a *api, path, member string, visit func(T) error) error {
+func each[T any](ctx context.Context, a *remote, path, member string, visit func(T) error) error {
 	for path != "" {
 		resp, err := a.send(ctx, http.MethodGet, path, "", nil)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/web/api"
 )
 
 // A driver is a third-party client that runs in node.
@@ -141,7 +142,7 @@ func TestForeignWebhookReceiver(t *testing.T) {
 	s.must(t, "", "endpoint", "tick", "city")
 	d := newDriver(t, "standardwebhooks", "driver/webhook.js")
 	url := d.next("listening").URL
-	var made hookView
+	var made api.Webhook
 	if err := json.Unmarshal([]byte(s.must(t, "", "webhook", "add", "--json", "--query", "rows", url)), &made); err != nil {
 		t.Fatal(err)
 	}

@@ -372,7 +372,7 @@ func TestWatch(t *testing.T) {
 // While there is no result, watch reports that and why.
 func TestWatchWithoutResult(t *testing.T) {
 	var out, messages strings.Builder
-	a := &api{w: &cli.Env{Stdout: &out, Stderr: &messages}}
+	a := &remote{w: &cli.Env{Stdout: &out, Stderr: &messages}}
 	for _, e := range []client.Event{
 		{Kind: client.Subscribed, Empty: true},
 		{Kind: client.Status, Health: "stale", Reason: "failing", Error: "400 the endpoint refuses this query"},

@@ -25,7 +25,7 @@ import (
 )
 
 func clusterCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := &remote{w: w}
 	c := &cobra.Command{Use: "cluster", Short: "Show and manage the nodes of a cluster",
 		Example: "  freshet cluster status\n  freshet cluster drain n2"}
 	a.flags(c)
@@ -33,7 +33,7 @@ func clusterCommand(w *cli.Env) *cobra.Command {
 	return c
 }
 
-func (a *api) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
+func (a *remote) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
 	err = a.do(ctx, http.MethodGet, "/v1/cluster", nil, &s)
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusNotFound {
 		err = cli.WithCode(cli.ExitNotFound, fmt.Errorf("%s is no node of a cluster: name one with --server", a.base()))
@@ -41,7 +41,7 @@ func (a *api) clusterState(ctx context.Context) (s registry.ClusterStatus, err e
 	return s, err
 }
 
-func (a *api) clusterStatus() *cobra.Command {
+func (a *remote) clusterStatus() *cobra.Command {
 	var leases bool
 	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
 		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
@@ -80,7 +80,7 @@ be the same on all nodes and differ are named.`,
 	return c
 }
 
-func (a *api) clusterDrain() *cobra.Command {
+func (a *remote) clusterDrain() *cobra.Command {
 	var patience time.Duration
 	c := &cobra.Command{Use: "drain NODE", Short: "Give away what a node owns, so that it can be stopped", Args: cobra.ExactArgs(1),
 		Long: `Other nodes take over the endpoints of NODE. The command returns when it owns
@@ -119,7 +119,7 @@ nothing. The node still serves clients. It owns endpoints again after a restart.
 // setAside is the suffix of what rebuild replaces.
 const setAside = ".before-rebuild"
 
-func (a *api) clusterRebuild() *cobra.Command {
+func (a *remote) clusterRebuild() *cobra.Command {
 	var s config.Flags
 	c := &cobra.Command{Use: "rebuild", Short: "Replace the data of this node, which is stopped, by that of another node", Args: cobra.NoArgs,
 		Long: `Copies the store of the node that --server names, or else of a running node of
@@ -181,14 +181,14 @@ whose files are damaged, or that was stopped for more than a day.`,
 }
 
 // namesServer reports whether the caller names a server.
-func namesServer(a *api) bool { return a.server != "" || a.w.Getenv("FRESHET_SERVER") != "" }
+func namesServer(a *remote) bool { return a.server != "" || a.w.Getenv("FRESHET_SERVER") != "" }
 
 // memberWait bounds how long rebuild waits for a node that it may copy.
 const memberWait = 5 * time.Second
 
 // rebuildFrom sets the server that the node of a configuration copies, and returns its state: that
 // which the caller names, or else the one of cluster.api that has applied most.
-func rebuildFrom(ctx context.Context, a *api, c *config.Cluster) (from registry.ClusterStatus, err error) {
+func rebuildFrom(ctx context.Context, a *remote, c *config.Cluster) (from registry.ClusterStatus, err error) {
 	check := func(ctx context.Context) (registry.ClusterStatus, error) {
 		s, err := a.clusterState(ctx)
 		switch {

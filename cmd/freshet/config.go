@@ -7,11 +7,12 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/spf13/cobra"
+
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/registry"
-	"github.com/spf13/cobra"
 )
 
 func configCommand(w *cli.Env) *cobra.Command {
@@ -48,7 +49,7 @@ func configCheck(w *cli.Env, asJSON *bool) *cobra.Command {
 
 func configPrint(w *cli.Env, asJSON *bool) *cobra.Command {
 	var s config.Flags
-	a := &api{w: w}
+	a := &remote{w: w}
 	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
 		Long: `Prints the values from the configuration file, the environment and the flags, and
 the source of each value that is not a default. Endpoints can also be edited on the
@@ -92,7 +93,7 @@ func checkedConfig(s *config.Flags, w *cli.Env) (*config.Config, error) {
 
 // showServer replaces the endpoints of conf by those of a running server, with the
 // sources that it knows.
-func showServer(ctx context.Context, conf *config.Config, a *api) error {
+func showServer(ctx context.Context, conf *config.Config, a *remote) error {
 	var all struct{ Endpoints []struct{ Name string } }
 	if err := a.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
 		return err

@@ -15,27 +15,18 @@ import (
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/api"
 )
 
-// An endpointView holds the members of the endpoint resource that the commands print.
-type endpointView struct {
-	Name   string              `json:"name"`
-	URL    string              `json:"url"`
-	Slot   string              `json:"slot"`
-	Budget string              `json:"budget"`
-	Policy string              `json:"policy"`
-	Pause  *registry.Pause     `json:"pause"`
-	State  scheduler.LoopState `json:"state"`
-}
-
 // condition writes an endpoint's state in a word or two.
-func (e endpointView) condition() string {
-	switch s := e.State; {
+func condition(e *api.Endpoint) string {
+	s := loopOf(e)
+	switch {
 	case e.Pause != nil:
 		return "paused"
 	case s.Halted != "":
 		return "halted"
-	case s.Health.State == registry.HealthFailing && !s.NextTry.IsZero():
+	case s.Health.State == registry.HealthFailing && s.NextTry != nil:
 		return fmt.Sprintf("failing, next try at %s", s.NextTry.UTC().Format("15:04:05"))
 	case s.Debt > 0:
 		return fmt.Sprintf("%s, in debt: %.3g s", s.Health.State, s.Debt)
@@ -44,15 +35,24 @@ func (e endpointView) condition() string {
 	}
 }
 
-// why returns the last error of an endpoint that is not healthy.
-func (e endpointView) why() string {
-	if e.State.Halted != "" && e.Pause == nil {
-		return shortened(e.State.Halted, 100)
+// endpointError returns the last error of an endpoint that is not healthy.
+func endpointError(e *api.Endpoint) string {
+	s := loopOf(e)
+	if s.Halted != "" && e.Pause == nil {
+		return shortened(s.Halted, 100)
 	}
-	if e.Pause != nil || e.State.Health.State == registry.Healthy {
+	if e.Pause != nil || s.Health.State == registry.Healthy {
 		return ""
 	}
-	return shortened(e.State.Health.Error, 100)
+	return shortened(s.Health.Error, 100)
+}
+
+// loopOf returns the state of an endpoint's loop, which may be starting.
+func loopOf(e *api.Endpoint) api.LoopState {
+	if e.State == nil {
+		return api.LoopState{}
+	}
+	return *e.State
 }
 
 var endpointTable = row{use: "endpoint", short: "Manage endpoints",
@@ -73,7 +73,7 @@ need a contact: start the server with --contact.`,
 			example: "freshet endpoint packs wikidata", run: printPacks},
 		{use: "set NAME KEY=VALUE...", short: "Change settings of an endpoint",
 			example: "freshet endpoint set coins policy=rr budget=20s\nfreshet endpoint set coins rule=debt timeout=1m",
-			run: func(a *api, c *cobra.Command, args []string) error {
+			run: func(a *remote, c *cobra.Command, args []string) error {
 				body, err := settingsBody(args[1:])
 				if err != nil {
 					return err
@@ -81,8 +81,8 @@ need a contact: start the server with --contact.`,
 				return printEdited("changed")(c.Context(), a, sending{http.MethodPatch, endpointPath(args[0]), body, args[0]})
 			}},
 		{use: "list", short: "List endpoints", example: "freshet endpoint list", call: "GET /v1/endpoints",
-			out: printList("endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
-				return []any{e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why()}
+			out: printList("endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e api.Endpoint) []any {
+				return []any{e.Name, condition(&e), loopOf(&e).Queries, e.Slot, e.Budget, e.Policy, e.URL, endpointError(&e)}
 			})},
 		{use: "show NAME", short: "Show the settings in force, where they come from, and the health",
 			example: "freshet endpoint show coins --json", call: "GET /v1/endpoints/{}", out: printWith(printEndpoint)},
@@ -97,7 +97,7 @@ need a contact: start the server with --contact.`,
 		templatesRow, shadowRows,
 		{use: "revert NAME [KEY...]", short: "Take the configuration file's values back, of all settings without a KEY",
 			example: "freshet endpoint revert coins budget",
-			run: func(a *api, c *cobra.Command, args []string) error {
+			run: func(a *remote, c *cobra.Command, args []string) error {
 				path := withParameters(endpointPath(args[0])+"/revert", map[string]any{"setting": args[1:]})
 				return printEdited("has the file's values")(c.Context(), a, sending{http.MethodPost, path, nil, args[0]})
 			}},
@@ -129,7 +129,7 @@ func settingsBody(set []string) (map[string]any, error) {
 	return body, nil
 }
 
-func addEndpoint(a *api, c *cobra.Command, args []string) error {
+func addEndpoint(a *remote, c *cobra.Command, args []string) error {
 	body, err := settingsBody(listOf(c, "set"))
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func addEndpoint(a *api, c *cobra.Command, args []string) error {
 }
 
 // printPacks lists the packs of this program. It needs no server.
-func printPacks(a *api, _ *cobra.Command, args []string) error {
+func printPacks(a *remote, _ *cobra.Command, args []string) error {
 	list := pack.All()
 	if len(args) > 0 {
 		p, err := pack.Find(args[0])
@@ -188,8 +188,8 @@ func printPack(w io.Writer, p pack.Pack) {
 
 // printEdited says what was done to an endpoint, after the server's notes on it.
 func printEdited(done string) printer {
-	return func(ctx context.Context, a *api, r sending) error {
-		return showAs(ctx, a, r.method, r.path, r.body, func(e struct{ Notes []string }) error {
+	return func(ctx context.Context, a *remote, r sending) error {
+		return showAs(ctx, a, r.method, r.path, r.body, func(e api.Endpoint) error {
 			for _, note := range e.Notes {
 				fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
 			}
@@ -200,8 +200,8 @@ func printEdited(done string) printer {
 }
 
 // printEndpoint prints an endpoint and the sources of its settings.
-func printEndpoint(a *api, raw json.RawMessage) error {
-	var e struct{ Sources map[string]registry.Source }
+func printEndpoint(a *remote, raw json.RawMessage) error {
+	var e api.Endpoint
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func owed(s scheduler.Slot) string {
 	return strings.Join(words, ", ")
 }
 
-func printSlot(a *api, s scheduler.Slot) error {
+func printSlot(a *remote, s scheduler.Slot) error {
 	debt := owed(s)
 	if debt != "" {
 		debt = ", " + debt

@@ -29,7 +29,7 @@ does not answer SPARQL.`, endpoint.MaxCheckRequests),
 		{name: "set", value: texts(nil), usage: "setting as KEY=VALUE, e.g. timeout=60s; may be given several times"},
 	}}
 
-func checkEndpoint(a *api, c *cobra.Command, args []string) error {
+func checkEndpoint(a *remote, c *cobra.Command, args []string) error {
 	e, err := checkedEndpoint(args[0], listOf(c, "set"))
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func checkedEndpoint(address string, set []string) (e registry.Endpoint, err err
 	return e, nil
 }
 
-func (a *api) printReport(r registry.Report, name string) error {
+func (a *remote) printReport(r registry.Report, name string) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, r)
 	}

@@ -25,7 +25,7 @@ number of all changes, including those that no execution found in time.`,
 			call: "DELETE /v1/endpoints/{}/shadows?policy={}", out: printDone("removed")},
 	}}
 
-func printShadows(a *api, s shadow.Comparison) error {
+func printShadows(a *remote, s shadow.Comparison) error {
 	t := newColumns(a.w, "POLICY\tCURRENT\tSLOTS\tEXECUTIONS\tCHANGES\tFOUND\tMISSED\tDELAY\tUSED")
 	for _, p := range s.Policies {
 		current := ""

@@ -23,7 +23,7 @@ import (
 
 // A follower watches one entity, at a running server or at one of its own.
 type follower struct {
-	*api
+	*remote
 	site                       watch.Site
 	iri                        string
 	name                       string // of the endpoint
@@ -33,7 +33,7 @@ type follower struct {
 }
 
 func followCommand(w *cli.Env) *cobra.Command {
-	f := follower{api: &api{w: w}}
+	f := follower{remote: &remote{w: w}}
 	c := &cobra.Command{Use: "follow IRI", Short: "Watch an entity and print its changes, with a server of its own if none runs", Args: cobra.ExactArgs(1),
 		Long: `Watches an entity, such as a page of Wikidata, and prints its changes in words until it
 is interrupted. If no server runs, it starts one, with the pack of the site as its
@@ -170,9 +170,9 @@ func (f follower) alone(ctx context.Context, w watch.Watch) error {
 	case err := <-ended:
 		return err
 	}
-	own := *f.api
+	own := *f.remote
 	own.server, own.tokenFile = srv.URL(), os.DevNull
-	f.api = &own
+	f.remote = &own
 	err = f.follow(ctx, w)
 	stop()
 	return errors.Join(err, <-ended)

@@ -65,7 +65,7 @@ func TestFollow(t *testing.T) {
 			}
 		})
 	}
-	a := &api{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
+	a := &remote{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
 	var e struct {
 		URL         string   `json:"url"`
 		OwnServices []string `json:"own_services"`
@@ -113,7 +113,7 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "running") {
-				at := &api{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
+				at := &remote{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
 				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.endpoint, "slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
 					t.Fatal(err)
 				}

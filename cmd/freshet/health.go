@@ -14,7 +14,7 @@ import (
 )
 
 func healthCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := &remote{w: w}
 	c := &cobra.Command{Use: "health", Short: "Check that a server is ready", Args: cobra.NoArgs,
 		Long: `Asks /readyz and prints its answer. The exit code is 0 when the server is ready, 1
 when it is not ready yet, and 5 when it does not answer. No token is needed.`,

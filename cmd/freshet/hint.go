@@ -19,10 +19,10 @@ import (
 const hintPiece = 256 << 10
 
 // A hintSender sends hints to a server.
-type hintSender struct{ *api }
+type hintSender struct{ *remote }
 
 func hintCommand(w *cli.Env) *cobra.Command {
-	a := hintSender{&api{w: w}}
+	a := hintSender{&remote{w: w}}
 	var touched []string
 	var source, from, state string
 	var every time.Duration

@@ -34,7 +34,7 @@ With --format the bytes are those that the result had then.
 		{name: "format", value: "", usage: "srj, srx, csv or tsv; nt, ttl or jsonld for graphs (default srj or nt, on a terminal a table)"},
 	}}
 
-func printResults(a *api, c *cobra.Command, args []string) error {
+func printResults(a *remote, c *cobra.Command, args []string) error {
 	at, format := textOf(c, "at"), textOf(c, "format")
 	path := "/v1/queries/" + url.PathEscape(args[0]) + "/results"
 	if format != "" {
@@ -63,7 +63,7 @@ between are not shown. A state is the number of a change, epoch:number, or a tim
 			}},
 	}}
 
-func printDifference(a *api, c *cobra.Command, args []string) error {
+func printDifference(a *remote, c *cobra.Command, args []string) error {
 	from := textOf(c, "from")
 	if from == "" {
 		return cli.UsageErrorf("name the earlier state with --from")

@@ -48,7 +48,9 @@ var mayImport = map[string][]string{
 	"store/journal": {},
 	"bench":         {"diff", "registry", "scheduler"},
 	"web":           {"diff", "registry", "scheduler", "endpoint/pack"},
-	"cmd":           {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
+	// Resources are data, for the server and for clients.
+	"web/api": {"diff", "registry", "scheduler"},
+	"cmd":     {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
 }
 
 // mustNotLink lists what a package must not link, directly or indirectly.

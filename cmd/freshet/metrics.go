@@ -52,8 +52,8 @@ var scrapeFlags = []option{
 }
 
 // scrape returns a command that prints a scrape of the queries that its arguments name, or of all that have names.
-func scrape(print func(a *api, in io.Reader) error) func(*api, *cobra.Command, []string) error {
-	return func(a *api, c *cobra.Command, args []string) error {
+func scrape(print func(a *remote, in io.Reader) error) func(*remote, *cobra.Command, []string) error {
+	return func(a *remote, c *cobra.Command, args []string) error {
 		_, members := row{call: "GET ", flags: scrapeFlags}.given(c)
 		members["query"] = args
 		resp, err := a.sendWith(c.Context(), http.MethodGet, withParameters("/metrics/results", members), http.Header{"Accept": {"text/plain"}}, nil)
@@ -87,7 +87,7 @@ func series(in io.Reader, visit func(metric string, labels map[string]string, va
 	return nil
 }
 
-func printSeries(a *api, in io.Reader) error {
+func printSeries(a *remote, in io.Reader) error {
 	if !a.asJSON {
 		return printRaw(a.w, in)
 	}
@@ -141,7 +141,7 @@ func (q *scrapedQuery) add(metric string, labels map[string]string, value float6
 }
 
 // printScraped prints a scrape as a list of queries.
-func printScraped(a *api, in io.Reader) error {
+func printScraped(a *remote, in io.Reader) error {
 	all := map[string]*scrapedQuery{} // by holder and name
 	over := 0.0
 	err := series(in, func(metric string, labels map[string]string, value float64) error {

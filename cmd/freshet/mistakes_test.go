@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/web/api"
 )
 
 // What a person mistypes is answered with what was meant.
@@ -67,7 +68,7 @@ func TestTitlesAreNotRepeated(t *testing.T) {
 		"no room":                                          "The server's disk is full: no room",
 		"":                                                 "The server's disk is full",
 	} {
-		if got := (&problem{Title: "The server's disk is full", Detail: detail}).Error(); got != want {
+		if got := (&problem{api.Problem{Title: "The server's disk is full", Detail: detail}}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -168,12 +168,20 @@ func orDash(s string) string {
 	return s
 }
 
+// timeOf returns a time in UTC, the zero time for nil.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
 // ago writes the time since t in one unit, for lists.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
+func ago(t *time.Time, now time.Time) string {
+	if t == nil {
 		return "–"
 	}
-	d := now.Sub(t)
+	d := now.Sub(*t)
 	switch {
 	case d < time.Second:
 		return "now"

@@ -19,7 +19,7 @@ import (
 
 // printResult prints the result at a path. In a format that the user names it is exact. Otherwise a terminal gets a
 // table unless JSON is wanted, and JSON ends with a line break. It says which time a past result is of.
-func (a *api) printResult(ctx context.Context, path, format string) error {
+func (a *remote) printResult(ctx context.Context, path, format string) error {
 	resp, err := a.send(ctx, http.MethodGet, path, "", nil)
 	if err != nil {
 		return err

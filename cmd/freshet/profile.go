@@ -1,6 +1,9 @@
 package main
 
+// This file holds `freshet profile`, which manages profiles and shows their rounds.
+
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,26 +14,8 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
-
-// A profileView holds the members of the profile resource that the commands print.
-type profileView struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Endpoint string `json:"endpoint"`
-	State    string `json:"state"`
-	Policy   string `json:"policy"`
-	Items    []struct {
-		Name string `json:"name"`
-	} `json:"items"`
-	Captured int       `json:"captured"`
-	Expired  int       `json:"expired"`
-	Open     int       `json:"open"`
-	EndedAt  time.Time `json:"ended_at"`
-	Warnings []struct {
-		Message string `json:"message"`
-	} `json:"warnings"`
-}
 
 var profileTable = row{use: "profile", short: "Refresh several queries within a common deadline",
 	long: `A profile asks for a set of queries of one endpoint to be refreshed within a common
@@ -58,7 +43,7 @@ blanks in double quotes.`,
 				{name: "item", value: texts(nil), usage: "a query and when to run it; may be given several times", member: "-"},
 			}},
 		{use: "list", short: "List profiles", example: "freshet profile list --endpoint coins", call: "GET /v1/profiles",
-			out: printList("profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
+			out: printList("profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p api.Profile) []any {
 				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, time.Now())}
 			}), flags: []option{
 				{name: "endpoint", value: "", usage: "only this endpoint"},
@@ -91,7 +76,7 @@ func capturesPath(profile string) string {
 }
 
 // profileBody completes a new profile: flags override the members in the file.
-func profileBody(a *api, c *cobra.Command, args []string, body map[string]any) error {
+func profileBody(a *remote, c *cobra.Command, args []string, body map[string]any) error {
 	if len(args) == 1 {
 		text, err := a.readQuery(args[0])
 		if err != nil {
@@ -110,7 +95,7 @@ func profileBody(a *api, c *cobra.Command, args []string, body map[string]any) e
 	return err
 }
 
-func printProfile(a *api, p profileView) error {
+func printProfile(a *remote, p api.Profile) error {
 	for _, x := range p.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: %s\n", x.Message)
 	}
@@ -130,27 +115,7 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 	return list, nil
 }
 
-// A roundView holds the members of a round that the commands print.
-type roundView struct {
-	Round     uint64    `json:"round"`
-	State     string    `json:"state"`
-	OpenedAt  time.Time `json:"opened_at"`
-	EndedAt   time.Time `json:"ended_at"`
-	Seq       uint64    `json:"seq"`
-	Intervals []struct {
-		Query      string    `json:"query"`
-		Name       string    `json:"name"`
-		State      string    `json:"state"`
-		CapturedAt time.Time `json:"captured_at"`
-		Until      time.Time `json:"until"`
-		LastSlot   uint64    `json:"last_slot"`
-		Seq        uint64    `json:"seq"`
-		Tier       string    `json:"tier"`
-		Reason     string    `json:"reason"`
-	} `json:"intervals"`
-}
-
-func showCaptures(a *api, c *cobra.Command, args []string) error {
+func showCaptures(a *remote, c *cobra.Command, args []string) error {
 	most, shown := intOf(c, "most"), 0
 	path := withParameters(capturesPath(args[0]), map[string]any{"state": textOf(c, "state")})
 	err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
@@ -168,33 +133,30 @@ func showCaptures(a *api, c *cobra.Command, args []string) error {
 // errEnough ends a list early.
 var errEnough = fmt.Errorf("enough is shown")
 
-func (a *api) printRound(raw json.RawMessage) error {
+func (a *remote) printRound(raw json.RawMessage) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}
-	var r roundView
+	var r api.Round
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
 	}
 	head := fmt.Sprintf("round %d %s, opened %s", r.Round, r.State, clockTime(r.OpenedAt))
-	if !r.EndedAt.IsZero() {
-		head += ", ended " + clockTime(r.EndedAt)
+	if r.EndedAt != nil {
+		head += ", ended " + clockTime(*r.EndedAt)
 	}
 	fmt.Fprintln(a.w.Stdout, head)
 	for _, x := range r.Intervals {
-		name, more := x.Name, ""
-		if name == "" {
-			name = x.Query
-		}
+		name, more := cmp.Or(x.Name, x.Query), ""
 		switch {
 		case x.State == "captured":
-			more = fmt.Sprintf(" at %s, result %d, %s", clockTime(x.CapturedAt), x.Seq, x.Tier)
+			more = fmt.Sprintf(" at %s, result %d, %s", clockTime(timeOf(x.CapturedAt)), x.Seq, x.Tier)
 		case x.Reason != "":
 			more = ": " + boundedText(x.Reason)
-		case !x.Until.IsZero():
-			more = " until " + clockTime(x.Until)
-		case x.LastSlot > 0:
-			more = fmt.Sprintf(" until slot %d", x.LastSlot)
+		case x.Until != nil:
+			more = " until " + clockTime(*x.Until)
+		case x.LastSlot != nil:
+			more = fmt.Sprintf(" until slot %d", *x.LastSlot)
 		}
 		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", boundedText(name), x.State, more)
 	}

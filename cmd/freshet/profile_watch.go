@@ -17,14 +17,14 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-func watchCaptures(a *api, c *cobra.Command, args []string) error {
-	v := &captureWatch{api: a, path: capturesPath(args[0]), printed: map[uint64]bool{}}
+func watchCaptures(a *remote, c *cobra.Command, args []string) error {
+	v := &captureWatch{remote: a, path: capturesPath(args[0]), printed: map[uint64]bool{}}
 	return v.run(c.Context())
 }
 
 // A captureWatch follows an event stream and resumes it after a cut.
 type captureWatch struct {
-	*api
+	*remote
 	path    string
 	last    string          // id of the last event
 	printed map[uint64]bool // expired rounds since then, which the server repeats after a cut

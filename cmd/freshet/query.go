@@ -20,44 +20,21 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
-
-// A queryView holds the members of the query resource that the commands print.
-type queryView struct {
-	ID        string         `json:"id"`
-	Endpoint  string         `json:"endpoint"`
-	Name      string         `json:"name"`
-	Form      string         `json:"form"`
-	State     string         `json:"state"`
-	Query     string         `json:"query"`
-	Rows      int            `json:"rows"`
-	Boolean   *bool          `json:"boolean"` // of ASK
-	Changes   int            `json:"changes"`
-	CheckedAt time.Time      `json:"checked_at"`
-	ChangedAt time.Time      `json:"changed_at"`
-	Paused    registry.Pause `json:"paused"`
-	Error     string         `json:"error"`
-	Since     time.Time      `json:"failing_since"`
-	Failures  int            `json:"failures"`
-	Warnings  []struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Line    int    `json:"line"`
-	} `json:"warnings"`
-}
 
 // why returns in one line why a query is neither live nor new, according to its last
 // execution.
-func (q *queryView) why() string {
-	if q.State == "live" || q.State == "new" || q.Error == "" {
+func why(q *api.Query) string {
+	if q.State == registry.Live || q.State == registry.New || q.Error == "" {
 		return ""
 	}
 	s := shortened(q.Error, 100)
 	switch {
 	case q.Failures > 1:
-		return fmt.Sprintf("%d times since %s: %s", q.Failures, q.Since.UTC().Format("2 Jan 15:04"), s)
-	case !q.Since.IsZero():
-		return "since " + q.Since.UTC().Format("2 Jan 15:04") + ": " + s
+		return fmt.Sprintf("%d times since %s: %s", q.Failures, timeOf(q.FailingSince).Format("2 Jan 15:04"), s)
+	case q.FailingSince != nil:
+		return "since " + q.FailingSince.UTC().Format("2 Jan 15:04") + ": " + s
 	}
 	return s
 }
@@ -133,10 +110,13 @@ complete.`,
 
 // printPaused says what was done to a query, which other holders may have paused.
 func printPaused(done string) printer {
-	return func(ctx context.Context, a *api, r sending) error {
-		return showAs(ctx, a, r.method, r.path, nil, func(q queryView) error {
-			said := done
-			switch by := q.Paused.By; {
+	return func(ctx context.Context, a *remote, r sending) error {
+		return showAs(ctx, a, r.method, r.path, nil, func(q api.Query) error {
+			said, by := done, ""
+			if q.Paused != nil {
+				by = q.Paused.By
+			}
+			switch {
 			case done == "paused" && by == "":
 				said = "paused for you; other holders want it to run"
 			case done == "resumed" && by != "":
@@ -149,7 +129,7 @@ func printPaused(done string) printer {
 }
 
 // readQuery reads the query text from a file, or from standard input for "-".
-func (a *api) readQuery(path string) (string, error) {
+func (a *remote) readQuery(path string) (string, error) {
 	var b []byte
 	var err error
 	if path == "-" {
@@ -167,12 +147,12 @@ func (a *api) readQuery(path string) (string, error) {
 }
 
 // queryText adds the text of the query in the file that the argument names.
-func queryText(a *api, _ *cobra.Command, args []string, body map[string]any) (err error) {
+func queryText(a *remote, _ *cobra.Command, args []string, body map[string]any) (err error) {
 	body["query"], err = a.readQuery(args[0])
 	return err
 }
 
-func printAdded(a *api, q queryView) error {
+func printAdded(a *remote, q api.Query) error {
 	for _, x := range q.Warnings {
 		fmt.Fprintf(a.w.Stderr, "warning: line %d: %s\n", x.Line, x.Message)
 	}
@@ -181,41 +161,41 @@ func printAdded(a *api, q queryView) error {
 }
 
 // listQueries prints queries in the order of their names.
-func listQueries(ctx context.Context, a *api, r sending) error {
+func listQueries(ctx context.Context, a *remote, r sending) error {
 	if a.asJSON {
 		return printList[json.RawMessage]("queries", "", nil)(ctx, a, r)
 	}
-	var all []queryView
-	if err := each(ctx, a, r.path, "queries", func(q queryView) error {
+	var all []api.Query
+	if err := each(ctx, a, r.path, "queries", func(q api.Query) error {
 		all = append(all, q)
 		return nil
 	}); err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(x, y queryView) int { return strings.Compare(x.label(), y.label()) })
+	slices.SortStableFunc(all, func(x, y api.Query) int { return strings.Compare(label(&x), label(&y)) })
 	now := time.Now()
 	t := newColumns(a.w, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
 	for _, q := range all {
-		t.row(escapeControls(q.label()), q.Endpoint, q.State, q.size(), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, q.why())
+		t.row(escapeControls(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, why(&q))
 	}
 	return t.Flush()
 }
 
 // label is the name of a query, or the beginning of its text.
-func (q *queryView) label() string { return cmp.Or(q.Name, shortened(q.Query, 30)) }
+func label(q *api.Query) string { return cmp.Or(q.Name, shortened(q.Query, 30)) }
 
-// size is the number of rows of the result, or the answer to an ASK query.
-func (q *queryView) size() string {
+// sizeOf is the number of rows of the result, or the answer to an ASK query.
+func sizeOf(q *api.Query) string {
 	switch {
 	case q.Boolean != nil:
 		return fmt.Sprint(*q.Boolean)
-	case q.Form == string(diff.Ask):
+	case q.Form == diff.Ask:
 		return "–"
 	}
 	return fmt.Sprint(q.Rows)
 }
 
-func showQuery(a *api, c *cobra.Command, args []string) error {
+func showQuery(a *remote, c *cobra.Command, args []string) error {
 	r := sending{method: http.MethodGet, path: "/v1/queries/" + url.PathEscape(args[0])}
 	switch {
 	case isOn(c, "explain"):
@@ -228,7 +208,7 @@ func showQuery(a *api, c *cobra.Command, args []string) error {
 }
 
 // printExplanation prints why a query ran or did not, and then what decided it.
-func printExplanation(a *api, raw json.RawMessage) error {
+func printExplanation(a *remote, raw json.RawMessage) error {
 	var x struct {
 		Why string `json:"why"`
 	}
@@ -242,7 +222,7 @@ func printExplanation(a *api, raw json.RawMessage) error {
 }
 
 // validateQuery prints the analysis of a query.
-func validateQuery(ctx context.Context, a *api, r sending) error {
+func validateQuery(ctx context.Context, a *remote, r sending) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, r.method, r.path, r.body, &raw); err != nil {
 		return err
@@ -250,22 +230,10 @@ func validateQuery(ctx context.Context, a *api, r sending) error {
 	return a.printAnalysis(raw)
 }
 
-// A trial is one execution by "query validate --run".
-type trial struct {
-	Outcome string          `json:"outcome"`
-	Elapsed float64         `json:"elapsed_seconds"`
-	Rows    int             `json:"rows"`
-	Results json.RawMessage `json:"results"`
-	Error   string          `json:"error"`
-}
-
 // printAnalysis prints the analysis of a query, and its trial run if there was one. It
 // returns an error if that was not complete.
-func (a *api) printAnalysis(raw json.RawMessage) error {
-	var v struct {
-		queryView
-		Run *trial `json:"run"`
-	}
+func (a *remote) printAnalysis(raw json.RawMessage) error {
+	var v api.Analysis
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
 	}
@@ -273,7 +241,7 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
 			return err
 		}
-		return v.Run.problem()
+		return incomplete(v.Run)
 	}
 	if err := printFields(a.w.Stdout, raw, nil, "warnings", "run"); err != nil {
 		return err
@@ -281,32 +249,32 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 	for _, x := range v.Warnings {
 		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, escapeControls(x.Message))
 	}
-	if err := v.Run.problem(); v.Run == nil || err != nil {
+	if err := incomplete(v.Run); v.Run == nil || err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.Stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, v.Run.size())
-	return v.Run.printRows(a.w.Stdout)
+	fmt.Fprintf(a.w.Stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, trialSize(v.Run))
+	return printTrialRows(a.w.Stdout, v.Run)
 }
 
-// problem returns an error that says why a trial run was not complete.
-func (t *trial) problem() error {
+// incomplete returns an error that says why a trial run was not complete.
+func incomplete(t *api.Trial) error {
 	if t == nil || t.Outcome == "complete" {
 		return nil
 	}
 	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, escapeControls(t.Error))
 }
 
-// size returns the number of rows of a trial run, or its truth value.
-func (t *trial) size() string {
+// trialSize returns the number of rows of a trial run, or its truth value.
+func trialSize(t *api.Trial) string {
 	var ask struct{ Boolean *bool }
 	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
 		return strconv.FormatBool(*ask.Boolean)
 	}
-	return quantity(t.Rows, "row")
+	return quantity(rowCount(t), "row")
 }
 
-// printRows prints the first rows, one a line.
-func (t *trial) printRows(w io.Writer) error {
+// printTrialRows prints the first rows, one a line.
+func printTrialRows(w io.Writer, t *api.Trial) error {
 	var r struct {
 		Head    struct{ Vars []string }
 		Results struct{ Bindings []json.RawMessage }
@@ -321,8 +289,15 @@ func (t *trial) printRows(w io.Writer) error {
 	for _, triple := range r.Triples {
 		fmt.Fprintf(w, "  %s\n", boundedText(triple))
 	}
-	if n := t.Rows - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
+	if n := rowCount(t) - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
 		fmt.Fprintf(w, "  and %d more\n", n)
 	}
 	return nil
+}
+
+func rowCount(t *api.Trial) int {
+	if t.Rows == nil {
+		return 0
+	}
+	return *t.Rows
 }

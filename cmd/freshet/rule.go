@@ -17,6 +17,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web/api"
 )
 
 var ruleTable = row{use: "rule", short: "Make alert rules for results, and try them on the history",
@@ -44,8 +45,8 @@ supposes that each result was confirmed all the time until the next change.`,
 			example: "freshet rule try --query departures --when 'rows > 0' --for 30m",
 			call:    "POST /v1/rules/try", body: ruleLabels, out: printWith(printTrial), flags: ruleFlags},
 		{use: "list", short: "List rules", example: "freshet rule list --status firing", call: "GET /v1/rules",
-			out: printList("rules", "NAME\tSTATUS\tFIRING\tPENDING\tFIRED\tQUERY\tWHEN\tTROUBLE", func(v ruleView) []any {
-				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, escapeControls(v.trouble())}
+			out: printList("rules", "NAME\tSTATUS\tFIRING\tPENDING\tFIRED\tQUERY\tWHEN\tTROUBLE", func(v api.Rule) []any {
+				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, escapeControls(ruleTrouble(&v))}
 			}), flags: []option{
 				{name: "status", value: "", usage: "only this status: firing, pending, inactive, stale, waiting, failing, paused, ended"},
 				{name: "query", value: "", usage: "only of this query (its id)"},
@@ -75,7 +76,7 @@ that are given replace all of the rule's. An empty text resets a setting to its 
 	}}
 
 // removeRules removes rules, with --local from the store of a stopped server.
-func removeRules(a *api, c *cobra.Command, args []string) error {
+func removeRules(a *remote, c *cobra.Command, args []string) error {
 	if !isOn(c, "local") {
 		for _, ref := range args {
 			r := sending{http.MethodDelete, "/v1/rules/" + url.PathEscape(ref), nil, ref}
@@ -128,49 +129,26 @@ func removeStored(w *cli.Env, db *store.DB, refs []string) error {
 	return nil
 }
 
-// A ruleView holds the members of a rule that the commands print.
-type ruleView struct {
-	ID, Name, Query, When, Status, Reason string
-	For                                   string
-	KeepFiringFor                         string `json:"keep_firing_for"`
-	Pending, Firing                       int
-	Fired                                 uint64
-	To                                    []struct {
-		Webhook, Alertmanager, Email, Secret string
-		Waiting, Failures                    int
-		LastError                            string `json:"last_error"`
+// alertLine describes an alert, or an event of the history of one, on one line.
+func alertLine(at time.Time, state registry.AlertState, labels map[string]string, summary string) string {
+	text := fmt.Sprintf("  %s  %-8s", at.UTC().Format(time.RFC3339), state)
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		text += fmt.Sprintf("  %s=%s", name, labels[name])
 	}
-	Alerts  []ruleAlert
-	History []ruleAlert
-}
-
-// A ruleAlert is an alert, or an event of the history of one.
-type ruleAlert struct {
-	State   string
-	Labels  map[string]string
-	Summary string
-	Since   time.Time
-	Time    time.Time
-}
-
-// line describes an alert on one line.
-func (v ruleAlert) line() string {
-	at := v.Since
-	if !v.Time.IsZero() {
-		at = v.Time
-	}
-	text := fmt.Sprintf("  %s  %-8s", at.UTC().Format(time.RFC3339), v.State)
-	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
-		text += fmt.Sprintf("  %s=%s", name, v.Labels[name])
-	}
-	if v.Summary != "" {
-		text += "  " + v.Summary
+	if summary != "" {
+		text += "  " + summary
 	}
 	return escapeControls(text)
 }
 
-// trouble returns why the rule has its status, and the last errors of its receivers.
-func (v *ruleView) trouble() string {
+func printEvents(a *remote, events []api.RuleEvent) {
+	for _, e := range events {
+		fmt.Fprintln(a.w.Stdout, alertLine(e.Time, e.State, e.Labels, e.Summary))
+	}
+}
+
+// ruleTrouble returns why the rule has its status, and the last errors of its receivers.
+func ruleTrouble(v *api.Rule) string {
 	trouble := v.Reason
 	for _, x := range v.To {
 		if x.LastError != "" {
@@ -198,7 +176,7 @@ var receiverFlags = []option{
 }
 
 // ruleLabels adds the labels of a rule.
-func ruleLabels(_ *api, c *cobra.Command, _ []string, body map[string]any) error {
+func ruleLabels(_ *remote, c *cobra.Command, _ []string, body map[string]any) error {
 	labels := map[string]string{}
 	for _, l := range listOf(c, "label") {
 		name, value, ok := strings.Cut(l, "=")
@@ -214,13 +192,13 @@ func ruleLabels(_ *api, c *cobra.Command, _ []string, body map[string]any) error
 }
 
 // newRule adds labels and receivers.
-func newRule(a *api, c *cobra.Command, args []string, body map[string]any) error {
+func newRule(a *remote, c *cobra.Command, args []string, body map[string]any) error {
 	body["to"] = alertReceivers(c)
 	return ruleLabels(a, c, args, body)
 }
 
 // editedRule completes the changes of a rule.
-func editedRule(a *api, c *cobra.Command, args []string, body map[string]any) error {
+func editedRule(a *remote, c *cobra.Command, args []string, body map[string]any) error {
 	if err := ruleLabels(a, c, args, body); err != nil {
 		return err
 	}
@@ -250,7 +228,7 @@ func alertReceivers(c *cobra.Command) []map[string]string {
 }
 
 // printSaved prints the id of a rule, and the secrets of its webhooks that are new.
-func printSaved(a *api, v ruleView) error {
+func printSaved(a *remote, v api.Rule) error {
 	for _, x := range v.To {
 		if x.Secret != "" {
 			fmt.Fprintf(a.w.Stderr, "The secret of %s is shown only now: %s\n", x.Webhook, x.Secret)
@@ -260,41 +238,30 @@ func printSaved(a *api, v ruleView) error {
 	return err
 }
 
-// A ruleTrial is what a rule would have done.
-type ruleTrial struct {
-	From, To        time.Time
-	Changes         int
-	Fired, Resolved uint64
-	Problem         string
-	History         []ruleAlert
-}
-
-func printTrial(a *api, v ruleTrial) error {
+func printTrial(a *remote, v api.RuleTrial) error {
 	fmt.Fprintf(a.w.Stdout, "would have fired %s since %s, in %s\n", quantity(int(v.Fired), "time"), v.From.UTC().Format(time.RFC3339), quantity(v.Changes, "change"))
-	for _, e := range v.History {
-		fmt.Fprintln(a.w.Stdout, e.line())
-	}
+	printEvents(a, v.History)
 	if v.Problem != "" {
 		fmt.Fprintln(a.w.Stdout, escapeControls(v.Problem))
 	}
 	return nil
 }
 
-func printRule(a *api, v ruleView) error {
+func printRule(a *remote, v api.Rule) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(a.w.Stdout, "%-10s %s\n", name, escapeControls(fmt.Sprintf(format, args...)))
 	}
 	line("rule", "%s (%s)", v.Name, v.ID)
 	line("query", "%s", v.Query)
 	when := v.When
-	if v.For != "0s" {
-		when += ", for " + v.For
+	if v.For > 0 {
+		when += ", for " + v.For.String()
 	}
-	if v.KeepFiringFor != "0s" {
-		when += ", keeps firing for " + v.KeepFiringFor
+	if v.KeepFiringFor > 0 {
+		when += ", keeps firing for " + v.KeepFiringFor.String()
 	}
 	line("when", "%s", when)
-	status := v.Status
+	status := string(v.Status)
 	if v.Reason != "" {
 		status += ": " + v.Reason
 	}
@@ -310,15 +277,15 @@ func printRule(a *api, v ruleView) error {
 		}
 		line("to", "%s", text)
 	}
-	print := func(title string, list []ruleAlert) {
-		if len(list) > 0 {
-			fmt.Fprintln(a.w.Stdout, title)
-		}
-		for _, x := range list {
-			fmt.Fprintln(a.w.Stdout, x.line())
-		}
+	if len(v.Alerts) > 0 {
+		fmt.Fprintln(a.w.Stdout, "alerts, with the time since when")
 	}
-	print("alerts, with the time since when", v.Alerts)
-	print("history", v.History)
+	for _, x := range v.Alerts {
+		fmt.Fprintln(a.w.Stdout, alertLine(x.Since, x.State, x.Labels, x.Summary))
+	}
+	if len(v.History) > 0 {
+		fmt.Fprintln(a.w.Stdout, "history")
+	}
+	printEvents(a, v.History)
 	return nil
 }

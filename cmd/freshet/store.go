@@ -20,7 +20,7 @@ import (
 )
 
 func backupCommand(w *cli.Env) *cobra.Command {
-	a := &api{w: w}
+	a := &remote{w: w}
 	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
 		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
 new epoch: followers get a snapshot and miss nothing. An existing FILE is replaced

@@ -5,32 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/freshet/freshet/web/api"
 )
 
-// A subscriptionView holds the members of a subscription that the commands print.
-type subscriptionView struct {
-	ID        string     `json:"id"`
-	Way       string     `json:"way"`
-	Caller    string     `json:"caller"`
-	Name      string     `json:"name"`
-	Query     string     `json:"query"`
-	Profile   string     `json:"profile"`
-	Tag       string     `json:"tag"`
-	Endpoint  string     `json:"endpoint"`
-	Callback  string     `json:"callback"`
-	State     string     `json:"state"`
-	Reason    string     `json:"reason"`
-	LastError string     `json:"last_error"`
-	Failures  int        `json:"failures"`
-	NextTry   *time.Time `json:"next_try"`
-	Lag       struct {
-		Changes uint64 `json:"changes"`
-		Behind  string `json:"behind"`
-	} `json:"lag"`
-}
-
-// what describes what the subscription follows.
-func (v subscriptionView) what() string {
+// followed describes what a subscription follows.
+func followed(v *api.Subscription) string {
 	switch {
 	case v.Query != "":
 		return v.Query
@@ -46,8 +26,8 @@ func (v subscriptionView) what() string {
 	return "everything"
 }
 
-// trouble returns the error of the last attempt and the time of the next.
-func (v subscriptionView) trouble(now time.Time) string {
+// troubleOf returns the error of the last attempt and the time of the next.
+func troubleOf(v *api.Subscription, now time.Time) string {
 	text := v.Reason
 	if text == "" {
 		text = v.LastError
@@ -59,11 +39,7 @@ func (v subscriptionView) trouble(now time.Time) string {
 }
 
 // rounded shortens a duration to tenths of a second, or to seconds from a minute on.
-func rounded(text string) string {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return text
-	}
+func rounded(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(100 * time.Millisecond).String()
 	}
@@ -94,16 +70,16 @@ SEPA. An admin sees all of them, other callers see their own.`,
 
 // subscriptionsIn prints the subscriptions in a member of the answer.
 func subscriptionsIn(member string) printer {
-	return printList(member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v subscriptionView) []any {
+	return printList(member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v api.Subscription) []any {
 		behind := "-"
 		if v.Lag.Changes > 0 {
-			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(v.Lag.Behind))
+			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(time.Duration(v.Lag.Behind)))
 		}
-		return []any{v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(time.Now())}
+		return []any{v.ID, v.Way, v.Caller, followed(&v), v.State, behind, v.Callback, troubleOf(&v, time.Now())}
 	})
 }
 
-func printPretty(a *api, raw json.RawMessage) error {
+func printPretty(a *remote, raw json.RawMessage) error {
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, raw, "", "  "); err != nil {
 		return err

@@ -31,9 +31,9 @@ type row struct {
 	flags []option // of the request
 	one   []string // names of flags that exclude each other
 	// body completes the members of the request that the flags set, if they do not suffice.
-	body func(a *api, c *cobra.Command, args []string, body map[string]any) error
+	body func(a *remote, c *cobra.Command, args []string, body map[string]any) error
 	out  printer
-	run  func(a *api, c *cobra.Command, args []string) error // in place of call
+	run  func(a *remote, c *cobra.Command, args []string) error // in place of call
 	rows []row
 }
 
@@ -69,18 +69,18 @@ type sending struct {
 }
 
 // A printer sends a request and prints the answer.
-type printer func(ctx context.Context, a *api, r sending) error
+type printer func(ctx context.Context, a *remote, r sending) error
 
 // clientCommand returns the command of a row, with the flags of all commands that talk to a server.
 func clientCommand(w *cli.Env, x row) *cobra.Command {
-	a := &api{w: w}
+	a := &remote{w: w}
 	c := &cobra.Command{}
 	a.flags(c)
 	a.describe(c, x)
 	return c
 }
 
-func (a *api) describe(c *cobra.Command, x row) {
+func (a *remote) describe(c *cobra.Command, x row) {
 	c.Use, c.Short, c.Long, c.Example = x.use, x.short, x.long, indented(x.example)
 	if x.alias != "" {
 		c.Aliases = []string{x.alias}
@@ -133,7 +133,7 @@ func arguments(use string) cobra.PositionalArgs {
 }
 
 // sendEach sends the requests of a row: one, or one for each of the last arguments.
-func (a *api) sendEach(x row, c *cobra.Command, args []string) error {
+func (a *remote) sendEach(x row, c *cobra.Command, args []string) error {
 	fixed, rounds := len(args), 1
 	if strings.HasSuffix(x.use, "...") {
 		fixed = len(strings.Fields(x.use)) - 2
@@ -156,7 +156,7 @@ func (a *api) sendEach(x row, c *cobra.Command, args []string) error {
 }
 
 // request returns the request of a row.
-func (x row) request(a *api, c *cobra.Command, args []string) (r sending, err error) {
+func (x row) request(a *remote, c *cobra.Command, args []string) (r sending, err error) {
 	r.method, r.path, _ = strings.Cut(x.call, " ")
 	for _, arg := range args {
 		before, after, ok := strings.Cut(r.path, "{}")
@@ -279,14 +279,14 @@ func listOf(c *cobra.Command, name string) []string {
 }
 
 // printWith returns a printer of the answer: unchanged with --json, else by print.
-func printWith[T any](print func(a *api, v T) error) printer {
-	return func(ctx context.Context, a *api, r sending) error {
+func printWith[T any](print func(a *remote, v T) error) printer {
+	return func(ctx context.Context, a *remote, r sending) error {
 		return showAs(ctx, a, r.method, r.path, r.body, func(v T) error { return print(a, v) })
 	}
 }
 
 // showAs sends a request and prints its answer: unchanged with --json, else by print.
-func showAs[T any](ctx context.Context, a *api, method, path string, in any, print func(T) error) error {
+func showAs[T any](ctx context.Context, a *remote, method, path string, in any, print func(T) error) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, method, path, in, &raw); err != nil {
 		return err
@@ -302,11 +302,11 @@ func showAs[T any](ctx context.Context, a *api, method, path string, in any, pri
 }
 
 // printMembers prints the members of the answer.
-var printMembers = printWith(func(a *api, raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
+var printMembers = printWith(func(a *remote, raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
 
 // printDone returns a printer that says what was done to an object.
 func printDone(done string) printer {
-	return func(ctx context.Context, a *api, r sending) error {
+	return func(ctx context.Context, a *remote, r sending) error {
 		return a.change(ctx, r.method, r.path, r.body, r.ref, done)
 	}
 }
@@ -314,7 +314,7 @@ func printDone(done string) printer {
 // printList returns a printer of the pages of a list: as a table with a header and the cells of each member, or with
 // --json as they came.
 func printList[T any](member, header string, cells func(v T) []any) printer {
-	return func(ctx context.Context, a *api, r sending) error {
+	return func(ctx context.Context, a *remote, r sending) error {
 		if a.asJSON {
 			return each(ctx, a, r.path, member, func(raw json.RawMessage) error { return cli.PrintJSON(a.w.Stdout, raw) })
 		}
@@ -332,7 +332,7 @@ func printList[T any](member, header string, cells func(v T) []any) printer {
 
 // printNote returns a printer that says what happens, whatever the answer is.
 func printNote(said string) printer {
-	return func(ctx context.Context, a *api, r sending) error {
+	return func(ctx context.Context, a *remote, r sending) error {
 		if err := a.do(ctx, r.method, r.path, r.body, nil); err != nil {
 			return err
 		}
@@ -342,8 +342,8 @@ func printNote(said string) printer {
 }
 
 // somethingGiven refuses a request without members.
-func somethingGiven(refusal string) func(*api, *cobra.Command, []string, map[string]any) error {
-	return func(_ *api, _ *cobra.Command, _ []string, body map[string]any) error {
+func somethingGiven(refusal string) func(*remote, *cobra.Command, []string, map[string]any) error {
+	return func(_ *remote, _ *cobra.Command, _ []string, body map[string]any) error {
 		if len(body) == 0 {
 			return cli.UsageErrorf("%s", refusal)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 func newSecret() string {
@@ -28,13 +29,13 @@ var tokenTable = row{use: "token", short: "Manage tokens", example: tokenExample
 			{name: "local", value: false, usage: "contact no server: print the secret and the line for the configuration file"},
 		}},
 	{use: "list", short: "List tokens", example: "freshet token list", call: "GET /v1/tokens",
-		out: printList("tokens", "NAME\tROLE", func(v registry.Token) []any { return []any{v.Name, v.Role} })},
+		out: printList("tokens", "NAME\tROLE", func(v api.Token) []any { return []any{v.Name, v.Role} })},
 	{use: "rm NAME", short: "Revoke a token", example: "freshet token rm shop", call: "DELETE /v1/tokens/{}", out: printDone("is revoked")},
 }}
 
 const tokenExamples = "freshet token add --local ops --role admin     the first one: prints what goes into the file\nfreshet token add shop --role app"
 
-func addToken(a *api, c *cobra.Command, args []string) error {
+func addToken(a *remote, c *cobra.Command, args []string) error {
 	name, role := args[0], textOf(c, "role")
 	if !registry.Role(role).Includes(registry.RoleRead) {
 		return cli.UsageErrorf("--role: %q is none of admin, app, read", role)
@@ -51,7 +52,7 @@ func addToken(a *api, c *cobra.Command, args []string) error {
 				"The secret follows; it is not kept anywhere.\n", name, role, t["sha256"])
 		}
 	} else {
-		var made struct{ Token string }
+		var made api.Token
 		if err := a.do(c.Context(), http.MethodPost, "/v1/tokens", t, &made); err != nil {
 			return err
 		}

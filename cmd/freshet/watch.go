@@ -21,6 +21,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 var watchRow = row{use: "watch ID", short: "Print the changes of a query as they arrive",
@@ -30,19 +31,19 @@ every message is printed unchanged on one line.`,
 	example: "freshet watch departures-central\nfreshet watch q_9f… --json | jq .added",
 	run:     watchQuery, flags: []option{{name: "rows", value: 10, usage: "maximum number of rows of a result or a change to show"}}}
 
-func watchQuery(a *api, c *cobra.Command, args []string) error {
-	var q queryView // this request fails at once if there is no server
+func watchQuery(a *remote, c *cobra.Command, args []string) error {
+	var q api.Query // this request fails at once if there is no server
 	if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, &q); err != nil {
 		return err
 	}
 	if !a.asJSON {
-		fmt.Fprintf(a.w.Stderr, "watching %s at %s\n", escapeControls(q.label()), q.Endpoint)
+		fmt.Fprintf(a.w.Stderr, "watching %s at %s\n", escapeControls(label(&q)), q.Endpoint)
 	}
 	return a.followChanges(c.Context(), args[0], func(e client.Event) error { return a.watched(e, intOf(c, "rows")) })
 }
 
 // followChanges follows a query until ctx ends.
-func (a *api) followChanges(ctx context.Context, query string, do func(client.Event) error) error {
+func (a *remote) followChanges(ctx context.Context, query string, do func(client.Event) error) error {
 	token, err := a.token()
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func watchError(err error) error {
 	return err
 }
 
-func (a *api) watched(e client.Event, rows int) error {
+func (a *remote) watched(e client.Event, rows int) error {
 	if a.asJSON {
 		var line bytes.Buffer
 		if err := json.Compact(&line, e.Raw); err != nil {

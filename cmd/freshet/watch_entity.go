@@ -16,33 +16,15 @@ import (
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web/api"
 )
 
-// A watchView holds the members of the watch resource that the commands print.
-type watchView struct {
-	ID        string `json:"id"`
-	Describes string `json:"describes"`
-	Now       string `json:"now"` // the result in words
-	Query     struct {
-		Endpoint string     `json:"endpoint"`
-		NextDue  *time.Time `json:"next_due"`
-	} `json:"query"`
-}
-
-// next says when the query of the watch runs again.
-func (v *watchView) next() string {
+// nextRun says when the query of the watch runs again.
+func nextRun(v *api.Watch) string {
 	if v.Query.NextDue == nil {
 		return "when it runs again is not known"
 	}
 	return "it runs again at " + clockTime(*v.Query.NextDue)
-}
-
-// A watchChange is a change in words.
-type watchChange struct {
-	Epoch     string    `json:"epoch"`
-	Seq       uint64    `json:"seq"`
-	CheckedAt time.Time `json:"checked_at"`
-	Summary   []string  `json:"summary"`
 }
 
 var watchEntityRow = row{use: "watch-entity IRI", short: "Watch the properties of an entity",
@@ -87,8 +69,8 @@ var watchFlags = []option{
 }
 
 // watchOf adds the kind and the direction of a watch.
-func watchOf(kind watch.Kind) func(*api, *cobra.Command, []string, map[string]any) error {
-	return func(_ *api, c *cobra.Command, _ []string, body map[string]any) error {
+func watchOf(kind watch.Kind) func(*remote, *cobra.Command, []string, map[string]any) error {
+	return func(_ *remote, c *cobra.Command, _ []string, body map[string]any) error {
 		body["kind"] = kind
 		for _, d := range watch.Directions() {
 			if f := c.Flag(d); f != nil && f.Value.String() == "true" {
@@ -100,7 +82,7 @@ func watchOf(kind watch.Kind) func(*api, *cobra.Command, []string, map[string]an
 }
 
 // registerWatch registers a watch, and follows or only previews it if the flag is given.
-func registerWatch(ctx context.Context, a *api, r sending) error {
+func registerWatch(ctx context.Context, a *remote, r sending) error {
 	body, _ := r.body.(map[string]any)
 	_, follow := body["follow"]
 	_, preview := body["preview"]
@@ -115,26 +97,19 @@ func registerWatch(ctx context.Context, a *api, r sending) error {
 	return printWith(printWatch)(ctx, a, r)
 }
 
-func printWatch(a *api, v watchView) error {
+func printWatch(a *remote, v api.Watch) error {
 	fmt.Fprintf(a.w.Stderr, "watching %s\n", escapeControls(v.Describes))
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
 
 // previewWatch shows what a watch would cover, and its first rows.
-func (a *api) previewWatch(ctx context.Context, body any) error {
+func (a *remote) previewWatch(ctx context.Context, body any) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, http.MethodPost, "/v1/watches/validate?run=1", body, &raw); err != nil {
 		return err
 	}
-	var v struct {
-		watchView
-		Query    string `json:"query"`
-		Analysis struct {
-			Endpoint string `json:"endpoint"`
-			Run      *trial `json:"run"`
-		} `json:"analysis"`
-	}
+	var v api.WatchPreview
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
 	}
@@ -142,19 +117,19 @@ func (a *api) previewWatch(ctx context.Context, body any) error {
 		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
 			return err
 		}
-		return v.Analysis.Run.problem()
+		return incomplete(v.Analysis.Run)
 	}
 	fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", escapeControls(v.Describes), v.Analysis.Endpoint, v.Query)
-	if err := v.Analysis.Run.problem(); err != nil {
+	if err := incomplete(v.Analysis.Run); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.Stdout, "now %s\n", v.Analysis.Run.size())
-	return v.Analysis.Run.printRows(a.w.Stdout)
+	fmt.Fprintf(a.w.Stdout, "now %s\n", trialSize(v.Analysis.Run))
+	return printTrialRows(a.w.Stdout, v.Analysis.Run)
 }
 
 // followWatch registers a watch and prints its changes in words until ctx ends.
-func (a *api) followWatch(ctx context.Context, body any) error {
-	var v watchView
+func (a *remote) followWatch(ctx context.Context, body any) error {
+	var v api.Watch
 	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
 		return err
 	}
@@ -164,7 +139,7 @@ func (a *api) followWatch(ctx context.Context, body any) error {
 		switch e.Kind {
 		case client.Subscribed:
 			if e.Empty && !e.Resumed && !a.asJSON {
-				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", escapeControls(v.Query.Endpoint), v.next())
+				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", escapeControls(v.Query.Endpoint), nextRun(&v))
 			}
 		case client.Status:
 			if !a.asJSON {
@@ -187,34 +162,34 @@ func (a *api) followWatch(ctx context.Context, body any) error {
 }
 
 // printNow prints the result in words, and when it is asked for again.
-func (a *api) printNow(ctx context.Context, id string, e client.Event) error {
-	var v watchView
+func (a *remote) printNow(ctx context.Context, id string, e client.Event) error {
+	var v api.Watch
 	if err := a.insist(ctx, watchPath(id), &v); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.Stderr, "%s answered; %s; Ctrl-C ends\n", escapeControls(v.Query.Endpoint), v.next())
+	fmt.Fprintf(a.w.Stderr, "%s answered; %s; Ctrl-C ends\n", escapeControls(v.Query.Endpoint), nextRun(&v))
 	_, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", clockTime(e.CheckedAt), escapeControls(v.Now))
 	return err
 }
 
 // printTrouble prints why there is no new result, and when it is asked for again.
-func (a *api) printTrouble(ctx context.Context, id string, e client.Event) error {
+func (a *remote) printTrouble(ctx context.Context, id string, e client.Event) error {
 	if e.Error == "" {
 		return a.watched(e, 0)
 	}
-	var v watchView
+	var v api.Watch
 	if err := a.insist(ctx, watchPath(id), &v); err != nil {
 		return err
 	}
 	e.CheckedAt = time.Now()
-	_, err := fmt.Fprintf(a.w.Stderr, "%s; %s\n", statusLine(e), v.next())
+	_, err := fmt.Fprintf(a.w.Stderr, "%s; %s\n", statusLine(e), nextRun(&v))
 	return err
 }
 
 func watchPath(id string) string { return "/v1/watches/" + url.PathEscape(id) }
 
 // printSummaries prints the changes from one position to another in words.
-func (a *api) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
+func (a *remote) printSummaries(ctx context.Context, id string, at, until registry.Position) (registry.Position, error) {
 	if at == (registry.Position{}) { // there was no result yet
 		at.Epoch = until.Epoch
 	}
@@ -230,7 +205,7 @@ func (a *api) printSummaries(ctx context.Context, id string, at, until registry.
 			return until, err
 		}
 		for _, raw := range page.Changes {
-			var c watchChange
+			var c api.WatchChange
 			if err := json.Unmarshal(raw, &c); err != nil {
 				return until, err
 			}
@@ -246,7 +221,7 @@ func (a *api) printSummaries(ctx context.Context, id string, at, until registry.
 }
 
 // insist repeats a GET request while the server restarts or is busy.
-func (a *api) insist(ctx context.Context, path string, out any) error {
+func (a *remote) insist(ctx context.Context, path string, out any) error {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
 		err := a.do(ctx, http.MethodGet, path, nil, out)
 		failed, silent := errors.AsType[*cli.ExitError](err)
@@ -262,7 +237,7 @@ func (a *api) insist(ctx context.Context, path string, out any) error {
 	}
 }
 
-func (a *api) printSummary(raw json.RawMessage, c watchChange) error {
+func (a *remote) printSummary(raw json.RawMessage, c api.WatchChange) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web/api"
 )
 
 // Watches on the command line: what is refused, and what is shown of classes and
@@ -88,8 +89,8 @@ func TestLongManyWatchesFewRequests(t *testing.T) {
 	}
 	// All are complete, and e7 has one row in each of its three watches, e8 one.
 	seen, rows := 0, 0
-	a := &api{server: srv.Url, w: &cli.Env{Getenv: func(string) string { return "" }}}
-	if err := each(t.Context(), a, "/v1/watches?limit=1000", "watches", func(v struct{ Query queryView }) error {
+	a := &remote{server: srv.Url, w: &cli.Env{Getenv: func(string) string { return "" }}}
+	if err := each(t.Context(), a, "/v1/watches?limit=1000", "watches", func(v struct{ Query api.Query }) error {
 		rows += v.Query.Rows
 		if v.Query.State == "live" {
 			seen++
@@ -102,7 +103,7 @@ func TestLongManyWatchesFewRequests(t *testing.T) {
 
 // registerAll registers four watches for each of some entities.
 func registerAll(t *testing.T, server string, entities int) {
-	a := &api{server: server, w: &cli.Env{Getenv: func(string) string { return "" }}}
+	a := &remote{server: server, w: &cli.Env{Getenv: func(string) string { return "" }}}
 	var all sync.WaitGroup
 	var next atomic.Int64
 	for range 8 {
@@ -139,7 +140,7 @@ func TestSummariesOverRestart(t *testing.T) {
 	}))
 	defer s.Close()
 	var out printed
-	a := &api{server: s.URL, w: &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}}
+	a := &remote{server: s.URL, w: &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}}
 	at, err := a.printSummaries(t.Context(), "q_1", registry.Position{Epoch: "e", Seq: 1}, registry.Position{Epoch: "e", Seq: 2})
 	if err != nil || at.Seq != 2 || strings.Count(out.String(), "Neu-Ulm") != 1 {
 		t.Errorf("%v after %d tries, %v\n%s", at, tries, err, out.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/web/api"
 )
 
 var webhookTable = row{use: "webhook", short: "Send changes to a URL (Standard Webhooks)",
@@ -42,7 +43,7 @@ messages of type webhook.verify until it answers 2xx.`,
 	}}
 
 // webhookFilter adds the filter to a new webhook.
-func webhookFilter(_ *api, c *cobra.Command, _ []string, body map[string]any) error {
+func webhookFilter(_ *remote, c *cobra.Command, _ []string, body map[string]any) error {
 	filter := textOf(c, "filter")
 	if filter != "" && !json.Valid([]byte(filter)) {
 		return cli.UsageErrorf("--filter: %q is not JSON", filter)
@@ -52,19 +53,13 @@ func webhookFilter(_ *api, c *cobra.Command, _ []string, body map[string]any) er
 	return nil
 }
 
-// A hookView holds the id and the new secret of a webhook.
-type hookView struct {
-	ID     string `json:"id"`
-	Secret string `json:"secret"`
-}
-
-func printWebhook(a *api, v hookView) error {
+func printWebhook(a *remote, v api.Webhook) error {
 	fmt.Fprintf(a.w.Stderr, "The secret is shown only now: %s\n", v.Secret)
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
 
-func printSecret(a *api, v hookView) error {
+func printSecret(a *remote, v api.Webhook) error {
 	_, err := fmt.Fprintln(a.w.Stdout, v.Secret)
 	return err
 }
