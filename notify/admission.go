@@ -15,10 +15,3 @@ func local(from string) bool {
 	a, err := netip.ParseAddr(from)
 	return err == nil && a.IsLoopback() || from == "::/64"
 }
-
-// A serverSession ends with the server and checks its token when tokens change. Its
-// methods do not wait.
-type serverSession interface {
-	drain()
-	recheck()
-}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -16,45 +19,38 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Conn is a WebSocket connection with another protocol than freshet.v1. The same
-// limits apply to what a client sends, to slow reading and to connections, and it
-// closes with the same code when the server shuts down.
+// A Conn is a WebSocket connection. One goroutine reads what the client sends. Any goroutine adds
+// messages, and the last one to do so writes them together.
 type Conn struct {
-	srv  *Server
-	conn *websocket.Conn
-	wire *wire
-	ctx  context.Context
-	end  context.CancelCauseFunc
+	srv      *Server
+	ws       *websocket.Conn
+	wire     *wire
+	out      gathering
+	protocol Protocol
+	limiter  *rate.Limiter
+	gone     func() // called at the end
 
-	writing sync.Mutex
-	read    chan struct{} // closed when the reader ended
+	ctx    context.Context // ends with the connection, its cause is why
+	cancel context.CancelCauseFunc
+	over   sync.Once
+	read   chan struct{} // closed when nothing more is read
+
+	mu       sync.Mutex // guards what follows
+	timer    *time.Timer
+	nextPing time.Time
+	recheck  bool // tokens have changed
 }
 
-// Accept upgrades a request and serves the connection in the background. take
-// receives every frame, in order and one at a time; until it returns, nothing more is
-// read. serve runs concurrently until its context ends: when the client is gone, is
-// too slow or breaks a rule, when take returns an error, or when the server shuts
-// down. serve must then return the cause. An error made by Close ends the connection
-// with that code; any other error closes it without a close frame. way is the
-// protocol that the connection is counted under.
-func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
-	up := s.up
-	up.Subprotocols = nil
-	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
-		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
-		c.ctx, c.end = context.WithCancelCause(context.Background())
-		var rejection error
-		switch {
-		case !s.originAllowed(r):
-			rejection = Close(CloseForbidden, originRefused)
-		case at.refused != "":
-			rejection = Close(CloseTooMany, at.refused)
-		}
-		return func(gone func()) {
-			defer gone()
-			c.run(rejection, serve, take)
-		}
-	})
+// A Protocol is what is spoken over a connection. An error made by Close ends the connection with
+// that code, and any other error without a close frame.
+type Protocol interface {
+	// Take handles a message of the client. Nothing more is read until it returns.
+	Take(frame []byte) error
+	// Beat handles what is due now. It also checks the tokens, if check is set. It returns when
+	// something is due next, zero for nothing.
+	Beat(now time.Time, check bool) (next time.Time, err error)
+	// Wait waits until nothing more is sent, after the end of the context.
+	Wait()
 }
 
 // errGone reports that the connection is broken, so no close frame can be sent.
@@ -63,135 +59,246 @@ var errGone = errors.New("connection is gone")
 // Close is the error that ends a connection with a code and a reason.
 func Close(code int, reason string) error { return &closing{code, reason} }
 
-func (c *Conn) run(rejection error, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
-	if rejection != nil {
-		take = func(context.Context, *Conn, []byte) error { return rejection }
+// Accept upgrades a request and serves the connection in the background, so that nothing of the
+// HTTP server stays behind for it. A client has to offer the subprotocol, unless it is "". speak
+// copies what it needs of the request. way is the protocol that the connection is counted under.
+func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, subprotocol string, speak func(*Conn) Protocol) {
+	at, ok := s.admit(r)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
+		return
 	}
-	go func() {
-		defer close(c.read)
-		c.end(c.receive(take))
-		io.Copy(io.Discard, c.wire)
-	}()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-c.srv.drain:
-			c.end(Close(CloseDraining, "server is going down"))
-		case <-c.ctx.Done():
-		}
-	}()
-	end := rejection
-	if end == nil {
-		end = serve(c.ctx, c)
+	up := s.up
+	if subprotocol != "" {
+		up.Subprotocols = []string{subprotocol}
 	}
-	c.end(end)
-	<-watched
-	closeGracefully(c.conn, c.read, end, c.srv.opts.Timing)
-	c.srv.opts.Logger.Debug("connection closed", "reason", end)
-}
-
-// receive passes frames to take until reading or take fails.
-func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
-	lim := c.srv.opts.Limits
-	watchReads(c.conn, c.wire, lim)
-	limiter := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
-	c.wire.limiter = limiter
-	for {
-		c.wire.alive()
-		frame, err := readFrame(c.conn)
-		if err != nil {
-			return err
-		}
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
-		}
-		if !limiter.Allow() {
-			return Close(CloseRate, "too many messages")
-		}
-		if err := take(c.ctx, c, frame); err != nil {
-			return err
-		}
-	}
-}
-
-// Write sends one frame. It may be called concurrently. After an error the connection
-// ends, and the context of serve with it.
-func (c *Conn) Write(frame []byte) error { return c.WriteDocument(frame, nil, nil) }
-
-// WriteDocument sends one frame with a large middle, unless doc is nil. The caller
-// must not hold large values, because it may wait for the client.
-func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
-	n := len(before) + len(after)
-	if doc != nil {
-		n += doc.Size()
-	}
-	frame := appendHeader(make([]byte, 0, len(before)+16), websocket.TextMessage, n)
-	frame = append(frame, before...)
-	if doc == nil {
-		frame = append(frame, after...)
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
-	}
-	err := c.wire.send(frame, doc, after)
+	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
+	ws, err := up.Upgrade(h, r, nil)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errGone, err)
+		s.release(at)
+		return // the upgrader has answered
 	}
-	if c.wire.slow.Load() {
-		err = Close(CloseSlow, "reader too slow")
-	}
-	if err != nil {
-		c.end(err)
-	}
-	return err
+	open := &s.counts.of(way).open
+	open.Add(1)
+	c := &Conn{srv: s, ws: ws, wire: h.wire, read: make(chan struct{}), limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst),
+		gone: func() { open.Add(-1); s.release(at) }}
+	c.wire.limiter = c.limiter
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.end}
+	c.protocol = speak(c)
+	go c.serve(s.rejection(r, ws.Subprotocol() == subprotocol, subprotocol, at))
 }
 
-// Ping sends a ping frame.
-func (c *Conn) Ping() error {
-	if c.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.srv.opts.Timing.Write)) != nil {
-		return errGone
+// rejection returns why a connection is closed as soon as it is open, nil if it may stay.
+func (s *Server) rejection(r *http.Request, offered bool, subprotocol string, at admission) error {
+	switch {
+	case !s.originAllowed(r):
+		return Close(CloseForbidden, originRefused)
+	case !offered:
+		return Close(CloseSubprotocol, "offer the subprotocol "+subprotocol)
+	case at.refused != "":
+		return Close(CloseTooMany, at.refused)
 	}
 	return nil
 }
 
-// Lags returns the number of slow writes so far. If it grows, the client has fallen
-// behind.
+// originRefused names the setting, because browser developers meet this error first.
+const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
+
+// originAllowed reports whether a request's origin may connect: the server's own, one
+// of Options.Origins, or none, as of programs that are not browsers.
+func (s *Server) originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return slices.Contains(s.opts.Origins, origin) // "null", if it is listed
+	}
+	own, _ := url.Parse(s.opts.PublicURL)
+	return strings.EqualFold(u.Host, r.Host) ||
+		own != nil && strings.EqualFold(u.Host, own.Host) && strings.EqualFold(u.Scheme, own.Scheme) ||
+		slices.ContainsFunc(s.opts.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) })
+}
+
+func (c *Conn) serve(rejection error) {
+	c.watchReads()
+	c.mu.Lock()
+	c.nextPing = time.Now().Add(c.srv.opts.Timing.Ping)
+	c.timer = time.AfterFunc(0, c.beat)
+	c.mu.Unlock()
+	c.srv.register(c, true)
+	err := rejection
+	for err == nil {
+		c.wire.alive()
+		if err = c.wire.await(); err != nil {
+			err = readError(err)
+		} else if !c.wire.pongs() {
+			err = c.receive()
+		}
+	}
+	c.end(err)
+	io.Copy(io.Discard, c.wire) // what the client still sends
+	close(c.read)
+}
+
+// receive handles one message. Its error ends the connection.
+func (c *Conn) receive() error {
+	c.wire.alive()
+	frame, err := readFrame(c.ws)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return c.protocol.Take(frame)
+}
+
+// Context returns the context of the connection. Its cause is why it has ended.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Allow counts a message of the client. It returns an error if there are too many.
+func (c *Conn) Allow() error {
+	if c.limiter.Allow() {
+		return nil
+	}
+	return Close(CloseRate, "too many messages")
+}
+
+// Write sends one frame. After an error the connection ends.
+func (c *Conn) Write(frame []byte) error {
+	c.out.enter()
+	c.out.add(frame)
+	c.out.leave()
+	return context.Cause(c.ctx)
+}
+
+// WriteDocument sends one frame with a large middle. The caller must not hold large values, because
+// it may wait for the client.
+func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
+	if err := c.out.document(before, doc, after); err != nil {
+		c.end(err)
+	}
+	return context.Cause(c.ctx)
+}
+
+// Lags returns the number of slow writes so far. If it grows, the client has fallen behind.
 func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
+
+// Soon makes Beat be called soon, since something may be due earlier than it has said.
+func (c *Conn) Soon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Reset(0)
+}
+
+// beat handles what is due, and sets the timer.
+func (c *Conn) beat() {
+	now := time.Now()
+	c.mu.Lock()
+	ping := !now.Before(c.nextPing)
+	if ping {
+		c.nextPing = now.Add(c.srv.opts.Timing.Ping)
+	}
+	check := c.recheck || ping // a token may have been withdrawn
+	c.recheck = false
+	c.mu.Unlock()
+	next, err := c.protocol.Beat(now, check)
+	if err != nil {
+		c.end(err)
+		return
+	}
+	if ping && c.ctx.Err() == nil {
+		c.out.enter()
+		c.out.frame(websocket.PingMessage)
+		c.out.leave()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ctx.Err() != nil:
+		return
+	case c.recheck: // since the check
+		next = now
+	case next.IsZero() || c.nextPing.Before(next):
+		next = c.nextPing
+	}
+	c.timer.Reset(time.Until(next))
+}
+
+// checkToken makes beat check the token.
+func (c *Conn) checkToken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recheck = true
+	c.timer.Reset(0)
+}
+
+// drain ends the connection because the server goes down.
+func (c *Conn) drain() { c.end(Close(CloseDraining, "server is going down")) }
+
+// cut ends the connection at once.
+func (c *Conn) cut() { c.wire.Close() }
+
+// end ends the connection. It does not wait.
+func (c *Conn) end(err error) {
+	c.over.Do(func() {
+		c.cancel(err)
+		go c.finish(err)
+	})
+}
+
+// finish sends a close frame after what was gathered, if there is one to send.
+func (c *Conn) finish(end error) {
+	c.mu.Lock()
+	c.timer.Stop()
+	c.mu.Unlock()
+	if errors.As(end, new(*closing)) {
+		c.protocol.Wait()
+		c.out.flush()
+	}
+	c.closeGracefully(end)
+	c.protocol.Wait()
+	c.srv.opts.Logger.Debug("connection closed", "reason", end)
+	c.srv.register(c, false)
+	c.gone()
+}
 
 // closeGracefully sends a close frame, if there is one, and gives the client time to
 // read it before it closes the connection. Closing at once could reset the connection
 // and discard what the client has not read yet.
-func closeGracefully(conn *websocket.Conn, read <-chan struct{}, end error, t Timing) {
-	var c *closing
-	if errors.As(end, &c) {
-		msg := websocket.FormatCloseMessage(c.code, c.reason)
-		if conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(t.Write)) == nil {
+func (c *Conn) closeGracefully(end error) {
+	var why *closing
+	if t := c.srv.opts.Timing; errors.As(end, &why) {
+		msg := websocket.FormatCloseMessage(why.code, why.reason)
+		if c.ws.WriteControl(websocket.CloseMessage, msg, time.Now().Add(t.Write)) == nil {
 			t := time.NewTimer(t.Close)
 			defer t.Stop()
 			select {
-			case <-read:
+			case <-c.read:
 			case <-t.C:
 			}
 		}
 	}
-	conn.Close()
-	<-read
+	c.ws.Close()
+	<-c.read
 }
 
-// watchReads limits the size of frames and the time without input. Call alive before
-// each read.
-func watchReads(conn *websocket.Conn, w *wire, lim Limits) {
-	conn.SetReadLimit(lim.Message)
-	conn.SetPongHandler(func(string) error {
-		w.alive()
+// watchReads limits the size of messages, and extends the time without input. A close frame of the
+// client is answered by finish.
+func (c *Conn) watchReads() {
+	c.ws.SetReadLimit(c.srv.opts.Limits.Message)
+	c.ws.SetCloseHandler(func(int, string) error { return nil })
+	c.ws.SetPongHandler(func(string) error {
+		c.wire.alive()
 		return nil
 	})
-	answer := conn.PingHandler()
-	conn.SetPingHandler(func(data string) error {
-		w.alive()
+	answer := c.ws.PingHandler()
+	c.ws.SetPingHandler(func(data string) error {
+		c.wire.alive()
 		return answer(data)
 	})
 }
@@ -218,10 +325,13 @@ func readFrame(conn *websocket.Conn) ([]byte, error) {
 // readError reports what the library has not reported to the client itself; it has
 // reported messages that are too large and broken frames.
 func readError(err error) error {
-	if errors.Is(err, websocket.ErrReadLimit) {
+	var closed *websocket.CloseError
+	switch {
+	case errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
+		return &closing{closed.Code, ""} // echo the client's code
+	case errors.Is(err, websocket.ErrReadLimit):
 		return &closing{websocket.CloseMessageTooBig, "message too large"}
-	}
-	if errors.Is(err, errFrames) {
+	case errors.Is(err, errFrames):
 		return &closing{CloseRate, "too many frames"}
 	}
 	return fmt.Errorf("%w: %w", errGone, err)

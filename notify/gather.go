@@ -30,9 +30,6 @@ type gathering struct {
 // flushAt is the number of collected bytes at which frames are written.
 const flushAt = 32 << 10
 
-// endOfMessage closes a message whose last member is a document.
-var endOfMessage = []byte("}")
-
 func (g *gathering) enter() { g.busy.Add(1) }
 
 // leave writes what was collected if no other has still something to add.
@@ -71,10 +68,13 @@ func (g *gathering) full() bool {
 	return g.frames != nil && len(*g.frames) >= flushAt
 }
 
+// endOfMessage closes a message whose last member is a document.
+var endOfMessage = []byte("}")
+
 // document adds a message with a large middle, and writes it from where it is shared. An
 // error means that nothing was added: the connection ends, or the content was dropped during
 // the wait and is gone.
-func (g *gathering) document(before []byte, doc *Document) error {
+func (g *gathering) document(before []byte, doc *Document, after []byte) error {
 	doc.held.Lend()
 	g.writing.Lock()
 	defer g.writing.Unlock()
@@ -86,11 +86,11 @@ func (g *gathering) document(before []byte, doc *Document) error {
 		return err
 	}
 	g.mu.Lock()
-	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(endOfMessage)), before...)
+	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(after)), before...)
 	*g.frames = b
 	frames := g.take() // before another frame can be added
 	g.mu.Unlock()
-	g.write(frames, doc)
+	g.write(frames, doc, after)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (g *gathering) flush() {
 	frames := g.take()
 	g.mu.Unlock()
 	if frames != nil {
-		g.write(frames, nil)
+		g.write(frames, nil, nil)
 	}
 }
 
@@ -112,10 +112,10 @@ func (g *gathering) take() (frames *[]byte) {
 }
 
 // write writes what was collected, and a document after it. The caller holds writing.
-func (g *gathering) write(frames *[]byte, doc *Document) {
+func (g *gathering) write(frames *[]byte, doc *Document, after []byte) {
 	var err error
 	if !g.failed {
-		err = g.wire.send(*frames, doc, endOfMessage)
+		err = g.wire.send(*frames, doc, after)
 		g.failed = err != nil || g.wire.slow.Load()
 	}
 	if cap(*frames) <= 2*flushAt {

@@ -54,7 +54,7 @@ func TestDocumentIsOneFrame(t *testing.T) {
 				if i%2 == 0 {
 					g.add([]byte("{small"), []byte("}"))
 				} else {
-					g.document([]byte("{"), newDocument(newContent(large), again))
+					g.document([]byte("{"), newDocument(newContent(large), again), endOfMessage)
 				}
 				g.leave()
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,19 +103,4 @@ func TestSlowAnswerIsNoSilence(t *testing.T) {
 	p.expect("subscribed")
 	p.send(`{"type":"ping"}`)
 	p.expect("pong")
-}
-
-// A client that only answers pings is waited for on a small stack.
-func TestPongsLeaveNoStack(t *testing.T) {
-	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 20 * time.Millisecond })
-	p := r.hello()
-	var pings atomic.Int64
-	answer := p.conn.PingHandler()
-	p.conn.SetPingHandler(func(data string) error { pings.Add(1); return answer(data) })
-	go p.conn.ReadMessage()
-	r.eventually("pings are answered", func() bool { return pings.Load() > 5 })
-	stacks := make([]byte, 1<<20)
-	r.eventually("the small stack waits", func() bool {
-		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*liveConn).await(")
-	})
 }

@@ -86,7 +86,7 @@ func (f *queryFollower) part(st *registry.Status, rows *tableRows, part, from, t
 	if err != nil {
 		return err
 	}
-	return f.c.out.document(append(head, `,"results":`...), doc)
+	return f.c.out.document(append(head, `,"results":`...), doc, endOfMessage)
 }
 
 // head returns the members before the rows of a part.

@@ -3,13 +3,9 @@ package notify
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"net/url"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,11 +43,10 @@ type Server struct {
 	drain    chan struct{} // closed when the server goes down
 	draining sync.Once
 
-	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
+	mu       sync.Mutex // guards closed together with wg.Add, and sessions
 	closed   bool
-	tracked  map[io.Closer]struct{}     // connections to cut when there is no more time
-	sessions map[serverSession]struct{} // that end with the server and check changed tokens
-	recheck  chan struct{}              // closed by the next Recheck
+	sessions map[*Conn]struct{}
+	recheck  chan struct{} // closed by the next Recheck
 
 	addresses map[string]int // connections of each address
 	wg        sync.WaitGroup
@@ -72,13 +67,11 @@ func NewServer(o Options) *Server {
 		folds:     foldPlaces(),
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
-		tracked:   make(map[io.Closer]struct{}),
 
-		sessions:  make(map[serverSession]struct{}),
+		sessions:  make(map[*Conn]struct{}),
 		addresses: make(map[string]int),
 		recheck:   make(chan struct{}),
 		up: websocket.Upgrader{
-			Subprotocols:    []string{Subprotocol},
 			WriteBufferSize: 4096,
 			WriteBufferPool: &sync.Pool{},
 			CheckOrigin:     func(*http.Request) bool { return true }, // ServeHTTP answers with a close code
@@ -132,73 +125,6 @@ func (s *Server) Stats() Stats {
 	return Stats{s.connections.Load(), s.subscriptions.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
 }
 
-// upgrade takes a WebSocket connection over and serves it in the background. prepare
-// copies what it needs of the request. The function that it returns serves the
-// connection and calls gone when it is closed.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, admission) func(gone func())) {
-	at, ok := s.admit(r)
-	if !ok {
-		w.Header().Set("Retry-After", "1")
-		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
-		return
-	}
-	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
-	conn, err := up.Upgrade(h, r, nil)
-	if err != nil {
-		s.release(at)
-		return // the upgrader has answered
-	}
-	wire := h.wire // h must not live as long as the connection: it holds the request's buffers
-	serve := prepare(conn, wire, at)
-	s.track(wire, true)
-	open := &s.counts.of(way).open
-	open.Add(1)
-	go serve(func() {
-		s.track(wire, false)
-		open.Add(-1)
-		s.release(at)
-	})
-}
-
-// track registers c so that Shutdown can close it and unblock pending writes.
-func (s *Server) track(c io.Closer, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if on {
-		s.tracked[c] = struct{}{}
-	} else {
-		delete(s.tracked, c)
-	}
-}
-
-func (s *Server) closeTracked() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.tracked {
-		c.Close()
-	}
-}
-
-// originRefused names the setting, because browser developers meet this error first.
-const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
-
-// originAllowed reports whether a request's origin may connect: the server's own, one
-// of Options.Origins, or none, as of programs that are not browsers.
-func (s *Server) originAllowed(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return slices.Contains(s.opts.Origins, origin) // "null", if it is listed
-	}
-	own, _ := url.Parse(s.opts.PublicURL)
-	return strings.EqualFold(u.Host, r.Host) ||
-		own != nil && strings.EqualFold(u.Host, own.Host) && strings.EqualFold(u.Scheme, own.Scheme) ||
-		slices.ContainsFunc(s.opts.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) })
-}
-
 // Shutdown closes all connections with 4004, so that clients reconnect to the next
 // server and resume. It returns when they are gone. If ctx ends before that, it cuts
 // the remaining connections and returns the error of ctx. New clients get 503.
@@ -213,9 +139,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		s.closeTracked()
+		s.cut()
 		<-gone
 		return ctx.Err()
+	}
+}
+
+// cut ends all connections at once.
+func (s *Server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		c.cut()
 	}
 }
 
@@ -238,7 +173,7 @@ func (s *Server) Recheck() {
 	close(s.recheck)
 	s.recheck = make(chan struct{})
 	for e := range s.sessions {
-		e.recheck()
+		e.checkToken()
 	}
 }
 
@@ -335,9 +270,8 @@ func (s *Server) release(p admission) {
 	s.wg.Done()
 }
 
-// register adds or removes a session that ends with the server and checks changed
-// tokens.
-func (s *Server) register(e serverSession, on bool) {
+// register adds or removes a connection, which ends with the server and checks changed tokens.
+func (s *Server) register(e *Conn, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -346,7 +346,7 @@ func (f *queryFollower) change(ev *StreamEvent) error {
 	if len(body.pieces) > 1 || f.c.out.full() {
 		doc := srv.changeDocument(ev.Change, filter, body)
 		ev.Release()
-		return f.c.out.document([]byte(before+f.id+between), doc)
+		return f.c.out.document([]byte(before+f.id+between), doc, endOfMessage)
 	}
 	ev.Release()
 	f.c.out.add([]byte(before), []byte(f.id), []byte(between), body.pieces[0], []byte(after))

@@ -108,7 +108,7 @@ func (w *wire) piece(p []byte) (int, error) {
 	return n + m, err
 }
 
-// await waits until a client sends something.
+// await waits until the client sends something, on a smaller stack than the library does.
 func (w *wire) await() error {
 	_, err := w.in.Peek(1)
 	return err

@@ -417,7 +417,7 @@ func TestEnds(t *testing.T) {
 
 // Subscriptions end when their token expires or is withdrawn.
 func TestTokensEnd(t *testing.T) {
-	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Ping = 20 * time.Millisecond })
+	r := newRig(t, func(o *notify.Options, _ *sepa.Server) { o.Timing.Ping = 20 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, table(false, "a"))
 	for _, token := range []string{"short", "gone"} {

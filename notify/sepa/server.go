@@ -32,7 +32,6 @@ type Server struct {
 	Logger    *slog.Logger
 	Status    func(registry.Kind) int // the HTTP status of a problem
 	Limit     int                     // subscriptions of one connection, default 100
-	Ping      time.Duration           // between pings and looks at the tokens, default 25 s
 	Idle      time.Duration           // of a connection without a subscription, after which it ends; default 30 s
 }
 
@@ -45,12 +44,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
 		options: notify.StreamOptions{Filter: filter, Rate: rate}}
-	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
+	s.Live.Accept(w, r, registry.SEPA, "", func(conn *notify.Conn) notify.Protocol {
+		c.conn = conn
+		return c
+	})
 }
 
 func (s *Server) limit() int { return cmp.Or(s.Limit, 100) }
-
-func (s *Server) ping() time.Duration { return cmp.Or(s.Ping, 25*time.Second) }
 
 func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
 
@@ -58,6 +58,7 @@ func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
 // and blocks while the client reads slowly.
 type client struct {
 	s       *Server
+	conn    *notify.Conn
 	header  string // the token of the upgrade request
 	from    string // where it came from
 	program string // what it says that it is
@@ -73,7 +74,6 @@ type client struct {
 // A subscription follows one query.
 type subscription struct {
 	c       *client
-	conn    *notify.Conn
 	spuid   string
 	alias   string
 	token   string
@@ -87,34 +87,16 @@ type subscription struct {
 	next    uint64 // sequence of the next notification
 }
 
-// serve keeps the connection alive until it ends.
-func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
-	defer c.finish()
-	beat := time.NewTicker(c.s.ping())
-	defer beat.Stop()
-	idle := time.NewTimer(c.s.idle())
-	defer idle.Stop()
-	again := c.s.Live.Rechecked()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-again:
-			again = c.s.Live.Rechecked()
-			c.inspect()
-		case <-idle.C:
-			left := c.idleLeft()
-			if left <= 0 {
-				return notify.Close(notify.CloseInitTimeout, "nothing is subscribed to")
-			}
-			idle.Reset(left)
-		case <-beat.C:
-			if err := conn.Ping(); err != nil {
-				return err
-			}
-			c.inspect()
-		}
+// Beat implements notify.Protocol.
+func (c *client) Beat(now time.Time, check bool) (next time.Time, err error) {
+	if check {
+		c.inspect()
 	}
+	left := c.idleLeft()
+	if left <= 0 {
+		return next, notify.Close(notify.CloseInitTimeout, "nothing is subscribed to")
+	}
+	return now.Add(left), nil
 }
 
 // idleLeft returns how long the connection may stay without a subscription.
@@ -127,8 +109,8 @@ func (c *client) idleLeft() time.Duration {
 	return time.Until(c.idleSince.Add(c.s.idle()))
 }
 
-// finish ends the subscriptions and waits for them.
-func (c *client) finish() {
+// Wait implements notify.Protocol. It ends the subscriptions.
+func (c *client) Wait() {
 	c.mu.Lock()
 	c.over = true
 	for _, s := range c.subs {
@@ -153,8 +135,11 @@ func (c *client) inspect() {
 	}
 }
 
-// take handles one message of the client.
-func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) error {
+// Take implements notify.Protocol.
+func (c *client) Take(frame []byte) error {
+	if err := c.conn.Allow(); err != nil {
+		return err
+	}
 	r, err := parse(frame)
 	alias := ""
 	if r.Subscribe != nil {
@@ -163,7 +148,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	switch {
 	case err != nil:
 	case r.Subscribe != nil:
-		err = c.subscribe(ctx, conn, r.Subscribe)
+		err = c.subscribe(r.Subscribe)
 	default:
 		if alias, err = c.unsubscribe(r.Unsubscribe); alias == "" && len(r.Unsubscribe.Alias) <= maxAlias {
 			alias = r.Unsubscribe.Alias
@@ -176,7 +161,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	if !known {
 		c.s.Logger.Error("answer a SEPA client", "error", err)
 	}
-	return conn.Write(why.message(alias))
+	return c.conn.Write(why.message(alias))
 }
 
 // caller returns the current caller of a token.
@@ -200,7 +185,7 @@ func (c *client) token(authorization string) (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe) error {
+func (c *client) subscribe(r *subscribe) error {
 	token, err := c.token(r.Authorization)
 	if err != nil {
 		return err
@@ -212,7 +197,7 @@ func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe)
 	if !c.room() {
 		return refuse(http.StatusTooManyRequests, "limit", "too many subscriptions on this connection")
 	}
-	soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+	soon, cancel := context.WithTimeout(c.conn.Context(), 10*time.Second)
 	defer cancel()
 	q, release, err := c.s.Registrar.FollowGraphs(soon, who, registry.Registration{
 		Text: r.SPARQL, DefaultGraphURI: r.DefaultGraphs, NamedGraphURI: r.NamedGraphs})
@@ -223,8 +208,8 @@ func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe)
 		release()
 		return refuse(http.StatusUnprocessableEntity, "bad_filter", err.Error())
 	}
-	sub := &subscription{c: c, conn: conn, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q, release: release, lags: conn.Lags()}
-	if !c.start(ctx, sub, who.Expires) {
+	sub := &subscription{c: c, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q, release: release, lags: c.conn.Lags()}
+	if !c.start(sub, who.Expires) {
 		release()
 	}
 	return nil
@@ -237,7 +222,7 @@ func (c *client) room() bool {
 }
 
 // start runs a subscription, unless the connection is over.
-func (c *client) start(connected context.Context, sub *subscription, expires time.Time) bool {
+func (c *client) start(sub *subscription, expires time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -246,12 +231,12 @@ func (c *client) start(connected context.Context, sub *subscription, expires tim
 	if expires.IsZero() {
 		expires = time.Now().AddDate(100, 0, 0)
 	}
-	ctx, cancel := context.WithDeadline(connected, expires)
+	ctx, cancel := context.WithDeadline(c.conn.Context(), expires)
 	sub.cancel = cancel
 	c.subs[sub.spuid] = sub
 	c.active.Go(func() {
 		defer cancel()
-		sub.run(connected, ctx)
+		sub.run(ctx)
 	})
 	return true
 }
@@ -308,15 +293,15 @@ func (s *subscription) end(why error) error {
 		if !known {
 			s.c.s.Logger.Error("follow a query for a SEPA client", "query", s.query.ID, "error", why)
 		}
-		if err := s.conn.Write(r.message(s.alias)); err != nil {
+		if err := s.c.conn.Write(r.message(s.alias)); err != nil {
 			return err
 		}
 	}
-	return s.conn.Write(unsubscribed(s.spuid))
+	return s.c.conn.Write(unsubscribed(s.spuid))
 }
 
 // run follows the query until the subscription ends.
-func (s *subscription) run(connected, ctx context.Context) {
+func (s *subscription) run(ctx context.Context) {
 	defer s.release()
 	defer s.c.remove(s)
 	opts := s.c.options
@@ -326,13 +311,13 @@ func (s *subscription) run(connected, ctx context.Context) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized
 	}
-	if err != nil && connected.Err() == nil {
+	if err != nil && s.c.conn.Context().Err() == nil {
 		s.end(err)
 	}
 }
 
 func (s *subscription) lagging() bool {
-	now := s.conn.Lags()
+	now := s.c.conn.Lags()
 	late := now != s.lags
 	s.lags = now
 	return late
@@ -394,5 +379,5 @@ func (s *subscription) notify(results *notify.Document) error {
 	}
 	n := notification{SPUID: s.spuid, Alias: s.alias, Sequence: s.next}
 	s.next++
-	return s.conn.WriteDocument(n.head(), results, endOfNotification)
+	return s.c.conn.WriteDocument(n.head(), results, endOfNotification)
 }
