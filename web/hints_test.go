@@ -55,6 +55,9 @@ func TestHints(t *testing.T) {
 	if got.Skipped != 1 {
 		t.Errorf("%d lines skipped, want 1", got.Skipped)
 	}
+	if w.do("POST", at, `{"new":true}`, "Content-Type: application/json").status(202); !got.New || got.All {
+		t.Errorf("new queries: %+v", got)
+	}
 	w.do("POST", "/v1/endpoints/nowhere/hints", "").problem(404, "not-found")
 	w.do("POST", at, "x", "Content-Type: text/html").problem(415, "unsupported-media-type")
 	w.do("POST", at, "{", "Content-Type: application/json").problem(400, "malformed")

@@ -144,6 +144,9 @@ func TestValidate(t *testing.T) {
 		if i == 0 && strings.Count(string(a.body), `"uri"`) != 20 {
 			t.Errorf("not the first 20 rows: %s", a.body)
 		}
+		if a := w.post("/v1/queries/validate?run=1&whole=1", `{"query":"ASK {}"}`).status(200); i == 0 && strings.Count(string(a.body), `"uri"`) != 25 {
+			t.Errorf("not all rows: %s", a.body)
+		}
 	}
 	w.post("/v1/queries/validate?run=maybe", `{"query":"ASK {}"}`).problem(400, "malformed")
 	w.post("/v1/queries/validate?run=1", `{"query":"INSERT DATA {}"}`).problem(422, "update-refused")
@@ -308,6 +311,11 @@ func TestNextDue(t *testing.T) {
 	id := w.register(selectText)
 	later, never := w.register(askText), w.register(selectText+" LIMIT 7")
 	w.m.due[id], w.m.due[later] = morning.Add(7*time.Second), morning.Add(time.Hour)
+	path := "/v1/endpoints/city/due?query=" + later + "&query=q_none&query=" + id
+	if due := w.get(path).status(200).json()["next_due"].([]any); len(due) != 3 || due[0] != "2026-11-20T10:00:00.25Z" || due[1] != nil || due[2] != "2026-11-20T09:00:07.25Z" {
+		t.Errorf("%v", due)
+	}
+	w.get("/v1/endpoints/none/due?query="+id).problem(404, "not-found")
 	if a := w.get("/v1/queries/" + id).status(200).json(); a["next_due"] != "2026-11-20T09:00:07.25Z" {
 		t.Errorf("next_due is %v", a["next_due"])
 	}
