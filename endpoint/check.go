@@ -196,7 +196,6 @@ func (c *checker) formats(ctx context.Context) error {
 		{"results in XML", someRows, "application/sparql-results+xml"},
 		{"graphs in N-Triples", someGraph, "application/n-triples"},
 		{"graphs in Turtle", someGraph, "text/turtle"},
-		{"graphs in RDF/XML", someGraph, "application/rdf+xml"},
 	} {
 		r, err := c.ask(ctx, f.text, f.accept, Memory{})
 		if err != nil {

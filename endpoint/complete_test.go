@@ -83,10 +83,11 @@ func TestPartial(t *testing.T) {
 		{"a type of something else", raw("text/csv", "x\r\n1\r\n", "Content-Length: 6"), sel("S"), "text/csv"},
 		{"a bad line", raw(typeNT, graph+"<x> <y>\n", length(graph+"<x> <y>\n")), construct(), "line 4"},
 		{"turtle without an end", raw("text/turtle", "<http://e/a> <http://e/b>", "Content-Length: 25"), construct(), "not a complete answer"},
-		{"rdf/xml without an end", raw("application/rdf+xml", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">`), construct(), "not a complete answer"},
-		{"xhtml for a graph", page("application/xml", `<?xml version="1.0"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><head/><body>Too busy</body></html>`), construct(), "not rdf:RDF"},
-		{"an xml error for a graph", page("text/xml", `<?xml version="1.0"?><error xmlns="http://e/ns#"><code>503</code></error>`), construct(), "not rdf:RDF"},
-		{"xml results for a graph", page("application/rdf+xml", `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`), construct(), "not rdf:RDF"},
+		{"rdf/xml", page("application/rdf+xml", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(), "N-Triples and Turtle only"},
+		{"rdf/xml as text", page("text/plain", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(), "N-Triples and Turtle only"},
+		{"xhtml for a graph", page("application/xml", `<?xml version="1.0"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><head/><body>Too busy</body></html>`), construct(), "N-Triples and Turtle only"},
+		{"an xml error for a graph", page("text/xml", `<?xml version="1.0"?><error xmlns="http://e/ns#"><code>503</code></error>`), construct(), "N-Triples and Turtle only"},
+		{"xml results for a graph", page("application/rdf+xml", `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`), construct(), "N-Triples and Turtle only"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := execute(t, client(t, serveRaw(t, c.answer), nil), c.q)

@@ -63,7 +63,7 @@ func TestEmbeddedEngine(t *testing.T) {
 		} {
 			formats := []string{typeJSON, typeXML}
 			if q.Form.Graph() {
-				formats = []string{typeNT, "text/turtle", "application/rdf+xml"}
+				formats = []string{typeNT, "text/turtle"}
 			}
 			want := execute(t, c, q)
 			if want.Outcome != registry.Changed {

@@ -31,7 +31,7 @@ const longestGET = 2000
 // lists.
 var (
 	acceptRows  = []string{"application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"}
-	acceptGraph = []string{"application/n-triples, text/turtle;q=0.7, application/rdf+xml;q=0.5, text/plain;q=0.2"}
+	acceptGraph = []string{"application/n-triples, text/turtle;q=0.7, text/plain;q=0.2"}
 	acceptGzip  = []string{"gzip"}
 )
 

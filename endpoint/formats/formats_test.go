@@ -148,38 +148,6 @@ func TestTurtle(t *testing.T) {
 	}
 }
 
-func TestRDFXML(t *testing.T) {
-	const ns = `xmlns:rdf="` + rdfSpace + `" xmlns:e="http://e/"`
-	for body, nt := range map[string]string{
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/x"/><rdf:Description rdf:about="http://e/a"><e:p>1</e:p></rdf:Description></rdf:RDF>`:         `<http://e/a> <http://e/p> "1" .`,
-		`<rdf:RDF ` + ns + `><e:T rdf:about="http://e/a" e:p="v" xml:lang="en"/></rdf:RDF>`:                                                                     "<http://e/a> <" + rdfSpace + "type> <http://e/T> .\n<http://e/a> <http://e/p> \"v\"@en .",
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:nodeID="b0"><e:p><rdf:Description><e:q rdf:nodeID="b1"/></rdf:Description></e:p></rdf:Description></rdf:RDF>`: "_:a <http://e/p> _:b .\n_:b <http://e/q> _:c .",
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:datatype="http://e/d"> 1 </e:p><e:q/><e:r rdf:resource="http://e/b" e:s="t"/></rdf:Description></rdf:RDF>`: "<http://e/a> <http://e/p> \" 1 \"^^<http://e/d> .\n" +
-			"<http://e/a> <http://e/q> \"\" .\n<http://e/a> <http://e/r> <http://e/b> .\n<http://e/b> <http://e/s> \"t\" .",
-		`<rdf:RDF ` + ns + `><rdf:Description xml:base="http://e/d/" rdf:ID="x"><rdf:li rdf:resource="y"/><rdf:li>z</rdf:li></rdf:Description></rdf:RDF>`: "<http://e/d/#x> <" + rdfSpace + "_1> <http://e/d/y> .\n<http://e/d/#x> <" + rdfSpace + "_2> \"z\" .",
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:parseType="Resource"><e:q>1</e:q></e:p></rdf:Description></rdf:RDF>`:        "<http://e/a> <http://e/p> _:b .\n_:b <http://e/q> \"1\" .",
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:parseType="Collection"><rdf:Description rdf:about="http://e/b"/></e:p></rdf:Description></rdf:RDF>`: "<http://e/a> <http://e/p> _:l .\n_:l <" + rdfSpace +
-			"first> <http://e/b> .\n_:l <" + rdfSpace + "rest> <" + rdfSpace + "nil> .",
-	} {
-		if d := cmp.Diff(document(t, NTriples, nt, diff.Construct), document(t, RDFXML, body, diff.Construct)); d != "" {
-			t.Errorf("%s\n%s", body, d)
-		}
-	}
-	for _, bad := range []string{
-		`<html><body/></html>`, `<rdf:RDF ` + ns + `>text</rdf:RDF>`, `<rdf:RDF ` + ns + `/>x`, `<rdf:RDF ` + ns + `><rdf:Description rdf:about="rel"><e:p/></rdf:Description></rdf:RDF>`,
-		`<rdf:RDF ` + ns + `><rdf:Description><e:p rdf:parseType="Literal"><b/></e:p></rdf:Description></rdf:RDF>`,
-		`<rdf:RDF ` + ns + `><rdf:Description><x:p>1</x:p></rdf:Description></rdf:RDF>`,
-		`<rdf:RDF ` + ns + `><rdf:Description><e:p>1<e:T/></e:p></rdf:Description></rdf:RDF>`,
-		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a" rdf:nodeID="b"/></rdf:RDF>`,
-		`<rdf:RDF ` + ns + `>` + strings.Repeat(`<e:p>`, 3000) + strings.Repeat(`</e:p>`, 3000) + `</rdf:RDF>`,
-		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // the first is legal, but every XML document looks like it
-	} {
-		if _, _, err := Decode(RDFXML, []byte(bad), diff.Construct, diff.Options{}); err == nil {
-			t.Errorf("%.100s is accepted", bad)
-		}
-	}
-}
-
 // someTerm returns a random term that N-Triples, Turtle and results can all
 // represent.
 func someTerm(t *rapid.T, literal bool) diff.Term {

@@ -49,17 +49,6 @@ func FuzzTurtle(f *testing.F) {
 		"@prefix : <http://e/> . :a :b ((((:c)))) .", "@prefix a: <b:> . a:b a a:c ;; .", ".5, 1e3")
 }
 
-func FuzzRDFXML(f *testing.F) {
-	const ns = `xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/"`
-	for _, lang := range []string{"0", "de-", "-de", "de--x", "aé", "0-a", "de-0"} { // the last alone may stand in N-Triples
-		f.Add([]byte(`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p xml:lang="` + lang + `">x</e:p></rdf:Description></rdf:RDF>`))
-	}
-	fuzzGraph(f, RDFXML,
-		`<rdf:RDF `+ns+`><rdf:Description rdf:about="http://e/a"><e:p xml:lang="de">x</e:p><e:q rdf:resource="http://e/b"/><e:r rdf:nodeID="b0"/></rdf:Description></rdf:RDF>`,
-		`<rdf:RDF `+ns+`><e:T xml:base="http://e/" rdf:ID="x" e:v="1"><e:l rdf:parseType="Collection"><e:T/></e:l><e:m rdf:parseType="Resource"><rdf:li>1</rdf:li></e:m><e:d rdf:datatype="int" rdf:ID="r">1</e:d></e:T></rdf:RDF>`,
-		`<rdf:RDF `+ns+`/>`)
-}
-
 func FuzzXML(f *testing.F) {
 	for _, s := range []string{srxSample, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`, "<sparql>"} {
 		f.Add([]byte(s))
