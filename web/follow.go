@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/accept"
 )
 
 // follow passes the request to an event stream, of one query or of all (""); HEAD only
@@ -87,7 +88,7 @@ func (c *call) wantsStream() (bool, error) {
 	if c.Followers == nil {
 		offers = offers[:1]
 	}
-	i := negotiate(c.r.Header.Values("Accept"), offers...)
+	i := accept.Choose(c.r.Header.Values("Accept"), offers...)
 	if i < 0 {
 		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: slices.Concat(offers...)}
 	}

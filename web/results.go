@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/accept"
 )
 
 // accepted maps the suffixes to media types: the one that is sent, and the aliases that
@@ -82,7 +83,7 @@ func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {
 		for i, x := range have {
 			offers[i] = accepted[x]
 		}
-		if i := negotiate(c.r.Header.Values("Accept"), offers...); i >= 0 {
+		if i := accept.Choose(c.r.Header.Values("Accept"), offers...); i >= 0 {
 			return have[i], nil
 		}
 	} else if slices.Contains(have, suffix) {

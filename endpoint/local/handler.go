@@ -146,7 +146,7 @@ func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if steady {
 		header.Set("ETag", etag(version, o, chosen))
 	}
-	contentType := chosen.mediaType
+	contentType := chosen.mediaTypes[0]
 	if strings.HasPrefix(contentType, "text/") {
 		contentType += "; charset=utf-8"
 	}
@@ -188,7 +188,7 @@ func noneMatch(r *http.Request, tag string) bool {
 func typeNames(offered []representation) string {
 	names := make([]string, len(offered))
 	for n, o := range offered {
-		names[n] = o.mediaType
+		names[n] = o.mediaTypes[0]
 	}
 	return strings.Join(names, ", ")
 }

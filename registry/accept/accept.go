@@ -1,4 +1,5 @@
-package web
+// Package accept chooses the representation of an answer that a client prefers (RFC 9110).
+package accept
 
 import (
 	"slices"
@@ -19,11 +20,11 @@ const (
 	maxClauses = 64
 )
 
-// negotiate returns the index of the offer that best matches the Accept fields, -1 if
+// Choose returns the index of the offer that best matches the Accept fields, -1 if
 // none does. Offers are listed in order of preference; without Accept the first one is
 // used. An offer is a media type and its aliases, which match only explicitly, never
 // by a wildcard.
-func negotiate(accept []string, offers ...[]string) int {
+func Choose(accept []string, offers ...[]string) int {
 	clauses := parseAccept(strings.Join(accept, ","))
 	if len(clauses) == 0 {
 		return 0
