@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -90,24 +89,13 @@ func saveTrace(path string, t *trace.Trace) error {
 	})
 }
 
-// writeFile writes a file atomically: it is complete or does not exist.
+// writeFile writes a file atomically.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	b := bufio.NewWriterSize(f, 1<<20)
-	if err = write(b); err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	_, err := cli.WriteFile(path, 0o644, func(w io.Writer) (int64, error) {
+		b := bufio.NewWriterSize(w, 1<<20)
+		return 0, errors.Join(write(b), b.Flush())
+	})
+	return err
 }
 
 // progress shows a bar on a terminal, and elsewhere a line each minute.

@@ -149,13 +149,8 @@ whose files are damaged, or that was stopped for more than a day.`,
 			if err != nil {
 				return err
 			}
-			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
 			fresh := path + ".rebuilt"
-			n, err := writeWhole(fresh, resp.Body)
+			n, err := a.backup(c.Context(), fresh)
 			if err != nil {
 				return err
 			}

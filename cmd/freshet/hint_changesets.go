@@ -75,10 +75,11 @@ func (c checkpoint) write(next changesetID) error {
 	if c.file == "" {
 		return nil
 	}
-	if err := os.WriteFile(c.file+".new", []byte(next.String()+"\n"), 0o644); err != nil {
-		return fmt.Errorf("--state: %w", err)
-	}
-	if err := os.Rename(c.file+".new", c.file); err != nil {
+	_, err := cli.WriteFile(c.file, 0o644, func(w io.Writer) (int64, error) {
+		n, err := fmt.Fprintln(w, next)
+		return int64(n), err
+	})
+	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,12 +31,7 @@ only when the copy is complete.`,
 			if err := replaceable(args[0]); err != nil {
 				return err
 			}
-			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			n, err := writeWhole(args[0], resp.Body)
+			n, err := a.backup(c.Context(), args[0])
 			if err != nil || !a.asJSON {
 				return err
 			}
@@ -43,6 +39,16 @@ only when the copy is complete.`,
 		}}
 	a.flags(c)
 	return c
+}
+
+// backup copies the store of the server into a file.
+func (a *remote) backup(ctx context.Context, path string) (n int64, err error) {
+	resp, err := a.send(ctx, http.MethodGet, "/v1/backup", "", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return cli.WriteFile(path, 0o600, func(w io.Writer) (int64, error) { return io.Copy(w, resp.Body) })
 }
 
 // replaceable returns an error for a file that a backup must not replace, such as the
@@ -59,27 +65,6 @@ func replaceable(path string) error {
 		return cli.UsageErrorf("%s is the store of a running server: name another file", path)
 	}
 	return nil
-}
-
-// writeWhole writes a file atomically: it is complete or does not exist.
-func writeWhole(path string, r io.Reader) (n int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-backup-*")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	if n, err = io.Copy(f, r); err != nil {
-		f.Close()
-		return n, fmt.Errorf("the backup is not complete: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return n, err
-	}
-	if err := f.Close(); err != nil {
-		return n, err
-	}
-	return n, os.Rename(f.Name(), path)
 }
 
 func storeCommand(w *cli.Env) *cobra.Command {
