@@ -83,6 +83,15 @@ type Rule struct {
 	Edition   int       `json:"edition,omitempty"` // how often its alerts began again: edits, pauses and resumptions
 }
 
+// Size returns about how many bytes the settings take.
+func (r *RuleSettings) Size() int {
+	n := len(r.Name) + len(r.When) + len(r.Summary) + TextBytes(r.Labels)
+	for i := range r.To {
+		n += len(r.To[i].Key()) + len(r.To[i].Secret)
+	}
+	return n
+}
+
 // SameAlerts reports whether the alerts of two settings are the same: an edit from one to
 // the other keeps them.
 func (r *RuleSettings) SameAlerts(o *RuleSettings) bool {
@@ -102,7 +111,7 @@ const (
 // An Alert is an instance of a rule: one set of labels that meets the condition.
 type Alert struct {
 	State   AlertState        `json:"state"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"` // those that differ between the alerts of a rule
 	Summary string            `json:"summary,omitempty"`
 	Since   time.Time         `json:"since"`             // when the condition was first met
 	FiredAt time.Time         `json:"fired_at,omitzero"` // of a firing alert
@@ -114,7 +123,7 @@ type Alert struct {
 
 // Size returns about how many bytes the alert takes.
 func (a *Alert) Size() int {
-	return alertBytes + textBytes(a.Labels) + len(a.Summary) + RowBytes*len(a.Rows)
+	return alertBytes + TextBytes(a.Labels) + len(a.Summary) + RowBytes*len(a.Rows)
 }
 
 // About what an alert or a message takes besides its texts, and what one of its rows takes.
@@ -123,7 +132,8 @@ const (
 	RowBytes   = 30
 )
 
-func textBytes(m map[string]string) (n int) {
+// TextBytes returns how many bytes names and texts take.
+func TextBytes(m map[string]string) (n int) {
 	for k, v := range m {
 		n += len(k) + len(v)
 	}
@@ -143,31 +153,33 @@ type RuleEvent struct {
 }
 
 // Size returns about how many bytes the event takes.
-func (e *RuleEvent) Size() int { return alertBytes + textBytes(e.Labels) + len(e.Summary) }
+func (e *RuleEvent) Size() int { return alertBytes + TextBytes(e.Labels) + len(e.Summary) }
 
 // A RuleState is what a rule has computed from the log up to a position.
 type RuleState struct {
-	At        Position          `json:"at"`
-	Hash      string            `json:"hash,omitempty"` // of the result at that position
-	Rows      int               `json:"rows"`
-	CheckedAt time.Time         `json:"checked_at,omitzero"` // the last complete answer that was examined
-	Alerts    map[string]*Alert `json:"alerts,omitempty"`    // by fingerprint of their labels
-	Events    []RuleEvent       `json:"events,omitempty"`    // the newest ones, oldest first
-	Fired     uint64            `json:"fired"`               // number of alerts that have fired
-	Problem   string            `json:"problem,omitempty"`   // why the rule cannot be evaluated
-	Ended     bool              `json:"ended,omitempty"`     // its query is gone
+	Version   uint64    `json:"version"` // how often it was stored
+	At        Position  `json:"at"`
+	Hash      string    `json:"hash,omitempty"` // of the result at that position
+	Rows      int       `json:"rows"`
+	CheckedAt time.Time `json:"checked_at,omitzero"` // the last complete answer that was examined
+	Fired     uint64    `json:"fired"`               // number of alerts that have fired
+	Happened  uint64    `json:"happened"`            // number of all its events
+	Problem   string    `json:"problem,omitempty"`   // why the rule cannot be evaluated
+	Ended     bool      `json:"ended,omitempty"`     // its query is gone
+
+	// Alerts are by the fingerprint of their labels. An alert is replaced, never changed, so states
+	// can share alerts.
+	Alerts map[string]*Alert `json:"-"`
+	Events []RuleEvent       `json:"-"` // the newest ones, oldest first
 }
 
-// Clone returns a copy that shares nothing that changes.
+// Clone returns a copy that can be changed.
 func (s *RuleState) Clone() *RuleState {
 	c := *s
-	c.Alerts = make(map[string]*Alert, len(s.Alerts))
-	for k, a := range s.Alerts {
-		copied := *a
-		copied.Rows = maps.Clone(a.Rows)
-		c.Alerts[k] = &copied
+	if c.Alerts = maps.Clone(s.Alerts); c.Alerts == nil {
+		c.Alerts = map[string]*Alert{}
 	}
-	c.Events = append([]RuleEvent(nil), s.Events...)
+	c.Events = slices.Clone(s.Events)
 	return &c
 }
 
@@ -182,14 +194,30 @@ func (s *RuleState) Size() (n int) {
 	return n
 }
 
-// Old reports whether an earlier program has stored the state: it has no hashes of rows.
-func (s *RuleState) Old() bool {
-	for _, a := range s.Alerts {
-		if a.First == "" {
-			return true
+// A RuleChange is what a step changes in the stored state of a rule.
+type RuleChange struct {
+	RuleState                   // as it is then, without alerts and events
+	Alerts    map[string]*Alert `json:"alerts,omitempty"` // new and changed ones; nil for one that is gone
+	Events    []RuleEvent       `json:"events,omitempty"` // new ones
+	Kept      int               `json:"kept"`             // number of newest events that the state has then
+}
+
+// Since returns what changes in the stored state before if it becomes s, and numbers s.
+func (s *RuleState) Since(before *RuleState) *RuleChange {
+	s.Version = before.Version + 1
+	c := &RuleChange{RuleState: *s, Alerts: map[string]*Alert{}, Kept: len(s.Events)}
+	for key, a := range s.Alerts {
+		if before.Alerts[key] != a {
+			c.Alerts[key] = a
 		}
 	}
-	return false
+	for key := range before.Alerts {
+		if s.Alerts[key] == nil {
+			c.Alerts[key] = nil
+		}
+	}
+	c.Events = s.Events[len(s.Events)-min(len(s.Events), int(s.Happened-before.Happened)):]
+	return c
 }
 
 // A StoredRule is a rule with its state.
@@ -220,17 +248,21 @@ type AlertMessage struct {
 
 // Size returns about how many bytes the message takes.
 func (m *AlertMessage) Size() int {
-	return alertBytes + textBytes(m.Labels) + len(m.Summary) + len(m.Name) + len(m.To.Key()) + len(m.To.Secret)
+	return alertBytes + TextBytes(m.Labels) + len(m.Summary) + len(m.Name) + len(m.To.Key()) + len(m.To.Secret)
 }
 
 // A RuleEdit changes rules, their states and messages in one transaction.
 type RuleEdit struct {
 	Token  uint64 `json:",omitempty"` // of the lease under which rules are evaluated and edited
 	Put    []Rule
-	States map[string]*RuleState // by id; a rule that is not stored is skipped with its messages
-	Queue  []AlertMessage        // the store sets Seq
-	Remove []string              // with their states
+	States map[string]*RuleChange // by id; the edit is refused as a whole if one does not follow the stored state
+	Queue  []AlertMessage         // the store sets Seq
+	Remove []string               // with their states
 }
+
+// ErrRuleMoved is the error of an edit of rules that was made for other states than the stored ones. It
+// happens after an edit whose outcome was unknown.
+var ErrRuleMoved error = &Problem{Kind: KindUnavailable, Detail: "what became of an earlier change of this rule was unknown for a while: try again in a few seconds"}
 
 // A RuleStatus says how a rule is doing. The worst of its alerts decides, unless the rule
 // cannot be evaluated.
@@ -254,11 +286,18 @@ func RuleStatuses() []RuleStatus {
 
 // A ListedRule is a rule with what is known about it now.
 type ListedRule struct {
-	StoredRule
-	Status    RuleStatus
+	StoredRule      // without the alerts; the labels of events are complete
+	Firing, Pending int
+	Status          RuleStatus
 	Reason    string    // why it is stale, waiting, failing, paused or ended
 	CheckedAt time.Time // when the query's result was last known to be true
 	Receivers []ReceiverStatus
+}
+
+// A ListedAlert is an alert of a rule with all its labels.
+type ListedAlert struct {
+	ID string // the fingerprint of its labels
+	Alert
 }
 
 // A ReceiverStatus describes the deliveries to a receiver, by all rules that share it.
@@ -301,6 +340,6 @@ type RuleTrial struct {
 	Fired    uint64
 	Resolved uint64
 	Events   []RuleEvent // the newest of them, oldest first
-	Active   []Alert     // at the end, by their labels
+	Active   []Alert     // at the end, with all labels
 	Problem  string      // why it could not be evaluated at the end
 }

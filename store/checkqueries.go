@@ -221,7 +221,7 @@ func (c *checker) rules() error {
 		return nil
 	}
 	err := rules.ForEach(func(id, v []byte) error {
-		if _, err := parseRule(id, v, states.Get(id)); err != nil {
+		if _, err := parseRule(id, v, states); err != nil {
 			c.found("%v", err)
 		}
 		return nil

@@ -72,8 +72,14 @@ func (c *cluster) everything(d *DB, n int) {
 	c.must(d.Tokens.PutToken(token))
 	rule, message := full[registry.Rule](n), full[registry.AlertMessage](n)
 	rule.ID, message.Rule = "full", "full"
-	state := full[registry.RuleState](n)
-	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleState{"full": &state}, Queue: []registry.AlertMessage{message}, Remove: []string{"none"}}))
+	state := full[registry.RuleChange](n)
+	c.must(caughtUp(d))
+	was, err := d.Rules.Rule(rule.ID)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		c.t.Fatal(err)
+	}
+	state.Version, state.Happened, state.Kept = was.State.Version+1, uint64(n), len(state.Events)
+	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleChange{"full": &state}, Queue: []registry.AlertMessage{message}, Remove: []string{"none"}}))
 	node := full[registry.Node](n)
 	c.must(d.Leases.Join(node))
 	c.must(d.Leases.Beat(node))

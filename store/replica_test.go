@@ -290,10 +290,17 @@ func (c *cluster) leases(d *DB) {
 
 func (c *cluster) rules(d *DB, n int) {
 	id := fmt.Sprint("rule", n%3)
-	e := registry.RuleEdit{States: map[string]*registry.RuleState{id: {Rows: n}}, Queue: []registry.AlertMessage{alertTo(id, fmt.Sprint("m", n))}}
+	e := registry.RuleEdit{Queue: []registry.AlertMessage{alertTo(id, fmt.Sprint("m", n))}}
 	if c.random.IntN(3) == 0 {
 		e.Remove = []string{id}
 	} else {
+		c.must(caughtUp(d))
+		was, err := d.Rules.Rule(id)
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			c.t.Fatal(err)
+		}
+		state := registry.RuleState{Rows: n, Happened: was.State.Happened + 1, Events: []registry.RuleEvent{{Seq: uint64(n)}}, Alerts: map[string]*registry.Alert{fmt.Sprint("k", n%4): {Summary: fmt.Sprint(n)}}}
+		e.States = map[string]*registry.RuleChange{id: state.Since(&was.State)}
 		e.Put = []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}}
 	}
 	c.must(d.Rules.EditRules(&e))

@@ -4,9 +4,11 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -16,7 +18,7 @@ import (
 // The buckets of rules exist only in stores that have had a rule.
 var (
 	bRules      = []byte("rules")      // by id
-	bRuleStates = []byte("rulestates") // by id
+	bRuleStates = []byte("rulestates") // by id; under keys with the id, also its alerts and events
 	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
 )
 
@@ -30,7 +32,7 @@ func (d *RuleStore) Rules() (rules []registry.StoredRule, err error) {
 			return nil
 		}
 		return tx.Bucket(bRules).ForEach(func(id, v []byte) error {
-			r, err := parseRule(id, v, tx.Bucket(bRuleStates).Get(id))
+			r, err := parseRule(id, v, tx.Bucket(bRuleStates))
 			rules = append(rules, r)
 			return err
 		})
@@ -38,20 +40,48 @@ func (d *RuleStore) Rules() (rules []registry.StoredRule, err error) {
 	return rules, err
 }
 
-func parseRule(id, v, state []byte) (r registry.StoredRule, err error) {
+func parseRule(id, v []byte, states *bbolt.Bucket) (r registry.StoredRule, err error) {
 	if err := json.Unmarshal(v, &r.Rule); err != nil {
 		return r, fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
 	}
 	if r.ID != string(id) {
 		return r, fmt.Errorf("rule %s: %w: it is stored under another id", id, ErrDamaged)
 	}
-	if state != nil {
-		if err := json.Unmarshal(state, &r.State); err != nil {
-			return r, fmt.Errorf("state of rule %s: %w: %w", id, ErrDamaged, err)
-		}
+	if state := states.Get(id); state != nil {
+		err = errors.Join(json.Unmarshal(state, &r.State), parseAlerts(&r.State, id, states.Cursor()))
 	}
-	return r, nil
+	if err != nil {
+		err = fmt.Errorf("state of rule %s: %w: %w", id, ErrDamaged, err)
+	}
+	return r, err
 }
+
+// parseAlerts reads the alerts and the events of a rule.
+func parseAlerts(s *registry.RuleState, id []byte, c *bbolt.Cursor) (err error) {
+	s.Alerts = map[string]*registry.Alert{}
+	prefix := stateKey(string(id), ofAlert, "")
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		a := new(registry.Alert)
+		err = errors.Join(err, json.Unmarshal(v, a))
+		s.Alerts[string(k[len(prefix):])] = a
+	}
+	prefix = stateKey(string(id), ofEvent, "")
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		var e registry.RuleEvent
+		err = errors.Join(err, json.Unmarshal(v, &e))
+		s.Events = append(s.Events, e)
+	}
+	return err
+}
+
+// What the keys of alerts and events have after the id of their rule. It is in no id.
+const (
+	ofAlert = "\x00a"
+	ofEvent = "\x00e"
+)
+
+// stateKey is the key of an alert, by its fingerprint, or of an event, by its number.
+func stateKey(rule, what, which string) []byte { return []byte(rule + what + which) }
 
 // Rule returns one rule with its state. It wraps registry.ErrNotFound.
 func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
@@ -63,16 +93,20 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 		if v == nil {
 			return r, fmt.Errorf("rule %s: %w", id, registry.ErrNotFound)
 		}
-		return parseRule([]byte(id), v, tx.Bucket(bRuleStates).Get([]byte(id)))
+		return parseRule([]byte(id), v, tx.Bucket(bRuleStates))
 	})
 }
 
-// EditRules makes all changes of an edit in one transaction, and numbers its messages. With a
-// journal it returns registry.ErrExists if another rule has the name of one that it puts, and
-// scheduler.ErrFenced if the edit has another token than the lease AlertsLease.
+// EditRules makes all changes of an edit in one transaction, and numbers its messages. It returns
+// registry.ErrRuleMoved if a state does not follow the stored one. With a journal it returns
+// registry.ErrExists if another rule has the name of one that it puts, and scheduler.ErrFenced if
+// the edit has another token than the lease AlertsLease.
 func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 	r := &ruleEdit{edit: e}
 	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		if err := r.follows(tx); err != nil {
+			return nil, err
+		}
 		if d.replica != nil { // otherwise the caller knows all rules
 			if err := r.free(tx); err != nil {
 				return nil, err
@@ -120,6 +154,30 @@ func (r *ruleEdit) free(tx *bbolt.Tx) error {
 	})
 }
 
+// follows returns registry.ErrRuleMoved if a change of a state was made for another one than the
+// stored one.
+func (r *ruleEdit) follows(tx *bbolt.Tx) error {
+	states := tx.Bucket(bRuleStates)
+	for id, c := range r.edit.States {
+		var stored registry.RuleState
+		if states != nil {
+			if v := states.Get([]byte(id)); v != nil && json.Unmarshal(v, &stored) != nil {
+				return fmt.Errorf("state of rule %s: %w", id, ErrDamaged)
+			}
+		}
+		if stored.Version+1 != c.Version || !r.knows(tx, id) {
+			return registry.ErrRuleMoved
+		}
+	}
+	return nil
+}
+
+// knows reports whether a rule is stored or put.
+func (r *ruleEdit) knows(tx *bbolt.Tx, id string) bool {
+	rules := tx.Bucket(bRules)
+	return rules != nil && rules.Get([]byte(id)) != nil || slices.ContainsFunc(r.edit.Put, func(p registry.Rule) bool { return p.ID == id })
+}
+
 func (r *ruleEdit) kind() byte { return kindRules }
 
 func (r *ruleEdit) frees() bool {
@@ -142,8 +200,8 @@ func (r *ruleEdit) resume(tx *bbolt.Tx) error {
 	if err := fence(tx, AlertsLease, r.edit.Token); err != nil {
 		return err
 	}
-	err := r.free(tx)
-	if errors.Is(err, registry.ErrExists) {
+	err := cmp.Or(r.follows(tx), r.free(tx))
+	if err == registry.ErrRuleMoved || errors.Is(err, registry.ErrExists) {
 		return errMoved
 	}
 	return err
@@ -161,11 +219,8 @@ func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
 			return err
 		}
 	}
-	for id, s := range e.States {
-		if rules.Get([]byte(id)) == nil {
-			continue
-		}
-		if err := putJSON(states, []byte(id), s); err != nil {
+	for id, c := range e.States {
+		if err := changeState(states, id, c); err != nil {
 			return err
 		}
 	}
@@ -173,10 +228,36 @@ func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
 		return err
 	}
 	for _, id := range e.Remove {
-		if err := rules.Delete([]byte(id)); err != nil {
+		err := errors.Join(rules.Delete([]byte(id)), states.Delete([]byte(id)), deleteUntil(states, stateKey(id, "\x00", ""), stateKey(id, "\x01", "")))
+		if err != nil {
 			return err
 		}
-		if err := states.Delete([]byte(id)); err != nil {
+	}
+	return nil
+}
+
+// changeState stores what changes in the state of a rule.
+func changeState(states *bbolt.Bucket, id string, c *registry.RuleChange) (err error) {
+	err = putJSON(states, []byte(id), &c.RuleState)
+	for key, a := range c.Alerts {
+		if k := stateKey(id, ofAlert, key); a != nil {
+			err = errors.Join(err, putJSON(states, k, a))
+		} else {
+			err = errors.Join(err, states.Delete(k))
+		}
+	}
+	event := func(number uint64) []byte { return stateKey(id, ofEvent, string(key8(number))) }
+	for i := range c.Events {
+		err = errors.Join(err, putJSON(states, event(c.Happened-uint64(len(c.Events)-1-i)), &c.Events[i]))
+	}
+	return errors.Join(err, deleteUntil(states, event(0), event(c.Happened-uint64(c.Kept)+1)))
+}
+
+// deleteUntil deletes the entries from a key until before another one.
+func deleteUntil(b *bbolt.Bucket, from, to []byte) error {
+	c := b.Cursor()
+	for k, _ := c.Seek(from); k != nil && bytes.Compare(k, to) < 0; k, _ = c.Seek(from) {
+		if err := c.Delete(); err != nil {
 			return err
 		}
 	}

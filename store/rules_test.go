@@ -5,11 +5,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.etcd.io/bbolt"
 
 	"github.com/freshet/freshet/registry"
@@ -26,9 +28,9 @@ func TestRules(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	a := registry.Rule{ID: "rule_a", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "a", Query: "q", When: "rows > 0", Labels: map[string]string{"team": "x"}}}
 	b := registry.Rule{ID: "rule_b", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "b", Query: "q", When: "changed"}}
-	state := registry.RuleState{At: registry.Position{Epoch: "e", Seq: 3}, Rows: 2, CheckedAt: at, Fired: 1,
-		Alerts: map[string]*registry.Alert{"k": {State: registry.AlertFiring, Since: at, FiredAt: at, Rows: map[string]int{`{"s":1}`: 2}}}}
-	e := registry.RuleEdit{Put: []registry.Rule{a, b}, States: map[string]*registry.RuleState{"rule_a": &state, "rule_gone": &state},
+	state := registry.RuleState{At: registry.Position{Epoch: "e", Seq: 3}, Rows: 2, CheckedAt: at, Fired: 1, Happened: 1,
+		Alerts: map[string]*registry.Alert{"k": {State: registry.AlertFiring, Since: at, FiredAt: at, Rows: map[string]int{`{"s":1}`: 2}}}, Events: []registry.RuleEvent{{Alert: "k", Time: at, Since: at}}}
+	e := registry.RuleEdit{Put: []registry.Rule{a, b}, States: map[string]*registry.RuleChange{"rule_a": state.Since(&registry.RuleState{})},
 		Queue: []registry.AlertMessage{alertTo("a", "m1"), alertTo("b", "m2"), alertTo("a", "m3")}}
 	if err := d.Rules.EditRules(&e); err != nil {
 		t.Fatal(err)
@@ -75,6 +77,65 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// The changes of a state lead to the same state as the store has. One that was made for another state
+// is refused with its messages.
+func TestRuleStates(t *testing.T) {
+	const seed, steps = 24, 500
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	d := open(t, t.TempDir(), Options{})
+	other := registry.Rule{ID: "rule_aa", RuleSettings: registry.RuleSettings{Name: "other"}}
+	state := registry.RuleState{Alerts: map[string]*registry.Alert{}}
+	for id, r := range map[string]registry.Rule{"rule_a": {ID: "rule_a"}, "rule_aa": other} {
+		if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{r}, States: map[string]*registry.RuleChange{id: (&registry.RuleState{}).Since(&registry.RuleState{})}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state.Version = 1
+	for n := range steps {
+		before := state.Clone()
+		for range rnd.IntN(4) {
+			key := fmt.Sprint("k", rnd.IntN(20))
+			if rnd.IntN(3) == 0 {
+				delete(state.Alerts, key)
+			} else {
+				state.Alerts[key] = &registry.Alert{Summary: fmt.Sprint(n)}
+			}
+			state.Events = append(state.Events, registry.RuleEvent{Alert: key, Seq: uint64(n)})
+			state.Happened++
+		}
+		state.Events = state.Events[max(0, len(state.Events)-1-rnd.IntN(10)):]
+		e := registry.RuleEdit{States: map[string]*registry.RuleChange{"rule_a": state.Since(before)}, Queue: []registry.AlertMessage{alertTo("a", fmt.Sprint("m", n))}}
+		if err := d.Rules.EditRules(&e); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Rules.EditRules(&e); !errors.Is(err, registry.ErrRuleMoved) {
+			t.Fatalf("the same change again: %v", err)
+		}
+		got, err := d.Rules.Rule("rule_a")
+		if diff := cmp.Diff(state, got.State, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("step %d: %v\n%s", n, err, diff)
+		}
+	}
+	if s, err := d.Subscriptions.Subscription(alertReceiver("a")); err != nil || s.Stored != steps {
+		t.Errorf("%d messages after %d steps: %v", s.Stored, steps, err)
+	}
+	gone := registry.RuleEdit{States: map[string]*registry.RuleChange{"rule_gone": {RuleState: registry.RuleState{Version: 1}}}}
+	if err := d.Rules.EditRules(&gone); !errors.Is(err, registry.ErrRuleMoved) {
+		t.Errorf("the state of a rule that is gone: %v", err)
+	}
+	if err := d.Rules.EditRules(&registry.RuleEdit{Remove: []string{"rule_a"}}); err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	err := d.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bRuleStates).ForEach(func(k, _ []byte) error { left++; return nil })
+	})
+	if rules, fail := d.Rules.Rules(); errors.Join(err, fail) != nil || left != 1 || len(rules) != 1 || rules[0].ID != other.ID {
+		t.Errorf("%d entries of states are left, and the rules %v: %v %v", left, rules, err, fail)
+	}
+}
+
 // alertTo returns a message to a webhook of a name.
 func alertTo(receiver, id string) registry.AlertMessage {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -117,7 +178,7 @@ func TestRulesOfAnotherLease(t *testing.T) {
 	e := edit(first, "rule_a")
 	c.must(a.Rules.EditRules(&e))
 	second := take(b, nb, first, 1)
-	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, States: map[string]*registry.RuleState{"rule_a": {Fired: 9}}},
+	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1, Fired: 9}}}},
 		{Token: first, Queue: []registry.AlertMessage{{ID: "m"}}}, {Token: first, Remove: []string{"rule_a"}}} {
 		if err := a.Rules.EditRules(&stale); !errors.Is(err, scheduler.ErrFenced) {
 			t.Errorf("%+v: %v", stale, err)
@@ -140,7 +201,7 @@ func TestRulesOfAnotherLease(t *testing.T) {
 func TestDamagedRules(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	for bucket, v := range map[string]string{string(bRules): `{"id":"other"}`, string(bRuleStates): "{"} {
-		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleState{"rule_a": {}}}
+		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1}}}}
 		if err := d.Rules.EditRules(&e); err != nil {
 			t.Fatal(err)
 		}

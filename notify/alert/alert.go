@@ -36,6 +36,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -116,7 +117,7 @@ type entry struct {
 	program *rule.Program
 	broken  string // why the rule cannot be evaluated, unless that is in its state
 	trouble string // why its last evaluation failed, until the next one
-	bytes   int    // of its state
+	bytes   int    // of its settings and its state
 }
 
 // A named is a name that a caller has given to a rule.
@@ -135,7 +136,7 @@ type Engine struct {
 	ids       map[named]string
 	queries   map[string]map[string]*entry
 	callers   map[string]int               // number of rules
-	bytes     map[string]int               // of their states
+	bytes     map[string]int               // of them and their states
 	due       map[string]time.Time         // queries that are to be looked at again
 	receivers map[string]map[string]*entry // rules by the id of their receiver
 	held      map[string]int               // number of receivers, by caller
@@ -143,6 +144,7 @@ type Engine struct {
 	count     [2]uint64                    // evaluations without and with a problem
 	work      chan struct{}
 	trials    chan struct{}
+	moved     atomic.Bool // what is in memory is not what is stored
 }
 
 // New returns an engine with all stored rules. Run starts it.
@@ -206,7 +208,7 @@ func (o *Options) load(r registry.StoredRule) *entry {
 	if x.program, err = o.stored(r.RuleSettings); err != nil {
 		x.broken = err.Error()
 	}
-	if rule.NeedsResult(&x.State) || x.State.Old() {
+	if rule.NeedsResult(&x.State) {
 		x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
 	}
 	return x
@@ -235,7 +237,7 @@ func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Pro
 func (e *Engine) enter(x *entry) {
 	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
 	e.callers[x.Caller]++
-	x.bytes = x.State.Size()
+	x.bytes = x.State.Size() + x.Size()
 	e.bytes[x.Caller] += x.bytes
 	if e.queries[x.Query] == nil {
 		e.queries[x.Query] = map[string]*entry{}
@@ -286,6 +288,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil && err == nil {
+		if e.moved.Swap(false) {
+			err = Reload(e)
+		}
 		if _, held := e.opts.Lease(); held {
 			if err = e.evaluate(ctx, e.ripe()); err != nil {
 				break

@@ -68,7 +68,7 @@ func TestRestart(t *testing.T) {
 	}
 	r.stop()
 	r.start()
-	if v := r.rule("late"); v.Status != registry.RuleFiring || len(v.State.Alerts) != 2 || v.State.Fired != 3 {
+	if v := r.rule("late"); v.Status != registry.RuleFiring || alerts(v) != 2 || v.State.Fired != 3 {
 		t.Errorf("%+v", v)
 	}
 	r.record(q, "c=11")
@@ -143,7 +143,7 @@ func TestStale(t *testing.T) {
 	r.log.Fail(q, "it is down")
 	r.waker.Wake(q)
 	until(t, "the status stale", func() bool { return r.rule("late").Status == registry.RuleStale })
-	if v := r.rule("late"); !strings.Contains(v.Reason, "it is down") || len(v.State.Alerts) != 1 {
+	if v := r.rule("late"); !strings.Contains(v.Reason, "it is down") || alerts(v) != 1 {
 		t.Errorf("%+v", v)
 	}
 	r.record(q, "a=11") // a minute later, and not enough

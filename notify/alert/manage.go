@@ -151,7 +151,7 @@ func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 		if err := e.admit(&x.Rule); err != nil {
 			return err
 		}
-		if err := e.opts.Store.EditRules(&registry.RuleEdit{Token: token, Put: []registry.Rule{x.Rule}}); err != nil {
+		if err := e.edit(&registry.RuleEdit{Token: token, Put: []registry.Rule{x.Rule}}); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -309,10 +309,11 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 		if fresh {
 			next.Edition++
 			d := x.ending(e.opts.Now())
-			next.State, d.last.Put = *d.state, []registry.Rule{next.Rule}
+			d.last.Put = []registry.Rule{next.Rule}
 			err = e.storeOne(token, d)
+			next.State = x.State
 		} else {
-			err = e.opts.Store.EditRules(&registry.RuleEdit{Token: token, Put: []registry.Rule{next.Rule}})
+			err = e.edit(&registry.RuleEdit{Token: token, Put: []registry.Rule{next.Rule}})
 		}
 		if err != nil {
 			return err
@@ -377,7 +378,7 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 		if len(list) == limit {
 			break
 		}
-		r, err := e.rule(id)
+		r, err := e.listed(id)
 		if errors.Is(err, registry.ErrNotFound) {
 			continue
 		}
@@ -417,19 +418,68 @@ func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 
 // rule returns the rule with an id.
 func (e *Engine) rule(id string) (registry.ListedRule, error) {
+	v, err := e.listed(id)
+	common := rule.Common(v.Labels)
+	v.State.Events = slices.Clone(v.State.Events)
+	for i := range v.State.Events {
+		v.State.Events[i].Labels = rule.Complete(common, v.State.Events[i].Labels)
+	}
+	return v, err
+}
+
+// listed is rule, with only those labels of events that differ between the alerts.
+func (e *Engine) listed(id string) (registry.ListedRule, error) {
 	e.mu.Lock()
 	x := e.rules[id]
 	if x == nil {
 		e.mu.Unlock()
 		return registry.ListedRule{}, fmt.Errorf("rule: %w", registry.ErrNotFound)
 	}
-	v := registry.ListedRule{StoredRule: x.StoredRule} // states are replaced, not changed
+	v := x.counted()
 	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
 	e.mu.Unlock()
 	for _, to := range v.To {
 		v.Receivers = append(v.Receivers, e.status(v.Caller, to))
 	}
 	return v, e.opts.judge(&v, broken)
+}
+
+// counted returns a rule with the numbers of its alerts. The caller holds mu.
+func (x *entry) counted() registry.ListedRule {
+	v := registry.ListedRule{StoredRule: x.StoredRule}
+	for _, a := range x.State.Alerts {
+		if a.State == registry.AlertFiring {
+			v.Firing++
+		} else {
+			v.Pending++
+		}
+	}
+	v.State.Alerts = nil
+	return v
+}
+
+// Alerts returns at most limit alerts of a rule after one, ordered by their ids, and only those in a
+// state unless it is "".
+func (e *Engine) Alerts(id string, state registry.AlertState, after string, limit int) (list []registry.ListedAlert, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.rules[id]
+	if x == nil {
+		return nil, fmt.Errorf("rule: %w", registry.ErrNotFound)
+	}
+	common := rule.Common(x.Labels)
+	for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
+		a := *x.State.Alerts[key]
+		if key <= after || state != "" && a.State != state {
+			continue
+		}
+		if len(list) == limit {
+			break
+		}
+		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
+		list = append(list, registry.ListedAlert{ID: key, Alert: a})
+	}
+	return list, nil
 }
 
 // judge decides the status of a rule.
@@ -464,15 +514,12 @@ func (o *Options) judge(v *registry.ListedRule, broken string) error {
 		if status.Error != "" {
 			v.Reason += ": " + status.Error
 		}
+	case v.Firing > 0:
+		v.Status = registry.RuleFiring
+	case v.Pending > 0:
+		v.Status = registry.RulePending
 	default:
 		v.Status = registry.RuleInactive
-		for _, a := range v.State.Alerts {
-			if a.State == registry.AlertFiring {
-				v.Status = registry.RuleFiring
-				break
-			}
-			v.Status = registry.RulePending
-		}
 	}
 	return nil
 }
@@ -557,9 +604,10 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 		note(p.Confirm(&s, t.To))
 	}
 	t.Problem = s.Problem
+	common := rule.Common(r.Labels)
 	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
 		a := *s.Alerts[key]
-		a.Rows = nil
+		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
 		t.Active = append(t.Active, a)
 	}
 	return t, nil

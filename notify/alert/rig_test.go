@@ -211,6 +211,9 @@ func (r *rig) rule(ref string) registry.ListedRule {
 	return v
 }
 
+// alerts returns the number of alerts of a rule.
+func alerts(r registry.ListedRule) int { return r.Firing + r.Pending }
+
 // table is a result with the variables s and value.
 func table(t testing.TB, rows ...string) *diff.Result {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -371,10 +372,11 @@ func (t Target) firing(s *registry.Subscription) (list []registry.AlertMessage, 
 		if err != nil || t.opts.deprived(x, &q) != nil {
 			continue
 		}
+		common := rule.Common(x.Labels)
 		t.mu.Lock()
 		for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
 			if a := x.State.Alerts[key]; a.State == registry.AlertFiring {
-				list = append(list, registry.AlertMessage{Rule: x.ID, Name: x.Name, Query: x.Query, State: a.State, Alert: key, Labels: a.Labels, Summary: a.Summary, StartsAt: a.FiredAt})
+				list = append(list, registry.AlertMessage{Rule: x.ID, Name: x.Name, Query: x.Query, State: a.State, Alert: key, Labels: rule.Complete(common, a.Labels), Summary: a.Summary, StartsAt: a.FiredAt})
 			}
 		}
 		t.mu.Unlock()

@@ -69,7 +69,7 @@ func (e *Engine) fold(s *step, x *entry, do func(*registry.RuleState) []registry
 	e.mu.Unlock()
 	if !over {
 		e.record(s, x, do(state))
-		s.bytes += max(0, state.Size()-x.bytes)
+		s.bytes += max(0, state.Size()+x.Size()-x.bytes)
 		return
 	}
 	before := state.Clone()
@@ -142,7 +142,7 @@ func (e *Engine) commitFull(s *step) error {
 
 // passing reports whether an error is about the whole store, and goes away by itself.
 func passing(err error) bool {
-	return errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) || errors.Is(err, context.Canceled)
+	return errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) || errors.Is(err, registry.ErrRuleMoved) || errors.Is(err, context.Canceled)
 }
 
 // errTrouble means that an evaluation has ended early, because of rules that are failing now.
@@ -254,9 +254,6 @@ func (e *Engine) tooLarge(token uint64, d *draft, why error) error {
 	s := d.rule.State.Clone()
 	s.At, s.Hash, s.Rows, s.CheckedAt = d.state.At, d.state.Hash, d.state.Rows, d.state.CheckedAt
 	s.Problem = fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, or narrow the condition", why)
-	for _, a := range s.Alerts {
-		a.Rows = nil
-	}
 	err := e.put(token, []*draft{{rule: d.rule, state: s}})
 	if errors.Is(err, registry.ErrTooLarge) {
 		return e.trouble([]*entry{d.rule}, errors.New(s.Problem))
@@ -266,28 +263,36 @@ func (e *Engine) tooLarge(token uint64, d *draft, why error) error {
 
 // put stores drafts in one command, and makes them visible.
 func (e *Engine) put(token uint64, list []*draft) error {
-	edit := registry.RuleEdit{Token: token, States: make(map[string]*registry.RuleState, len(list))}
+	edit := registry.RuleEdit{Token: token, States: make(map[string]*registry.RuleChange, len(list))}
 	for _, d := range list {
-		if len(d.last.Remove) == 0 {
-			edit.States[d.rule.ID] = d.state
-		}
+		edit.States[d.rule.ID] = d.state.Since(&d.rule.State)
 		edit.Put, edit.Remove = append(edit.Put, d.last.Put...), append(edit.Remove, d.last.Remove...)
 		for _, v := range d.told {
 			edit.Queue = append(edit.Queue, e.opts.messages(d.rule, v.at, v.RuleEvent)...)
 		}
 	}
-	if err := e.opts.Store.EditRules(&edit); err != nil {
+	if err := e.edit(&edit); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	for _, d := range list {
-		x, size := d.rule, d.state.Size()
+		x, size := d.rule, d.state.Size()+d.rule.Size()
 		e.bytes[x.Caller] += size - x.bytes
 		x.State, x.trouble, x.bytes = *d.state, "", size
 	}
 	e.mu.Unlock()
 	e.wake(edit.Queue)
 	return nil
+}
+
+// edit stores an edit. If that was made for other states than the stored ones, Run reads all rules again.
+func (e *Engine) edit(x *registry.RuleEdit) error {
+	err := e.opts.Store.EditRules(x)
+	if errors.Is(err, registry.ErrRuleMoved) {
+		e.moved.Store(true)
+		e.signal()
+	}
+	return err
 }
 
 // messages returns the messages about an event, one for each receiver. Their ids depend on no clock.

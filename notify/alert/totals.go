@@ -29,8 +29,9 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 	t.Evaluated, t.Failed = e.count[0], e.count[1]
 	receivers := slices.Collect(maps.Keys(e.receivers))
 	list := make([]registry.ListedRule, len(rules))
-	for i, x := range rules { // states are replaced, not changed
-		list[i] = registry.ListedRule{StoredRule: x.StoredRule, Reason: cmp.Or(x.broken, x.trouble)}
+	for i, x := range rules {
+		list[i] = x.counted()
+		list[i].Reason = cmp.Or(x.broken, x.trouble)
 	}
 	e.mu.Unlock()
 	if err := e.sum(t.Messages, receivers); err != nil {
@@ -47,11 +48,10 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 			return t, err
 		}
 		t.Rules[v.Status]++
-		for _, a := range v.State.Alerts {
-			t.Alerts[a.State]++
-			if a.State == registry.AlertFiring {
-				t.Firing[v.Caller]++
-			}
+		t.Alerts[registry.AlertFiring] += v.Firing
+		t.Alerts[registry.AlertPending] += v.Pending
+		if v.Firing > 0 {
+			t.Firing[v.Caller] += v.Firing
 		}
 		switch v.Status {
 		case registry.RuleFailing, registry.RulePaused, registry.RuleEnded:

@@ -33,12 +33,7 @@ func (p *Program) Change(s *registry.RuleState, c *registry.Change) []registry.R
 	s.At, s.Hash, s.Rows = c.Position(), d.NewHash, d.NewLen
 	f := fold{Program: p, state: s, time: c.CheckedAt, changed: !c.Baseline, added: len(d.Added), removed: len(d.Removed)}
 	if p.kind == byRow {
-		if c.Baseline {
-			f.forgetRows()
-		} else {
-			f.take(d)
-		}
-		f.put(d)
+		f.rows(d, c.Baseline)
 	}
 	return f.settle()
 }
@@ -49,14 +44,13 @@ func (p *Program) Reset(s *registry.RuleState, r *diff.Result, at registry.Posit
 	f := fold{Program: p, state: s, time: checked, changed: s.Hash != "" && s.Hash != r.Hash()}
 	s.At, s.Hash, s.Rows, s.Problem = at, r.Hash(), r.Len(), ""
 	if p.kind == byRow {
-		f.forgetRows()
 		d := &diff.Delta{Form: r.Form(), Vars: r.Vars(), Boolean: r.Boolean()}
 		if r.Form() != diff.Ask {
 			for i := range r.Len() {
 				d.Added = append(d.Added, r.Row(i))
 			}
 		}
-		f.put(d)
+		f.rows(d, true)
 	}
 	return f.settle()
 }
@@ -72,9 +66,7 @@ func (p *Program) Confirm(s *registry.RuleState, checked time.Time) []registry.R
 
 // End resolves the alerts of a query that is gone.
 func (p *Program) End(s *registry.RuleState, now time.Time) []registry.RuleEvent {
-	f := fold{Program: p, state: s, time: now}
-	f.forgetRows()
-	f.ending = true
+	f := fold{Program: p, state: s, time: now, ending: true}
 	s.Ended, s.Problem = true, "the query was removed: remove the rule, or add it again for another query"
 	return f.settle()
 }
@@ -127,27 +119,59 @@ func NeedsResult(s *registry.RuleState) bool { return s.Problem != "" && !s.Ende
 type fold struct {
 	*Program
 	state          *registry.RuleState
+	own            map[string]bool // alerts that this step has copied or made
 	time           time.Time
 	changed        bool
 	ending         bool
 	added, removed int
 }
 
-func (f *fold) forgetRows() {
-	for _, a := range f.state.Alerts {
-		a.Rows = nil
+// rows takes the rows of a change, or those of a whole result. If too many meet the condition, the
+// alerts stay as they are.
+func (f *fold) rows(d *diff.Delta, whole bool) {
+	before := f.state.Alerts
+	f.state.Alerts, f.own = maps.Clone(before), map[string]bool{}
+	if whole || d.Form == diff.Ask {
+		for key := range before {
+			f.alert(key).Rows = nil
+		}
+	} else {
+		f.take(d)
 	}
+	if f.put(d); f.state.Problem != "" {
+		f.state.Alerts = before
+		return
+	}
+	for key := range f.own {
+		if was := before[key]; was != nil && sameRows(was, f.state.Alerts[key]) {
+			f.state.Alerts[key] = was
+			delete(f.own, key)
+		}
+	}
+}
+
+func sameRows(a, b *registry.Alert) bool {
+	return a.Summary == b.Summary && a.First == b.First && maps.Equal(a.Rows, b.Rows)
+}
+
+// alert returns an alert that may be changed, nil if there is none.
+func (f *fold) alert(key string) *registry.Alert {
+	a := f.state.Alerts[key]
+	if a == nil || f.own[key] {
+		return a
+	}
+	f.own[key] = true
+	copied := *a
+	copied.Rows = maps.Clone(a.Rows)
+	f.state.Alerts[key] = &copied
+	return &copied
 }
 
 // take removes the rows that a change removes.
 func (f *fold) take(d *diff.Delta) {
-	if d.Form == diff.Ask {
-		f.forgetRows()
-		return
-	}
 	for _, row := range d.Removed {
 		key, _, met := f.match(d.Form, d.OldVars, row)
-		if a := f.state.Alerts[key]; met && a != nil {
+		if a := f.alert(key); met && a != nil {
 			hash := hashOf(row)
 			if a.Rows[hash]--; a.Rows[hash] <= 0 {
 				delete(a.Rows, hash)
@@ -165,7 +189,7 @@ func (f *fold) put(d *diff.Delta) {
 	meeting, size := 0, 0
 	for _, a := range f.state.Alerts {
 		meeting += len(a.Rows)
-		size += a.Size()
+		size += f.size(a)
 	}
 	first := map[string]string{} // of the added rows of each alert
 	for _, row := range rows {
@@ -173,10 +197,10 @@ func (f *fold) put(d *diff.Delta) {
 		if !met {
 			continue
 		}
-		a := f.state.Alerts[key]
+		a := f.alert(key)
 		if a == nil {
 			a = f.enter(key, labels)
-			size += a.Size()
+			size += f.size(a)
 		}
 		if a.Rows == nil {
 			a.Rows = map[string]int{}
@@ -193,23 +217,21 @@ func (f *fold) put(d *diff.Delta) {
 			first[key] = string(row)
 		}
 	}
-	maps.DeleteFunc(first, func(key, _ string) bool { // the row that the summary is about is there still
-		a := f.state.Alerts[key]
-		return a.Rows[a.First] > 0
-	})
-	summaries := make(map[string]string, len(first))
 	for key, row := range first {
-		a := f.state.Alerts[key]
-		summaries[key] = cut(f.summary.fill(values(d.Form, d.Vars, []byte(row))), mostSummary)
-		if size += len(summaries[key]) - len(a.Summary); f.exceeds(meeting, size) {
+		a := f.alert(key)
+		if a.Rows[a.First] > 0 { // the row that the summary is about is there still
+			continue
+		}
+		text := cut(f.summary.fill(values(d.Form, d.Vars, []byte(row))), mostSummary)
+		size += len(text) - len(a.Summary)
+		if a.Summary, a.First = text, hashOf([]byte(row)); f.exceeds(meeting, size) {
 			return
 		}
 	}
-	for key, text := range summaries {
-		a := f.state.Alerts[key]
-		a.Summary, a.First = text, hashOf([]byte(first[key]))
-	}
 }
+
+// size returns about how many bytes an alert takes in a message.
+func (f *fold) size(a *registry.Alert) int { return a.Size() + registry.TextBytes(f.common) }
 
 // hashOf returns the hash of a row. A state has hashes in place of rows, which may be large.
 func hashOf(row []byte) string {
@@ -217,8 +239,7 @@ func hashOf(row []byte) string {
 	return base64.RawURLEncoding.EncodeToString(h[:12])
 }
 
-// exceeds sets the problem of a rule with too many rows, or too large alerts. The alerts that it
-// has stay as they are.
+// exceeds sets the problem of a rule with too many rows, or too large alerts.
 func (f *fold) exceeds(meeting, size int) bool {
 	switch {
 	case meeting > f.most:
@@ -228,7 +249,6 @@ func (f *fold) exceeds(meeting, size int) bool {
 	default:
 		return false
 	}
-	f.forgetRows()
 	return true
 }
 
@@ -242,9 +262,9 @@ func (f *fold) match(form diff.Form, vars []string, row []byte) (key string, lab
 	return fingerprint(labels), labels, true
 }
 
-func (f *fold) labelled(value func(string) string) map[string]string {
-	labels := make(map[string]string, len(f.labels))
-	for _, l := range f.labels {
+func (p *Program) labelled(value func(string) string) map[string]string {
+	labels := make(map[string]string, len(p.labels))
+	for _, l := range p.labels {
 		if v := cut(l.value.fill(value), mostLabelText); v != "" {
 			labels[l.name] = v
 		}
@@ -297,17 +317,39 @@ func fingerprint(labels map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
+// Common returns those labels of a rule that all its alerts have, because they name no variable. A
+// state does not have them.
+func Common(labels map[string]string) map[string]string {
+	common := map[string]string{}
+	for name, text := range labels {
+		t, err := parseTemplate(text, "", "", nil)
+		if err == nil && !slices.ContainsFunc(t, func(x part) bool { return x.name != "" }) && text != "" {
+			common[name] = cut(text, mostLabelText)
+		}
+	}
+	return common
+}
+
+// Complete adds the common labels of a rule to those of an alert.
+func Complete(common, labels map[string]string) map[string]string {
+	all := maps.Clone(common)
+	maps.Copy(all, labels)
+	return all
+}
+
 // enter adds an alert without a state, which settle decides.
 func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 	if f.state.Alerts == nil {
 		f.state.Alerts = map[string]*registry.Alert{}
 	}
+	maps.DeleteFunc(labels, func(name, _ string) bool { return f.common[name] != "" })
 	a := &registry.Alert{Labels: labels}
-	f.state.Alerts[key] = a
+	f.state.Alerts[key], f.own[key] = a, true
 	return a
 }
 
-// settle decides the states of all alerts after a complete answer.
+// settle decides the states of all alerts after a complete answer. The events that it returns have all
+// labels.
 func (f *fold) settle() (events []registry.RuleEvent) {
 	s := f.state
 	if back := s.CheckedAt.Sub(f.time); back > 0 {
@@ -315,28 +357,50 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 	}
 	s.CheckedAt = f.time
 	if s.Problem != "" && !f.ending { // as if it were stale
-		maps.DeleteFunc(s.Alerts, func(_ string, a *registry.Alert) bool { return a.State == "" })
 		return nil
 	}
-	single := fingerprint(f.labelled(func(string) string { return "" }))
-	if f.kind != byRow && f.met(nil) && !f.ending {
-		a := s.Alerts[single]
+	if f.own == nil {
+		f.own = map[string]bool{}
+	}
+	if f.kind != byRow && !f.ending && f.met(nil) {
+		labels := f.labelled(func(string) string { return "" })
+		single := fingerprint(labels)
+		a := f.alert(single)
 		if a == nil {
-			a = f.enter(single, f.labelled(func(string) string { return "" }))
+			a = f.enter(single, labels)
 		}
 		a.Summary = cut(f.summary.fill(f.number), mostSummary)
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
-		if state := f.step(s.Alerts[key]); state != "" {
-			events = append(events, f.event(key, state))
+	for _, key := range f.moving() {
+		was := s.Alerts[key].State
+		a := f.alert(key)
+		if f.step(a); a.State != was {
+			events = append(events, f.event(key, a))
 		}
-		if a := s.Alerts[key]; a.State != registry.AlertPending && a.State != registry.AlertFiring {
+		if a.State != registry.AlertPending && a.State != registry.AlertFiring {
 			delete(s.Alerts, key)
 		}
 	}
-	s.Events = append(s.Events, events...)
-	s.Events = newest(s.Events)
+	s.Events = newest(append(s.Events, events...))
+	s.Happened += uint64(len(events))
+	for i := range events {
+		events[i].Labels = Complete(f.common, events[i].Labels)
+	}
 	return events
+}
+
+// moving returns the alerts that a step changes, in order.
+func (f *fold) moving() (keys []string) {
+	for key, a := range f.state.Alerts {
+		next, fired := *a, f.state.Fired
+		f.step(&next)
+		f.state.Fired = fired
+		if next.State != a.State || !next.Unmet.Equal(a.Unmet) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // newest returns the last events, as many as a state has room for.
@@ -354,12 +418,15 @@ func newest(events []registry.RuleEvent) []registry.RuleEvent {
 // setBack moves the times of alerts with a clock that was set back, so that the time that has passed
 // for them stays.
 func setBack(s *registry.RuleState, by time.Duration) {
-	for _, a := range s.Alerts {
+	s.Alerts = maps.Clone(s.Alerts)
+	for key, was := range s.Alerts {
+		a := *was
 		for _, t := range []*time.Time{&a.Since, &a.FiredAt, &a.Unmet} {
 			if !t.IsZero() {
 				*t = t.Add(-by)
 			}
 		}
+		s.Alerts[key] = &a
 	}
 }
 
@@ -387,14 +454,13 @@ func (f *fold) met(a *registry.Alert) bool {
 	return len(a.Rows) > 0
 }
 
-// step moves an alert and returns its new state, "" if that is unchanged.
-func (f *fold) step(a *registry.Alert) registry.AlertState {
-	met, before := f.met(a), a.State
-	keep := f.keep
+// step moves an alert.
+func (f *fold) step(a *registry.Alert) {
+	met, keep := f.met(a), f.keep
 	if f.ending {
 		keep = 0
 	}
-	if met && before == "" {
+	if met && a.State == "" {
 		a.Since, a.State = f.time, registry.AlertPending
 	}
 	switch {
@@ -418,16 +484,11 @@ func (f *fold) step(a *registry.Alert) registry.AlertState {
 			a.State = registry.AlertResolved
 		}
 	}
-	if a.State == before {
-		return ""
-	}
-	return a.State
 }
 
-func (f *fold) event(key string, state registry.AlertState) registry.RuleEvent {
-	a := f.state.Alerts[key]
-	e := registry.RuleEvent{Time: f.time, State: state, Labels: a.Labels, Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
-	if state == registry.AlertFiring || state == registry.AlertResolved {
+func (f *fold) event(key string, a *registry.Alert) registry.RuleEvent {
+	e := registry.RuleEvent{Time: f.time, State: a.State, Labels: a.Labels, Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
+	if a.State == registry.AlertFiring || a.State == registry.AlertResolved {
 		e.Since, e.Firing = a.FiredAt, a.Firing
 	}
 	return e

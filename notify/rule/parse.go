@@ -45,6 +45,7 @@ type Program struct {
 	wait    time.Duration
 	keep    time.Duration
 	labels  []label
+	common  map[string]string // the labels that all alerts have
 	summary template
 	most    int // rows that may meet the condition at a time
 }
@@ -171,6 +172,7 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 		}
 	}
 	slices.SortFunc(p.labels, func(a, b label) int { return strings.Compare(a.name, b.name) })
+	p.common = Common(labels)
 	return nil
 }
 
