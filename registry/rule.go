@@ -289,9 +289,9 @@ type ListedRule struct {
 	StoredRule      // without the alerts; the labels of events are complete
 	Firing, Pending int
 	Status          RuleStatus
-	Reason    string    // why it is stale, waiting, failing, paused or ended
-	CheckedAt time.Time // when the query's result was last known to be true
-	Receivers []ReceiverStatus
+	Reason          string    // why it is stale, waiting, failing, paused or ended
+	CheckedAt       time.Time // when the query's result was last known to be true
+	Receivers       []ReceiverStatus
 }
 
 // A ListedAlert is an alert of a rule with all its labels.

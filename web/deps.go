@@ -365,6 +365,9 @@ type Pages interface {
 type Rules interface {
 	RuleList
 	RuleEditor
+	// Alerts returns at most limit alerts of a rule after one, ordered by their ids, and only those in
+	// a state unless it is "".
+	Alerts(rule string, state registry.AlertState, after string, limit int) ([]registry.ListedAlert, error)
 	// Totals sums up all rules.
 	Totals() (registry.RuleTotals, error)
 	// Try evaluates a rule over the history of its query and stores nothing.

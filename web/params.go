@@ -53,6 +53,7 @@ var parameters = map[string]string{
 	"GET /v1/dead-letters":                "limit cursor",
 	"GET /v1/webhooks":                    "limit cursor",
 	"GET /v1/rules":                       "status query limit cursor",
+	"GET /v1/rules/{id}/alerts":           "state limit cursor",
 	"GET /v1/profiles":                    "endpoint holder q limit cursor",
 	"GET /v1/profiles/{id}/captures":      "after limit state cursor",
 	"GET /metrics/results":                "query label limit endpoint state tag q",

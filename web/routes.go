@@ -133,6 +133,7 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/rules", need: app, run: on(ruleAPI.create)},
 			route{method: "POST", path: "/v1/rules/try", need: app, stream: true, run: on(ruleAPI.try)},
 			route{method: "GET", path: "/v1/rules/{id}", need: read, run: of((*call).rule, ruleAPI.show)},
+			route{method: "GET", path: "/v1/rules/{id}/alerts", need: read, run: of((*call).rule, ruleAPI.alerts)},
 			route{method: "PATCH", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.edit)},
 			route{method: "POST", path: "/v1/rules/{id}/pause", need: app, run: on(setRulePaused(true))},
 			route{method: "POST", path: "/v1/rules/{id}/resume", need: app, run: on(setRulePaused(false))},

@@ -7,9 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 
 	"github.com/freshet/freshet/registry"
@@ -24,8 +24,8 @@ func filled(m map[string]string) map[string]string {
 	return m
 }
 
-func alertViewOf(a registry.Alert) api.Alert {
-	return api.Alert{State: a.State, Labels: filled(a.Labels), Summary: a.Summary, Since: a.Since.UTC(), FiredAt: a.FiredAt}
+func alertViewOf(id string, a registry.Alert) api.Alert {
+	return api.Alert{Alert: id, State: a.State, Labels: filled(a.Labels), Summary: a.Summary, Since: a.Since.UTC(), FiredAt: a.FiredAt}
 }
 
 func ruleEvents(list []registry.RuleEvent) []api.RuleEvent {
@@ -38,14 +38,8 @@ func ruleEvents(list []registry.RuleEvent) []api.RuleEvent {
 
 func ruleViewOf(r registry.ListedRule) api.Rule {
 	v := api.Rule{ID: r.ID, Name: r.Name, Caller: r.Caller, Query: r.Query, When: r.When, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: filled(r.Labels), Summary: r.Summary,
-		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired}
-	for _, a := range r.State.Alerts {
-		if a.State == registry.AlertFiring {
-			v.Firing++
-		} else {
-			v.Pending++
-		}
-	}
+		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
+		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
 		v.To = append(v.To, api.Receiver{Webhook: MaskedCallback(x.Webhook), Alertmanager: x.Alertmanager, Email: x.Email,
 			Waiting: x.Waiting, Sent: x.Sent, GivenUp: x.GivenUp, Failures: x.Failures, LastError: x.LastError, LastSent: x.LastSent})
@@ -53,16 +47,54 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 	return v
 }
 
-// wholeRule is a rule with alerts and history, the newest event first.
-func wholeRule(r registry.ListedRule) api.Rule {
+// shownAlerts is how many alerts the answer about one rule has. All of them are in pages.
+const shownAlerts = 100
+
+// whole returns a rule with its first alerts and its history, the newest event first.
+func (c ruleAPI) whole(r registry.ListedRule) (api.Rule, error) {
 	v := ruleViewOf(r)
-	v.Alerts = []api.Alert{}
-	for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
-		v.Alerts = append(v.Alerts, alertViewOf(*r.State.Alerts[key]))
+	list, err := c.Rules.Alerts(r.ID, "", "", shownAlerts)
+	if err != nil {
+		return v, err
 	}
-	v.History = ruleEvents(r.State.Events)
+	v.Alerts, v.History = alertViews(list), ruleEvents(r.State.Events)
 	slices.Reverse(v.History)
-	return v
+	return v, nil
+}
+
+func alertViews(list []registry.ListedAlert) []api.Alert {
+	views := make([]api.Alert, len(list))
+	for i, a := range list {
+		views[i] = alertViewOf(a.ID, a.Alert)
+	}
+	return views
+}
+
+// alertID is the syntax of the ids of alerts.
+var alertID = regexp.MustCompile("^([0-9a-f]{16})?$")
+
+// alerts lists the alerts of a rule.
+func (c ruleAPI) alerts(r registry.ListedRule) error {
+	limit, state, after := c.params.limit(usualPage, mostPage), registry.AlertState(c.params.Get("state")), c.params.Get("cursor")
+	if state != "" && state != registry.AlertFiring && state != registry.AlertPending {
+		c.params.bad("state", "state is %s or %s", registry.AlertFiring, registry.AlertPending)
+	}
+	if !alertID.MatchString(after) {
+		c.params.bad("cursor", "a cursor is what next of the page before says")
+	}
+	if c.params.err != nil {
+		return c.params.err
+	}
+	list, err := c.Rules.Alerts(r.ID, state, after, limit+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].ID
+	}
+	return c.page("alerts", alertViews(list), next, "state", "limit")
 }
 
 // MayManageRule reports whether a caller may see and remove a rule.
@@ -117,7 +149,10 @@ func (c ruleAPI) create() error {
 	if err != nil {
 		return err
 	}
-	v := wholeRule(r)
+	v, err := c.whole(r)
+	if err != nil {
+		return err
+	}
 	for i := range v.To {
 		v.To[i].Secret = r.To[i].Secret
 	}
@@ -131,7 +166,11 @@ func RuleTag(r registry.ListedRule) string { return settingsTag(r.Rule) }
 
 func (c ruleAPI) show(r registry.ListedRule) error {
 	c.w.Header().Set("ETag", RuleTag(r))
-	return c.json(http.StatusOK, wholeRule(r))
+	v, err := c.whole(r)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, v)
 }
 
 // edit applies a merge patch to the settings. Only this answer contains the secrets of
@@ -145,7 +184,10 @@ func (c ruleAPI) edit() error {
 	if err != nil {
 		return err
 	}
-	v := wholeRule(r)
+	v, err := c.whole(r)
+	if err != nil {
+		return err
+	}
 	for i, to := range r.To {
 		if !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
 			v.To[i].Secret = to.Secret
@@ -226,8 +268,7 @@ func setRulePaused(paused bool) func(ruleAPI) error {
 		if err != nil {
 			return err
 		}
-		c.w.Header().Set("ETag", RuleTag(r))
-		return c.json(http.StatusOK, wholeRule(r))
+		return c.show(r)
 	}
 }
 
@@ -255,7 +296,7 @@ func (c ruleAPI) try() error {
 	}
 	v := api.RuleTrial{From: t.From.UTC(), To: t.To.UTC(), Changes: t.Changes, Fired: t.Fired, Resolved: t.Resolved, Problem: t.Problem, Alerts: []api.Alert{}, History: ruleEvents(t.Events)}
 	for _, a := range t.Active {
-		v.Alerts = append(v.Alerts, alertViewOf(a))
+		v.Alerts = append(v.Alerts, alertViewOf("", a))
 	}
 	slices.Reverse(v.History)
 	return c.json(http.StatusOK, v)

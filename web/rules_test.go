@@ -130,6 +130,46 @@ func TestRules(t *testing.T) {
 	w.do("DELETE", "/v1/rules/b", "").problem(401, "unauthorized")
 }
 
+// The alerts of a rule come in pages, and the answer about the rule has the first ones.
+func TestAlertsOfARule(t *testing.T) {
+	const many = 130
+	w := newWorld(t)
+	id := w.register(selectText, `"name":"rows"`)
+	var rows []string
+	for i := range many {
+		rows = append(rows, fmt.Sprintf("b%03d", i))
+	}
+	w.m.publish(id, finishRows(t, rows...))
+	r := w.post("/v1/rules", `{"name":"b","query":"rows","when":"?s contains b","labels":{"s":"?s","team":"city"},"for":"1h"}`).status(201).json()
+	if n := len(r["alerts"].([]any)); n != 100 || r["pending"] != float64(many) {
+		t.Errorf("%d alerts of %v are in the answer", n, r["pending"])
+	}
+	seen := map[any]bool{}
+	for path := "/v1/rules/b/alerts?limit=50&state=pending"; path != ""; {
+		page := w.get(path).status(200).json()
+		for _, a := range page["alerts"].([]any) {
+			a := a.(map[string]any)
+			if labels := a["labels"].(map[string]any); labels["team"] != "city" || a["state"] != "pending" {
+				t.Errorf("%v", a)
+			} else {
+				seen[labels["s"]] = true
+			}
+		}
+		if path = ""; page["next"] != nil {
+			path = "/v1/rules/b/alerts?limit=50&state=pending&cursor=" + page["next"].(string)
+		}
+	}
+	if len(seen) != many {
+		t.Errorf("the pages have %d alerts of %d", len(seen), many)
+	}
+	if list := w.get("/v1/rules/b/alerts?state=firing").status(200).json()["alerts"].([]any); len(list) != 0 {
+		t.Errorf("%d alerts fire", len(list))
+	}
+	w.get("/v1/rules/b/alerts?state=resolved").problem(400, "malformed")
+	w.get("/v1/rules/b/alerts?cursor=x").problem(400, "malformed")
+	w.get("/v1/rules/c/alerts").problem(404, "not-found")
+}
+
 // Rules are edited, paused and resumed, with If-Match. Answers show secrets only if they are new.
 func TestRuleEdits(t *testing.T) {
 	w := newWorld(t)

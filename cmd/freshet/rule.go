@@ -53,6 +53,10 @@ supposes that each result was confirmed all the time until the next change.`,
 			}},
 		{use: "show NAME", short: "Show a rule with its alerts and its history", example: "freshet rule show late",
 			call: "GET /v1/rules/{}", out: printWith(printRule)},
+		{use: "alerts NAME", short: "List the alerts that a rule has now", example: "freshet rule alerts late --state firing", call: "GET /v1/rules/{}/alerts",
+			out: printList("alerts", "SINCE\tSTATE\tALERT", func(v api.Alert) []any {
+				return []any{v.Since.UTC().Format(time.RFC3339), v.State, strings.TrimSpace(alertText(v.Labels, v.Summary))}
+			}), flags: []option{{name: "state", value: "", usage: "only this state: firing, pending"}}},
 		{use: "edit NAME", short: "Change settings of a rule",
 			long: `Changes the settings that are given and prints the id of the rule. After a change of
 --name, --query, --when or --label its alerts begin again: firing ones are resolved, and the
@@ -131,7 +135,12 @@ func removeStored(w *cli.Env, db *store.DB, refs []string) error {
 
 // alertLine describes an alert, or an event of the history of one, on one line.
 func alertLine(at time.Time, state registry.AlertState, labels map[string]string, summary string) string {
-	text := fmt.Sprintf("  %s  %-8s", at.UTC().Format(time.RFC3339), state)
+	return fmt.Sprintf("  %s  %-8s%s", at.UTC().Format(time.RFC3339), state, alertText(labels, summary))
+}
+
+// alertText says which alert it is, after two blanks.
+func alertText(labels map[string]string, summary string) string {
+	text := ""
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		text += fmt.Sprintf("  %s=%s", name, labels[name])
 	}
@@ -282,6 +291,9 @@ func printRule(a *remote, v api.Rule) error {
 	}
 	for _, x := range v.Alerts {
 		fmt.Fprintln(a.w.Stdout, alertLine(x.Since, x.State, x.Labels, x.Summary))
+	}
+	if more := v.Firing + v.Pending - len(v.Alerts); more > 0 {
+		fmt.Fprintf(a.w.Stdout, "  and %d more: freshet rule alerts %s\n", more, v.Name)
 	}
 	if len(v.History) > 0 {
 		fmt.Fprintln(a.w.Stdout, "history")

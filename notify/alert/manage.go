@@ -3,13 +3,10 @@
 package alert
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -310,7 +307,7 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 			next.Edition++
 			d := x.ending(e.opts.Now())
 			d.last.Put = []registry.Rule{next.Rule}
-			err = e.storeOne(token, d)
+			err = (&step{Engine: e, token: token}).storeOne(d)
 			next.State = x.State
 		} else {
 			err = e.edit(&registry.RuleEdit{Token: token, Put: []registry.Rule{next.Rule}})
@@ -351,7 +348,7 @@ func (e *Engine) Remove(id string) error {
 		}
 		d := x.ending(e.opts.Now())
 		d.last.Remove = []string{id}
-		if err := e.storeOne(token, d); err != nil {
+		if err := (&step{Engine: e, token: token}).storeOne(d); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -361,254 +358,4 @@ func (e *Engine) Remove(id string) error {
 	})
 	e.signal()
 	return err
-}
-
-// Rules returns at most limit rules after an id, in id order.
-func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
-	e.mu.Lock()
-	ids := slices.Collect(maps.Keys(e.rules))
-	e.mu.Unlock()
-	slices.Sort(ids)
-	at, found := slices.BinarySearch(ids, after)
-	if found {
-		at++
-	}
-	var list []registry.ListedRule
-	for _, id := range ids[at:] {
-		if len(list) == limit {
-			break
-		}
-		r, err := e.listed(id)
-		if errors.Is(err, registry.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
-}
-
-// Rule returns a rule by its id, by the caller's name for it, or for an admin by the name that
-// only one caller uses. It wraps registry.ErrNotFound.
-func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
-	e.mu.Lock()
-	id := ref
-	if e.rules[id] == nil {
-		id = e.ids[named{c.Name, ref}]
-	}
-	var others []string
-	for n, other := range e.ids {
-		if id == "" && n.name == ref && c.Role.Includes(registry.RoleAdmin) {
-			others = append(others, other)
-		}
-	}
-	e.mu.Unlock()
-	switch len(others) {
-	case 0:
-		return e.rule(id)
-	case 1:
-		return e.rule(others[0])
-	}
-	slices.Sort(others)
-	return registry.ListedRule{}, &registry.Problem{Kind: registry.KindAmbiguousName, IDs: others[:min(len(others), mostNamed)],
-		Detail: fmt.Sprintf("%d callers use the name %s: use an id, such as %s", len(others), ref, others[0])}
-}
-
-// rule returns the rule with an id.
-func (e *Engine) rule(id string) (registry.ListedRule, error) {
-	v, err := e.listed(id)
-	common := rule.Common(v.Labels)
-	v.State.Events = slices.Clone(v.State.Events)
-	for i := range v.State.Events {
-		v.State.Events[i].Labels = rule.Complete(common, v.State.Events[i].Labels)
-	}
-	return v, err
-}
-
-// listed is rule, with only those labels of events that differ between the alerts.
-func (e *Engine) listed(id string) (registry.ListedRule, error) {
-	e.mu.Lock()
-	x := e.rules[id]
-	if x == nil {
-		e.mu.Unlock()
-		return registry.ListedRule{}, fmt.Errorf("rule: %w", registry.ErrNotFound)
-	}
-	v := x.counted()
-	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
-	e.mu.Unlock()
-	for _, to := range v.To {
-		v.Receivers = append(v.Receivers, e.status(v.Caller, to))
-	}
-	return v, e.opts.judge(&v, broken)
-}
-
-// counted returns a rule with the numbers of its alerts. The caller holds mu.
-func (x *entry) counted() registry.ListedRule {
-	v := registry.ListedRule{StoredRule: x.StoredRule}
-	for _, a := range x.State.Alerts {
-		if a.State == registry.AlertFiring {
-			v.Firing++
-		} else {
-			v.Pending++
-		}
-	}
-	v.State.Alerts = nil
-	return v
-}
-
-// Alerts returns at most limit alerts of a rule after one, ordered by their ids, and only those in a
-// state unless it is "".
-func (e *Engine) Alerts(id string, state registry.AlertState, after string, limit int) (list []registry.ListedAlert, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	x := e.rules[id]
-	if x == nil {
-		return nil, fmt.Errorf("rule: %w", registry.ErrNotFound)
-	}
-	common := rule.Common(x.Labels)
-	for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
-		a := *x.State.Alerts[key]
-		if key <= after || state != "" && a.State != state {
-			continue
-		}
-		if len(list) == limit {
-			break
-		}
-		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
-		list = append(list, registry.ListedAlert{ID: key, Alert: a})
-	}
-	return list, nil
-}
-
-// judge decides the status of a rule.
-func (o *Options) judge(v *registry.ListedRule, broken string) error {
-	status, _, err := o.Log.Current(v.Query, false)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return err
-	}
-	q, err := o.Query(v.Query)
-	switch {
-	case v.State.Ended || errors.Is(err, registry.ErrNotFound):
-		v.Status, v.Reason = registry.RuleEnded, v.State.Problem
-		return nil
-	case err != nil:
-		return err
-	}
-	v.CheckedAt = status.CheckedAt
-	if v.Paused {
-		v.Status, v.Reason = registry.RulePaused, "it is not evaluated and raises no alerts until it is resumed"
-		return nil
-	}
-	if err := o.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
-		broken = err.Error()
-	}
-	switch {
-	case broken != "":
-		v.Status, v.Reason = registry.RuleFailing, broken
-	case v.State.At.Seq == 0:
-		v.Status, v.Reason = registry.RuleWaiting, cmp.Or(status.Error, "the query has no complete result yet")
-	case !status.State.Current():
-		v.Status, v.Reason = registry.RuleStale, fmt.Sprintf("the query is %s", status.State)
-		if status.Error != "" {
-			v.Reason += ": " + status.Error
-		}
-	case v.Firing > 0:
-		v.Status = registry.RuleFiring
-	case v.Pending > 0:
-		v.Status = registry.RulePending
-	default:
-		v.Status = registry.RuleInactive
-	}
-	return nil
-}
-
-// Try evaluates a rule over the whole history of its query that is kept. It stores nothing.
-func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (t registry.RuleTrial, err error) {
-	r.Name = cmp.Or(r.Name, "trial")
-	p, q, err := e.opts.check(c, &r)
-	if err != nil {
-		return t, err
-	}
-	if err := e.opts.checkReceivers(r.To); err != nil {
-		return t, err
-	}
-	select {
-	case e.trials <- struct{}{}:
-		defer func() { <-e.trials }()
-	case <-ctx.Done():
-		return t, ctx.Err()
-	}
-	first, err := e.opts.Past.Versions(q.ID, 0, 1)
-	if err != nil {
-		return t, err
-	}
-	if len(first) == 0 {
-		return t, &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far: try the rule when there is a result"}
-	}
-	s := registry.RuleState{At: registry.Position{Epoch: first[0].Epoch}}
-	t.From = first[0].CheckedAt
-	note := func(events []registry.RuleEvent) {
-		for _, v := range events {
-			switch v.State {
-			case registry.AlertFiring:
-				t.Fired++
-			case registry.AlertResolved:
-				t.Resolved++
-			default:
-				continue
-			}
-			t.Events = append(t.Events, v)
-		}
-		t.Events = slices.Delete(t.Events, 0, max(0, len(t.Events)-trialEvents))
-	}
-	whole := func(at registry.Position, checked time.Time) error {
-		result, err := e.opts.Past.StateAt(ctx, q.ID, at)
-		if err == nil {
-			note(p.Reset(&s, result, at, checked))
-		}
-		return err
-	}
-	if first[0].Seq > 1 {
-		if err := whole(first[0].Position, first[0].CheckedAt); err != nil {
-			return t, err
-		}
-	}
-	for {
-		page, err := e.opts.Log.After(q.ID, s.At, pageChanges)
-		if err != nil {
-			return t, err
-		}
-		for i := range page {
-			note(p.Advance(&s, page[i].CheckedAt))
-			if t.Changes++; rule.NeedsResult(&s) {
-				err = whole(page[i].Position(), page[i].CheckedAt)
-			} else {
-				note(p.Change(&s, &page[i]))
-			}
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				return t, err
-			}
-		}
-		if len(page) == 0 {
-			break
-		}
-	}
-	status, _, err := e.opts.Log.Current(q.ID, false)
-	if err != nil {
-		return t, err
-	}
-	if t.To = status.CheckedAt; status.Position == s.At {
-		note(p.Advance(&s, t.To))
-		note(p.Confirm(&s, t.To))
-	}
-	t.Problem = s.Problem
-	common := rule.Common(r.Labels)
-	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
-		a := *s.Alerts[key]
-		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
-		t.Active = append(t.Active, a)
-	}
-	return t, nil
 }

@@ -18,9 +18,10 @@ const mostQueued = 1 << 20
 
 // A step collects the next states of rules, and what their receivers are to be told.
 type step struct {
+	*Engine
 	token       uint64 // of the lease
 	drafts      map[string]*draft
-	bytes       int       // of all messages
+	weight      int       // about how many bytes its commands take
 	evaluations [2]uint64 // as in Engine.count
 }
 
@@ -39,7 +40,7 @@ type told struct {
 	at registry.Position
 }
 
-func (s *step) full() bool { return len(s.drafts) >= pageRules || s.bytes >= mostQueued }
+func (s *step) full() bool { return len(s.drafts) >= pageRules || s.weight >= mostQueued }
 
 // state returns the state of a rule that may be changed.
 func (s *step) state(x *entry) *registry.RuleState {
@@ -62,24 +63,24 @@ func (s *step) peek(x *entry) *registry.RuleState {
 
 // fold makes a step of a rule's state. Alerts of a caller who has too many may become fewer, and no
 // more.
-func (e *Engine) fold(s *step, x *entry, do func(*registry.RuleState) []registry.RuleEvent) {
+func (s *step) fold(x *entry, do func(*registry.RuleState) []registry.RuleEvent) {
 	state := s.state(x)
-	e.mu.Lock()
-	over := e.bytes[x.Caller] > e.opts.Bytes
-	e.mu.Unlock()
+	s.mu.Lock()
+	over := s.bytes[x.Caller] > s.opts.Bytes
+	s.mu.Unlock()
 	if !over {
-		e.record(s, x, do(state))
-		s.bytes += max(0, state.Size()+x.Size()-x.bytes)
+		s.record(x, do(state))
+		s.weight += max(0, state.Size()+x.Size()-x.bytes)
 		return
 	}
 	before := state.Clone()
 	events := do(state)
 	if state.Problem != "" || state.Size() <= before.Size() {
-		e.record(s, x, events)
+		s.record(x, events)
 		return
 	}
 	before.At, before.Hash, before.Rows, before.CheckedAt = state.At, state.Hash, state.Rows, state.CheckedAt
-	before.Problem = e.opts.overBytes("the alerts of the rules of its token") + ", so the rule is not evaluated"
+	before.Problem = s.opts.overBytes("the alerts of the rules of its token") + ", so the rule is not evaluated"
 	s.drafts[x.ID].state = before
 }
 
@@ -88,10 +89,10 @@ func (o *Options) overBytes(what string) string {
 }
 
 // record takes note of events.
-func (e *Engine) record(s *step, x *entry, events []registry.RuleEvent) {
-	s.bytes += s.drafts[x.ID].tell(s.peek(x).At, events)
+func (s *step) record(x *entry, events []registry.RuleEvent) {
+	s.weight += s.drafts[x.ID].tell(s.peek(x).At, events)
 	for _, v := range events {
-		e.opts.Logger.Debug("alert", "rule", x.Name, "state", v.State, "labels", v.Labels, "since", v.Since)
+		s.opts.Logger.Debug("alert", "rule", x.Name, "state", v.State, "labels", v.Labels, "since", v.Since)
 	}
 }
 
@@ -109,35 +110,35 @@ func (d *draft) tell(at registry.Position, events []registry.RuleEvent) (size in
 func (d *draft) size(v registry.RuleEvent) int { return v.Size() * len(d.rule.To) }
 
 // commit stores a step and makes it visible. The caller holds turn.
-func (e *Engine) commit(s *step) error {
+func (s *step) commit() error {
 	var list []*draft
 	var rules []*entry
 	for _, id := range slices.Sorted(maps.Keys(s.drafts)) {
 		list, rules = append(list, s.drafts[id]), append(rules, s.drafts[id].rule)
 	}
 	counted := s.evaluations
-	*s = step{token: s.token}
-	err := e.store(s.token, list)
+	*s = step{Engine: s.Engine, token: s.token}
+	err := s.store(list)
 	if err == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for i, n := range counted {
-			e.count[i] += n
+			s.count[i] += n
 		}
 		return nil
 	}
 	if passing(err) || errors.Is(err, registry.ErrUnusable) || errors.Is(err, errTrouble) {
 		return err
 	}
-	return e.trouble(rules, err)
+	return s.trouble(rules, err)
 }
 
 // commitFull commits a step that has enough for a command.
-func (e *Engine) commitFull(s *step) error {
+func (s *step) commitFull() error {
 	if !s.full() {
 		return nil
 	}
-	return e.commit(s)
+	return s.commit()
 }
 
 // passing reports whether an error is about the whole store, and goes away by itself.
@@ -164,12 +165,12 @@ func (e *Engine) trouble(rules []*entry, why error) error {
 
 // store stores drafts in as many commands as they take. An error about one rule makes that
 // rule failing.
-func (e *Engine) store(token uint64, list []*draft) error {
+func (s *step) store(list []*draft) error {
 	if len(list) == 0 {
 		return nil
 	}
 	if len(list) == 1 {
-		return e.storeOne(token, list[0])
+		return s.storeOne(list[0])
 	}
 	size := 0
 	for _, d := range list {
@@ -178,23 +179,23 @@ func (e *Engine) store(token uint64, list []*draft) error {
 		}
 	}
 	if size <= mostQueued {
-		if err := e.put(token, list); !errors.Is(err, registry.ErrTooLarge) {
+		if err := s.put(list); !errors.Is(err, registry.ErrTooLarge) {
 			return err
 		}
 	}
 	half := len(list) / 2
-	return errors.Join(e.store(token, list[:half]), e.store(token, list[half:]))
+	return errors.Join(s.store(list[:half]), s.store(list[half:]))
 }
 
 // storeOne stores the draft of one rule. If its messages do not fit into one command, each
 // command holds some of its alerts with their messages, so that the state always says what was
 // queued. The state has no position until the last of them: a process that is killed before it
 // takes the whole result, which raises the alerts that are missing.
-func (e *Engine) storeOne(token uint64, d *draft) error {
+func (s *step) storeOne(d *draft) error {
 	room := mostQueued
 	for {
 		part, rest := d.split(room)
-		err := e.put(token, []*draft{part})
+		err := s.put([]*draft{part})
 		switch {
 		case err == nil && part == d:
 			return nil
@@ -205,12 +206,12 @@ func (e *Engine) storeOne(token uint64, d *draft) error {
 		case room > 0 && len(d.told) > 0:
 			room /= 8 // at last, one alert at a time
 		case d.edited && len(d.told) > 0: // the alerts end in any case
-			e.opts.Logger.Error("a message about an alert is too large to be stored", "rule", d.rule.Name, "error", err)
+			s.opts.Logger.Error("a message about an alert is too large to be stored", "rule", d.rule.Name, "error", err)
 			d.told = d.told[1:]
 		case d.edited:
 			return err
 		default:
-			return e.tooLarge(token, d, err)
+			return s.tooLarge(d, err)
 		}
 	}
 }
@@ -250,38 +251,38 @@ func (d *draft) split(room int) (part *draft, rest []told) {
 }
 
 // tooLarge makes a rule failing whose next state cannot be stored.
-func (e *Engine) tooLarge(token uint64, d *draft, why error) error {
-	s := d.rule.State.Clone()
-	s.At, s.Hash, s.Rows, s.CheckedAt = d.state.At, d.state.Hash, d.state.Rows, d.state.CheckedAt
-	s.Problem = fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, or narrow the condition", why)
-	err := e.put(token, []*draft{{rule: d.rule, state: s}})
+func (s *step) tooLarge(d *draft, why error) error {
+	next := d.rule.State.Clone()
+	next.At, next.Hash, next.Rows, next.CheckedAt = d.state.At, d.state.Hash, d.state.Rows, d.state.CheckedAt
+	next.Problem = fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, or narrow the condition", why)
+	err := s.put([]*draft{{rule: d.rule, state: next}})
 	if errors.Is(err, registry.ErrTooLarge) {
-		return e.trouble([]*entry{d.rule}, errors.New(s.Problem))
+		return s.trouble([]*entry{d.rule}, errors.New(next.Problem))
 	}
 	return err
 }
 
 // put stores drafts in one command, and makes them visible.
-func (e *Engine) put(token uint64, list []*draft) error {
-	edit := registry.RuleEdit{Token: token, States: make(map[string]*registry.RuleChange, len(list))}
+func (s *step) put(list []*draft) error {
+	edit := registry.RuleEdit{Token: s.token, States: make(map[string]*registry.RuleChange, len(list))}
 	for _, d := range list {
 		edit.States[d.rule.ID] = d.state.Since(&d.rule.State)
 		edit.Put, edit.Remove = append(edit.Put, d.last.Put...), append(edit.Remove, d.last.Remove...)
 		for _, v := range d.told {
-			edit.Queue = append(edit.Queue, e.opts.messages(d.rule, v.at, v.RuleEvent)...)
+			edit.Queue = append(edit.Queue, s.opts.messages(d.rule, v.at, v.RuleEvent)...)
 		}
 	}
-	if err := e.edit(&edit); err != nil {
+	if err := s.edit(&edit); err != nil {
 		return err
 	}
-	e.mu.Lock()
+	s.mu.Lock()
 	for _, d := range list {
 		x, size := d.rule, d.state.Size()+d.rule.Size()
-		e.bytes[x.Caller] += size - x.bytes
+		s.bytes[x.Caller] += size - x.bytes
 		x.State, x.trouble, x.bytes = *d.state, "", size
 	}
-	e.mu.Unlock()
-	e.wake(edit.Queue)
+	s.mu.Unlock()
+	s.wake(edit.Queue)
 	return nil
 }
 

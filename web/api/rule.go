@@ -44,6 +44,7 @@ type Receiver struct {
 }
 
 type Alert struct {
+	Alert   string              `json:"alert,omitempty"` // as in messages
 	State   registry.AlertState `json:"state"`
 	Labels  map[string]string   `json:"labels"`
 	Summary string              `json:"summary,omitempty"`

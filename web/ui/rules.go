@@ -58,7 +58,6 @@ type ruleRow struct {
 	State           state
 	Link            string
 	Query, QueryRef string
-	Firing, Pending int
 	Trouble         string // of its deliveries
 	Last            template.HTML
 }
@@ -211,13 +210,6 @@ func (v ruleHandler) row(r registry.ListedRule) ruleRow {
 		row.QueryRef = queryPath(q.ID)
 		row.Query = cmp.Or(q.NameFor(v.caller.Name), r.Query)
 	}
-	for _, a := range r.State.Alerts {
-		if a.State == registry.AlertFiring {
-			row.Firing++
-		} else {
-			row.Pending++
-		}
-	}
 	for _, to := range r.Receivers {
 		row.Trouble = cmp.Or(row.Trouble, to.LastError)
 	}
@@ -338,7 +330,9 @@ type ruleNow struct {
 	ruleRow
 	Labels  []string
 	Checked template.HTML
-	Alerts  []ruleEvent
+	Alerts  []ruleEvent // one page of them
+	After   string      // the id that the page begins after, "" for the first page
+	Next    string      // the id that the next page begins after, "" for none
 	Events  []ruleEvent
 	To      []ruleReceiver
 	May     bool // the visitor may edit, pause and remove it
@@ -390,8 +384,16 @@ func (v ruleHandler) show() (content, error) {
 	if !r.CheckedAt.IsZero() {
 		now.Checked = v.Past(r.CheckedAt)
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
-		a := r.State.Alerts[key]
+	now.After = v.r.URL.Query().Get("after")
+	alerts, err := v.Rules.Alerts(r.ID, "", now.After, shownRules+1)
+	if err != nil {
+		return content{}, err
+	}
+	if len(alerts) > shownRules {
+		alerts = alerts[:shownRules]
+		now.Next = alerts[shownRules-1].ID
+	}
+	for _, a := range alerts {
 		since := a.Since
 		if a.State == registry.AlertFiring {
 			since = a.FiredAt
