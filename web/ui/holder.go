@@ -1,11 +1,17 @@
 package ui
 
+// This file shows the head of a query, and the registration of the visitor.
+
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // act performs the action of a button on a query's page.
@@ -149,3 +155,111 @@ func (v holderHandler) apply(q *registry.Query, was, reg registry.Registration) 
 	next, err := v.Registry.Exchange(v.caller, q.ID, reg)
 	return next.ID, err
 }
+
+// registerFields are the fields of a registration in page order. Those after "query"
+// can also be edited later.
+var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "alone", "public",
+	"ordered", "default_graph_uri", "named_graph_uri", "from", "until", "urgency", "life"}
+
+var holderFields = registerFields[1:]
+
+// registrationSettings returns where a registration holds each setting of the form.
+func registrationSettings(reg *registry.Registration) map[string]any {
+	return map[string]any{
+		"name": &reg.Name, "tags": &reg.Tags, "weight": &reg.Weight, "max_staleness": &reg.MaxStaleness, "min_interval": &reg.MinInterval,
+		"alone": &reg.Alone, "public": &reg.Public, "ordered": &reg.Ordered, "default_graph_uri": &reg.DefaultGraphURI, "named_graph_uri": &reg.NamedGraphURI,
+		"from": &reg.From, "until": &reg.Until, "urgency": &reg.Urgency, "life": &reg.Life,
+	}
+}
+
+// registration reads the form into reg and records fields that cannot be parsed.
+func (f *form) registration(reg registry.Registration) registry.Registration {
+	if f.Values.Has("weight") {
+		reg.Weight = 0 // an empty field restores the default
+	}
+	f.readAll(registrationSettings(&reg))
+	if f.Values.Has("query") {
+		reg.Text = strings.ReplaceAll(f.Get("query"), "\r\n", "\n")
+	}
+	return reg
+}
+
+// registration returns the registration of one holder.
+func (v holderHandler) registration(q *registry.Query, h registry.Holder) registry.Registration {
+	reg := registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: cmp.Or(h.Weight, 1), MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
+		DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until, Alone: h.Alone, Public: h.Public, Urgency: h.Urgency, Life: h.Life}
+	if usual, err := v.Registry.Analyse(registry.Registration{Endpoint: q.Endpoint, Text: q.Text}); err != nil || usual.Ordered != q.Ordered {
+		reg.Ordered = &q.Ordered
+	}
+	return reg
+}
+
+// fill writes a registration into the form.
+func (f *form) fill(reg registry.Registration) {
+	f.Values.Set("query", reg.Text)
+	for name, setting := range registrationSettings(&reg) {
+		if d, ok := setting.(*registry.Duration); !ok || *d > 0 {
+			f.Values.Set(name, write(setting))
+		}
+	}
+	f.Values.Set("tags", strings.Join(reg.Tags, ", "))
+}
+
+// patchOf returns the edit that gives a holder the settings of a registration.
+func patchOf(reg *registry.Registration) registry.Patch {
+	tags := append([]string{}, reg.Tags...)
+	return registry.Patch{Name: &reg.Name, Tags: &tags, Weight: &reg.Weight, Alone: &reg.Alone, Public: &reg.Public, MaxStaleness: &reg.MaxStaleness, MinInterval: &reg.MinInterval,
+		From: cmp.Or(reg.From, &time.Time{}), Until: cmp.Or(reg.Until, &time.Time{}), Urgency: &reg.Urgency, Life: &reg.Life}
+}
+
+// A queryHead shows a query's name, its state and the available actions.
+type queryHead struct {
+	ID, Name, Path         string
+	Endpoint, EndpointLink string
+	Form                   string
+	State                  state
+	Tags                   []string
+	Paused, MayAct, Mine   bool
+	Watch                  bool // its changes can be shown in words
+}
+
+func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
+	_, holds := q.Holder(v.caller.Name)
+	v.halts.Show(q.Endpoint, &st)
+	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
+		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
+	_, h.Watch = watch.Of(q, v.caller.Name)
+	if v.Has("endpoint") {
+		h.EndpointLink = endpointPath(q.Endpoint)
+	}
+	return h
+}
+
+// resolve finds the query that the path names, by id or name.
+func (v *visit) resolve() (registry.Query, error) {
+	id := v.r.PathValue("id")
+	q, err := v.Registry.Resolve(v.caller, id)
+	if isMissing(err) {
+		return q, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no query " + clip(id, 60),
+			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
+	}
+	return q, err
+}
+
+func stateOf(q *registry.Query, st registry.Status) state {
+	if q.Paused() != nil {
+		return state{"paused", "paused"}
+	}
+	return state{string(st.State), string(st.State)}
+}
+
+// A resultSize is the size of a result; the template "size" has the words.
+type resultSize struct {
+	Form    diff.Form
+	Ordered bool
+	Rows    int
+}
+
+func sizeOf(q *registry.Query, rows int) resultSize { return resultSize{q.Form, q.Ordered, rows} }
+
+type kv struct{ Label, Link string }

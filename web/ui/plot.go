@@ -1,11 +1,17 @@
 package ui
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // Plots are SVG with x in the units of a stretched viewBox and y in pixels. They fill
@@ -107,3 +113,258 @@ func meter(part float64) string {
 }
 
 type label struct{ X, Anchor, Text string }
+
+// A strip shows a query's last slots as ticks: low = ran, tall = changed (the height
+// grows with the change), gap = did not run, cross = failed, hollow = uncertain or cut
+// by the budget.
+type strip struct {
+	Run, Changed, Failed, Partial string // paths in a viewBox of 145 × 20
+	Empty                         bool
+	Slots                         int // number of slots drawn
+	Runs, Changes, Passed         int
+	Values                        []stripSlot // of each slot, for strips that show them
+	Rounds                        map[registry.RoundState]int
+	Of                            int // number of rounds, of strips that show rounds
+}
+
+// Round returns the number of rounds in a state.
+func (s strip) Round(state registry.RoundState) int { return s.Rounds[state] }
+
+const stripSlots = 36
+
+// stripOf draws the recorded executions of a query up to its endpoint's last slot.
+func stripOf(s policy.Stats, last uint64) strip {
+	last = max(last, s.Last, s.LastRun.Slot)
+	if s.LastRun.At.IsZero() && len(s.Samples) == 0 {
+		return strip{Empty: true}
+	}
+	var run, changed, failed, partial drawing
+	first := last - min(last, stripSlots)
+	out := strip{Slots: int(last - first)}
+	x := func(slot uint64) float64 { return float64(stripSlots-1-int(last-slot))*4 + .5 } // the last slot is at the right
+	for i, m := range s.Samples {
+		if m.Slot <= first {
+			continue
+		}
+		if out.Runs++; !m.Changed || i == 0 && s.Executions == uint64(len(s.Samples)) {
+			run.bar(x(m.Slot), 15, 3, 3)
+			continue
+		}
+		out.Changes++
+		h := math.Round((5+13*math.Sqrt(m.Jaccard))*10) / 10 // the root keeps small changes visible
+		changed.bar(x(m.Slot), 18-h, 3, h)
+	}
+	if r := s.LastRun; r.Slot > first && r.Outcome != "" && !r.Outcome.Complete() {
+		if out.Runs++; r.Outcome == registry.Partial || r.Outcome == registry.Cut {
+			partial.bar(x(r.Slot)+.5, 12.5, 2, 5)
+		} else {
+			failed.WriteString("M")
+			failed.num(x(r.Slot) - .5)
+			failed.WriteString(" 12l4 5m0-5l-4 5")
+		}
+	}
+	out.Passed = int(last-first) - out.Runs
+	out.Run, out.Changed, out.Failed, out.Partial = run.String(), changed.String(), failed.String(), partial.String()
+	return out
+}
+
+// A stripSlot is one slot of a query; the templates have the words.
+type stripSlot struct {
+	Slot           uint64 // 0 before the first slot
+	Ran            bool
+	First, Changed bool
+	Jaccard        float64
+	Elapsed        time.Duration
+	Failed         registry.Outcome // of an execution that was not complete
+}
+
+// stripValues describes each slot of a strip, oldest first.
+func stripValues(s policy.Stats, last uint64) []stripSlot {
+	last = max(last, s.Last, s.LastRun.Slot)
+	known := map[uint64]stripSlot{}
+	for i, m := range s.Samples {
+		known[m.Slot] = stripSlot{Ran: true, First: i == 0 && s.Executions == uint64(len(s.Samples)), Changed: m.Changed, Jaccard: m.Jaccard, Elapsed: m.Elapsed}
+	}
+	if r := s.LastRun; r.Outcome != "" && !r.Outcome.Complete() {
+		known[r.Slot] = stripSlot{Ran: true, Failed: r.Outcome}
+	}
+	values := make([]stripSlot, stripSlots)
+	for i := range values {
+		if n := int64(last) - stripSlots + 1 + int64(i); n > 0 {
+			values[i] = known[uint64(n)]
+			values[i].Slot = uint64(n)
+		}
+	}
+	return values
+}
+
+// Trends of values that no log records: one point per minute for the last 24 hours.
+// They are kept in memory only.
+type trends struct {
+	mu   sync.Mutex
+	list []point
+}
+
+type point struct {
+	at        time.Time
+	fresh     float64 // fraction of the results
+	age       time.Duration
+	followers int
+}
+
+const (
+	pointEvery  = time.Minute
+	pointsKept  = 24 * 60
+	pointsLine  = 48 // number drawn
+	pointsLeast = 5  // minimum for a trend
+)
+
+func (t *trends) add(p point) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.list) == pointsKept {
+		t.list = slices.Delete(t.list, 0, 1)
+	}
+	t.list = append(t.list, p)
+}
+
+func (t *trends) points() []point {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list)
+}
+
+// trendLine draws one value of the points; each point drawn represents several. The last one is
+// now. The scale goes at least up to full.
+func trendLine(past []point, full float64, of func(point) float64, write func(float64) string) *spark {
+	if len(past) < pointsLeast {
+		return nil
+	}
+	step := max(1, len(past)/pointsLine)
+	var values []float64
+	var times []string
+	for i := (len(past) - 1) % step; i < len(past); i += step {
+		values, times = append(values, of(past[i])), append(times, past[i].at.UTC().Format("15:04"))
+	}
+	line := sparkline(values, full, write)
+	line.Times, line.Covers = times, past[len(past)-1].at.Sub(past[0].at).Round(time.Second)
+	return line
+}
+
+// A hydrograph shows an endpoint's last slots in the style of gauging stations: bars
+// from the top are changes found, bars from the bottom are seconds used (with the plan
+// in a paler colour behind them) against a dashed line for the budget. Skipped
+// executions are drawn below the ground line.
+type hydrograph struct {
+	clock
+	ID, Name               string
+	Link                   string // the page of the endpoint, "" for none
+	Width                  int    // number of slots drawn
+	Plan, Used, Rain, Over string
+	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked to wait, in per cent
+	Hits                   []hit
+	Labels                 []label
+	Rows                   []scheduler.Slot // the last ones as a table, newest first
+	Last                   scheduler.Slot
+	Sum                    sum
+}
+
+// Failed reports whether the last slot failed.
+func (h *hydrograph) Failed() bool { return h.Last.Error != "" && !h.Last.Throttled }
+
+type hit struct {
+	X    int
+	Slot scheduler.Slot
+}
+
+const (
+	hydroSlots = 48
+	rainHeight = 36.0
+	capLine    = 44.0
+	ground     = 112.0
+	overHeight = 14.0
+)
+
+// hydro draws slots, given newest first as in the history.
+func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph {
+	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
+	slices.Reverse(slots)
+	h := &hydrograph{clock: v.clock, ID: "hydro-" + name, Name: name, Width: hydroSlots, Sum: total(slots[:min(len(slots), hydroSlots)])}
+	if v.sections["endpoints"] {
+		h.Link = endpointPath(name)
+	}
+	if len(slots) == 0 {
+		return h
+	}
+	var plan, used, rain, over drawing
+	changes, passed := 1, 1
+	for _, s := range slots {
+		changes, passed = max(changes, s.Found()), max(passed, s.Skipped)
+	}
+	first := hydroSlots - len(slots)
+	for i, s := range slots {
+		x := float64(first + i)
+		h.Hits = append(h.Hits, hit{first + i, s})
+		if s.Error != "" {
+			at := fmt.Sprintf("%.2f%%", (x+0.5)/hydroSlots*100)
+			if s.Throttled {
+				h.Waits = append(h.Waits, at)
+			} else {
+				h.Cuts = append(h.Cuts, at)
+			}
+			continue
+		}
+		level := func(seconds float64) float64 {
+			if s.Budget <= 0 {
+				return 0
+			}
+			return min(seconds/s.Budget, 1.2) * (ground - capLine)
+		}
+		u, p := level(s.Used), level(s.PlannedSeconds)
+		if p > u {
+			plan.bar(x+.14, ground-p, .72, p-u)
+		}
+		used.bar(x+.14, ground-u, .72, u)
+		if s.Found() > 0 {
+			rain.bar(x+.14, 0, .72, max(4, float64(s.Found())/float64(changes)*rainHeight))
+		}
+		if s.Skipped > 0 {
+			over.bar(x+.36, ground+3, .28, max(2, float64(s.Skipped)/float64(passed)*overHeight))
+		}
+	}
+	h.Plan, h.Used, h.Rain, h.Over = plan.String(), used.String(), rain.String(), over.String()
+	h.label(slots, first)
+	h.Last, h.Rows = slots[len(slots)-1], slices.Clone(slots[max(0, len(slots)-8):])
+	slices.Reverse(h.Rows)
+	return h
+}
+
+// label writes the times of the first, the middle and the last slot.
+func (h *hydrograph) label(slots []scheduler.Slot, first int) {
+	at := func(s scheduler.Slot, other time.Time) string {
+		t := s.Started.UTC()
+		if t.YearDay() != other.UTC().YearDay() || t.Year() != other.UTC().Year() {
+			return t.Format("2 Jan, 15:04")
+		}
+		return t.Format("15:04")
+	}
+	last := slots[len(slots)-1]
+	layout := at(last, last.Started)
+	if last.Started.Sub(slots[0].Started) < 5*time.Minute {
+		at = func(s scheduler.Slot, _ time.Time) string { return s.Started.UTC().Format("15:04:05") }
+		layout = at(last, last.Started)
+	}
+	if len(slots) < 12 { // no room for three
+		h.Labels = []label{{"100%", "end", layout}}
+		return
+	}
+	mid := slots[len(slots)/2]
+	h.Labels = []label{
+		{fmt.Sprintf("%.2f%%", float64(first)/hydroSlots*100), "start", at(slots[0], last.Started)},
+		{fmt.Sprintf("%.2f%%", (float64(first)+float64(len(slots))/2)/hydroSlots*100), "middle", at(mid, last.Started)},
+		{"100%", "end", layout},
+	}
+	if len(slots) < 24 {
+		h.Labels = slices.Delete(h.Labels, 1, 2)
+	}
+}

@@ -1,15 +1,24 @@
 package ui
 
-// This file keeps the sessions of signed-in browsers.
+// This file signs browsers in and out, and keeps what the next page says.
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 const (
@@ -129,3 +138,133 @@ func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Dura
 }
 
 const themeCookie = "freshet-theme"
+
+// Token implements web.Pages.
+func (s *Server) Token(r *http.Request) string { return s.sessions.token(s.sessions.id(r)) }
+
+// open begins a session with a verified token.
+func (v sessionHandler) open(token string) {
+	v.sessions.end(v.sessions.id(v.r))
+	v.sessions.set(v.w, v.sessions.cookie, v.sessions.begin(token), longSession)
+}
+
+// A signInForm is the page that asks for a token.
+type signInForm struct {
+	Next      string
+	Wrong     bool
+	Unchecked bool // too many wrong tokens came from the address
+	Host      string
+	Expired   bool
+}
+
+// ask shows the sign-in form at the requested address. It does not redirect, so the
+// request is not repeated in an address.
+func (v sessionHandler) ask() {
+	f := signInForm{Next: "/", Expired: v.sessions.id(v.r) != ""}
+	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
+		f.Next = localPath(v.r.URL.RequestURI())
+	}
+	v.w.Header().Set("WWW-Authenticate", `Bearer realm="freshet"`)
+	v.form(http.StatusUnauthorized, f)
+}
+
+func (v sessionHandler) form(status int, f signInForm) {
+	if u, err := url.Parse(v.PublicURL); err == nil {
+		f.Host = u.Host
+	}
+	v.render(status, "signin", v.frame("", content{Data: f}))
+}
+
+// signIn accepts a token once; later requests carry the session's id.
+func (v sessionHandler) signIn() error {
+	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), localPath(v.r.PostForm.Get("next"))
+	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
+	if errors.Is(err, registry.ErrGuessing) {
+		v.w.Header().Set("Retry-After", "2")
+		v.form(http.StatusTooManyRequests, signInForm{Next: next, Unchecked: true})
+		return nil
+	}
+	if err != nil && !errors.Is(err, web.ErrUnauthorized) {
+		return err
+	}
+	if token == "" || err != nil {
+		v.form(http.StatusForbidden, signInForm{Next: next, Wrong: true})
+		return nil
+	}
+	v.open(token)
+	return v.to(next)
+}
+
+func (v sessionHandler) signOut() error {
+	v.sessions.end(v.sessions.id(v.r))
+	v.sessions.set(v.w, v.sessions.cookie, "", 0)
+	return v.to("/signin")
+}
+
+// setTheme also serves the script, which expects no page in response.
+func (v sessionHandler) setTheme() error {
+	t := v.r.PostForm.Get("theme")
+	if t != "light" && t != "dark" {
+		t = ""
+	}
+	v.sessions.set(v.w, themeCookie, t, 365*24*time.Hour)
+	if v.r.PostForm.Get("quiet") != "" {
+		v.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return v.back("/")
+}
+
+// A flash reports the outcome of a form on the next page. The template "said" holds the
+// sentences of each code.
+type flash struct {
+	Kind string          `json:"k"` // good, warn, fail, or "" for a neutral message
+	Code string          `json:"c"`
+	Name string          `json:"n,omitempty"` // what the message is about
+	Text string          `json:"t,omitempty"` // an error, or another value
+	Done int             `json:"d,omitempty"`
+	Not  int             `json:"r,omitempty"`
+	Slot *scheduler.Slot `json:"s,omitempty"`
+}
+
+const (
+	flashCookie = "freshet-said"
+	longestWord = 600 // bytes of each text: a cookie holds 4 KB
+)
+
+// say shows a message on the next page.
+func (v *visit) say(kind, code, name, text string) {
+	v.report(flash{Kind: kind, Code: code, Name: name, Text: text})
+}
+
+// report sends the message in a cookie. Other hosts of the domain can set cookies, so it
+// is signed: only this server puts words on its pages.
+func (v *visit) report(f flash) {
+	f.Name, f.Text = clip(f.Name, longestWord), clip(f.Text, longestWord)
+	b, _ := json.Marshal(f) // marshalling strings and numbers cannot fail
+	v.sessions.set(v.w, flashCookie, base64.RawURLEncoding.EncodeToString(append(v.sessions.sign(b), b...)), time.Minute)
+}
+
+func (s *sessions) sign(b []byte) []byte {
+	h := hmac.New(sha256.New, s.key)
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+// said returns and clears the message of the previous request.
+func (s *sessions) said(w http.ResponseWriter, r *http.Request) *flash {
+	c, err := r.Cookie(flashCookie)
+	if err != nil {
+		return nil
+	}
+	s.set(w, flashCookie, "", 0)
+	b, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil || len(b) < sha256.Size || !hmac.Equal(b[:sha256.Size], s.sign(b[sha256.Size:])) {
+		return nil
+	}
+	var f flash
+	if json.Unmarshal(b[sha256.Size:], &f) != nil {
+		return nil
+	}
+	return &f
+}

@@ -1,9 +1,11 @@
 package ui
 
-// This file finds past versions of a result for the pages.
+// This file shows the changes of a query, and compares its versions.
 
 import (
 	"context"
+	"fmt"
+	"html/template"
 	"slices"
 	"time"
 
@@ -89,4 +91,198 @@ func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, c
 		out = append(out, c)
 	}
 	return out
+}
+
+// A changePlot shows a query's last changes over time. The height of a point is the
+// Jaccard distance between the results; the rows added and removed are drawn below it.
+type changePlot struct {
+	Changes int
+	Covers  time.Duration
+	Largest float64 // Jaccard distance
+	Marks   []changeMark
+	Labels  []label
+}
+
+type changeMark struct {
+	X, Left string  // per cent
+	Y       float64 // of the point
+	AddY    float64
+	AddH    float64
+	DelH    float64
+	Change  registry.Change
+	Time    string
+	Link    string // to the result at this version
+	Newest  bool
+	First   bool // the baseline
+}
+
+const (
+	plottedChanges = 40
+	listedChanges  = 8
+	rowsInChange   = 5 // of each side, in the list
+	rowsOnPage     = 50
+	plotLeft       = 9.0 // per cent; position of the scale's labels
+)
+
+// plot draws changes, given oldest first.
+func (v resultHandler) plot(changes []registry.Change) *changePlot {
+	if len(changes) == 0 {
+		return nil
+	}
+	first, last := changes[0].Time, v.now
+	width := last.Sub(first)
+	if width <= 0 {
+		width = time.Second
+	}
+	p := &changePlot{Changes: len(changes), Covers: width.Round(time.Second)}
+	most := 1
+	for _, c := range changes {
+		if c.Delta != nil && !c.Baseline {
+			most = max(most, len(c.Delta.Added), len(c.Delta.Removed))
+			p.Largest = max(p.Largest, c.Delta.Jaccard)
+		}
+	}
+	for i, c := range changes {
+		if c.Delta == nil {
+			continue
+		}
+		x := plotLeft + (99.5-plotLeft)*float64(c.Time.Sub(first))/float64(width)
+		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline, Change: c, Time: c.Time.UTC().Format("2 Jan, 15:04:05"), Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
+		if c.Baseline {
+			m.Y = 112
+		} else {
+			size := func(n int) float64 {
+				if n == 0 {
+					return 0
+				}
+				return max(1.6, float64(n)/float64(most)*18)
+			}
+			m.Y = float64(int((112-c.Delta.Jaccard*100)*100)) / 100
+			m.AddH, m.DelH = size(len(c.Delta.Added)), size(len(c.Delta.Removed))
+			m.AddY = 146 - m.AddH
+		}
+		p.Marks = append(p.Marks, m)
+	}
+	layout := "15:04"
+	switch {
+	case width > 48*time.Hour:
+		layout = "2 Jan"
+	case width > 20*time.Hour:
+		layout = "2 Jan, 15:04"
+	case width < 10*time.Minute:
+		layout = "15:04:05"
+	}
+	for i, anchor := range []string{"start", "middle", "middle", "end"} {
+		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
+	}
+	return p
+}
+
+// A changeView is one change of a query with some of its rows.
+type changeView struct {
+	Seq         uint64
+	When        template.HTML
+	Delta       delta
+	Meter       string
+	Jaccard     string
+	Slot        string
+	Ask, First  bool
+	Added       side
+	Removed     side
+	Link, JSON  string
+	Compare     string
+	Open, Moved bool
+}
+
+// A side holds the added or the removed rows of a change.
+type side struct {
+	N       int // number of rows
+	Graph   bool
+	Removed bool
+	Only    uint64 // the version that has these rows, in a comparison
+	Grid    grid
+	Rest    int // rows that are not shown
+}
+
+// view renders a change with at most the given number of rows per side, starting at
+// row.
+func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from, most int) changeView {
+	d := c.Delta
+	at := queryPath(q.ID)
+	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
+	out := changeView{Seq: c.Seq, When: v.Past(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
+		Ask: q.Form == diff.Ask, Compare: fmt.Sprintf("%s?b=%d#compare", at, c.Seq),
+		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev)}
+	if d == nil {
+		return out
+	}
+	if !c.Baseline {
+		out.Meter, out.Jaccard = meter(d.Jaccard), fmt.Sprintf("%.2f", d.Jaccard)
+		out.Moved = d.Ordered && d.Jaccard == 0
+	}
+	if out.Ask {
+		return out
+	}
+	out.Added, out.Removed = n.sides(d, from, most, own+"/value?side=")
+	return out
+}
+
+// sides renders the added and the removed rows; cells is the address of a cell's full
+// value without its side, row and column.
+func (n namer) sides(d *diff.Delta, from, most int, cells string) (added, removed side) {
+	added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", from, most, cells+"added")
+	removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, from, most, cells+"removed")
+	removed.Removed = true
+	return added, removed
+}
+
+// side renders rows starting at one. For ordered results the sign includes the
+// position.
+func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, sign string, from, most int, cells string) side {
+	from = min(from, len(rows))
+	some := rows[from:min(len(rows), from+most)]
+	s := side{N: len(rows), Graph: d.Form.Graph(), Rest: len(rows) - from - len(some), Grid: n.grid(d.Form, vars, len(some), func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
+		if from+i < len(places) {
+			return fmt.Sprintf("%s %d", sign, places[from+i]+1)
+		}
+		return sign
+	}, func(row, col int) string { return fmt.Sprintf("%s&row=%d&col=%d", cells, from+row, col) })}
+	return s
+}
+
+// A delta summarises a change in a few words, of which the template has most.
+type delta struct {
+	Plus, Minus string
+	D           *diff.Delta // nil if there is no change to show
+	First       bool        // the first result
+}
+
+// Len returns the larger length of the two results.
+func (d delta) Len() int { return max(d.D.NewLen, d.D.OldLen) }
+
+func deltaOf(d *diff.Delta, baseline bool) delta {
+	out := delta{D: d, First: baseline}
+	switch {
+	case d == nil:
+	case d.Form == diff.Ask:
+		out.Plus = word(d.Boolean)
+		if !baseline {
+			out.Minus = word(d.Previous)
+		}
+	case !baseline:
+		if n := len(d.Added); n > 0 {
+			out.Plus = "+" + count(n)
+		}
+		if n := len(d.Removed); n > 0 {
+			out.Minus = minus + count(n)
+		}
+	}
+	return out
+}
+
+func word(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
 }
