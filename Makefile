@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-cluster screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study bench-ablate vuln deb release release-check clean
+.PHONY: help build demo demo-cluster screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 PACKED := endpoint/local/oxigraph.wasm.zst
@@ -108,12 +108,6 @@ bench-study: build ## compare all policies on a generated trace (output: test-ou
 	@mkdir -p test-output
 	bin/freshet bench generate --like knuth2016 --seed 1 --out test-output/study.trace
 	bin/freshet bench study --trace test-output/study.trace --compare-paper --out test-output/study
-
-bench-ablate: build ## measure the contribution of each part of hybrid (output: test-output/ablate.txt)
-	@mkdir -p test-output
-	for s in 1 2 3; do bin/freshet bench generate --seed $$s --out test-output/seed$$s.trace 2>/dev/null; done
-	bin/freshet bench generate --seed 1 --drift --out test-output/drift.trace 2>/dev/null
-	bin/freshet bench ablate --trace test-output/seed1.trace,test-output/seed2.trace,test-output/seed3.trace,test-output/drift.trace$(TRACES) | tee test-output/ablate.txt
 
 vuln: ## check the dependencies for known vulnerabilities (needs the network)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...

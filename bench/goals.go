@@ -147,3 +147,13 @@ func percents(list []float64) string {
 
 // WriteJSON writes one object a line: a Row with the name of its trace.
 func (g *Goals) WriteJSON(w io.Writer) error { return writeTraced(w, g.Traces, g.Rows) }
+
+// mostFound is the most changes that a policy without knowledge of the future finds.
+func mostFound(rows []Row) (n int) {
+	for _, r := range rows {
+		if r.Policy != clairvoyant {
+			n = max(n, r.Relevant)
+		}
+	}
+	return n
+}

@@ -18,20 +18,24 @@ import (
 
 // The golden file has a hash of each schedule over a generated trace with gaps: every
 // policy under each rule, with scarce and ample budgets, with all and with the latest
-// execution times, and with merged requests. A schedule is which queries run in which
+// execution times, and, without gaps, with merged requests. A schedule is which queries run in which
 // slot, in which order, and which of them are cut.
 func TestGoldenHashes(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
+	whole := *tr
 	for i := range 60 {
 		tr.Gaps = append(tr.Gaps, trace.Gap{Rev: 3 + i*i%110, Query: i * 37 % 200, Outcome: string(registry.Failed)})
 	}
 	if err := tr.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	w := NewSimulator(tr)
+	if err := whole.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	gaps, merging := NewSimulator(tr), NewSimulator(&whole)
 	var spellings []string
 	for _, d := range scheduler.Policies() {
 		spellings = append(spellings, d.Spelling())
@@ -41,6 +45,10 @@ func TestGoldenHashes(t *testing.T) {
 	var got bytes.Buffer
 	for _, p := range spellings {
 		for _, s := range goldenSetups(p) {
+			w := gaps
+			if s.merges() {
+				w = merging
+			}
 			row, err := w.Run(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)

@@ -86,7 +86,7 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 		c.Merged = w.merged(s.Merge)
 	}
 	if p.String() == clairvoyant {
-		c.Policy, c.Only = policy.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }
+		c.Policy = policy.Clairvoyant(y.oracle)
 	}
 	r, err := plan.NewReplay(c)
 	if err != nil {
@@ -107,7 +107,6 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 
 func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {
 	y.begin()
-	w.warm(y)
 	each := y.play
 	if schedule {
 		done := []int{}
@@ -135,8 +134,8 @@ const clairvoyant = "cv"
 // oracle tells the clairvoyant policy since when a result is stale, and the cost of
 // its query.
 func (y *tally) oracle(m policy.Moment, c *policy.Candidate) (since uint64, cost time.Duration) {
-	q, err := strconv.Atoi(c.Query.ID) // as name spells it
-	if err != nil || y.w.series[q] < 0 {
+	q := c.Number
+	if y.w.series[q] < 0 {
 		return 0, 0
 	}
 	from, stale := y.stale(int(y.w.series[q]))
@@ -144,16 +143,6 @@ func (y *tally) oracle(m policy.Moment, c *policy.Candidate) (since uint64, cost
 		return 0, 0
 	}
 	return uint64(from), milliseconds(y.w.t.Times[m.Slot][q])
-}
-
-// staleNow lists the queries whose result is stale in the current slot.
-func (y *tally) staleNow() (list []int) {
-	for i := range y.fetched {
-		if _, stale := y.stale(i); stale {
-			list = append(list, y.w.t.Series[i].Query)
-		}
-	}
-	return list
 }
 
 // params returns the parameters of a policy's canonical spelling, including defaults.

@@ -117,16 +117,6 @@ func (w *Simulator) Execute(q int, slot, last uint64) plan.Known {
 	return k
 }
 
-// warm reads the times of a slot into the cache, which is quicker in the order of memory
-// than in the order of executions.
-func (w *Simulator) warm(y *tally) {
-	const line = 16 // times in a cache line
-	row := w.t.Times[y.slot]
-	for q := 0; q < len(row); q += line {
-		y.read ^= row[q]
-	}
-}
-
 // Total implements plan.World.
 func (w *Simulator) Total(slot uint64) (cost, longest time.Duration, ok bool) {
 	s := &w.totals[slot]

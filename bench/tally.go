@@ -54,7 +54,6 @@ type tally struct {
 	inSlot  time.Duration
 	budget  time.Duration
 	merges  bool
-	read    int32 // by Simulator.warm, without meaning
 }
 
 func newTally(w *Simulator, budget time.Duration) *tally {

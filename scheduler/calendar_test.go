@@ -16,7 +16,7 @@ type countedRanker struct {
 	times int
 }
 
-func (c *countedRanker) Rank(m policy.Moment, all []*policy.Candidate) []policy.Key {
+func (c *countedRanker) Rank(m policy.Moment, all []*policy.Candidate) policy.Ranking {
 	c.times++
 	return c.Ranker.Rank(m, all)
 }

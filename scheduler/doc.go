@@ -108,20 +108,15 @@
 //
 // Under rr, sjf, ljf, cr, dj and ttl, the key of a query changes only when the query
 // is executed. The plan keeps the order, so the cost of a slot grows with what it
-// executes and what becomes due. With 1,000,000 queries, 1,000 executions take 0.5 to
-// 1.2 ms of processor time, about 1,000 times less than ranking all queries.
+// executes and what becomes due, apart from moving entries in one pass.
 //
 // The other policies rank all eligible queries when a slot begins, in O(n), and sort
-// only those that the budget may reach. A slot of hybrid takes 1.1 ms of processor time
-// with 10,000 queries, 4.5 ms with 100,000 and 49 ms with 1,000,000 if all are
-// overdue. If one query in 55 is executed, it takes 0.7, 8 and 65 ms.
+// only those that the budget may reach.
 //
 // Between slots, a question about a ranked query ranks all of them again if one has
-// entered or left the order since. A registration does not: it takes 5 to 7 µs in the
-// plan, however many queries are ranked.
+// entered or left the order since. A registration does not.
 //
-// In the planner, a query with one remembered execution takes 1.2 to 1.5 KB, not
-// counting its text. All 63 take 2 to 4 KB more, and the policy's state takes 8 bytes
-// a number. BenchmarkRank, BenchmarkRankAll and BenchmarkForecastOfNew of package plan
-// and BenchmarkSlot of package hybrid measure these costs.
+// BenchmarkRank, BenchmarkRankAll and BenchmarkForecastOfNew of package plan and
+// BenchmarkSlot of package hybrid measure these costs; the documentation has them under
+// sizing.
 package scheduler

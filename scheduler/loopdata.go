@@ -65,7 +65,6 @@ func (l *loopData) blank() {
 	l.planner, l.loaded, l.revision, l.updated = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0, 0
 	l.planner.SetBudget(plan.Rule(e.Rule), time.Duration(e.Budget))
 	l.planner.SetClaims(l.set.ranking, e.ProfileShare)
-	l.planner.Yield(l.mu.let)
 }
 
 // apply puts waiting settings in force, including those that arrive meanwhile. It

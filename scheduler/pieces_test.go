@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -32,37 +29,6 @@ func registered(n int) []policy.Entry {
 		list[i] = policy.Entry{Query: q, Stats: s}
 	}
 	return list
-}
-
-// rarely returns such queries that may run in an hour at the earliest.
-func rarely(now time.Time, n int) []policy.Entry {
-	list := registered(n)
-	for i := range list {
-		list[i].Query.Holders = []registry.Holder{{Caller: registry.Anonymous, MinInterval: registry.Duration(time.Hour)}}
-		list[i].Stats.CheckedAt = now
-	}
-	return list
-}
-
-// TestLoopYieldsThePlan: another goroutine acquires the loop's lock while many queries
-// are put in order.
-func TestLoopYieldsThePlan(t *testing.T) {
-	l := shelved(t, "rr", &shelf{entries: registered(9)})
-	var turns atomic.Int64
-	go func() {
-		l.mu.Lock()
-		turns.Add(1)
-		l.mu.Unlock()
-	}()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for end := time.Now().Add(time.Minute); turns.Load() == 0; {
-		l.planner.SetBudget(plan.RuleStrict, time.Second) // the order is not known any more
-		l.planner.Refresh(l.clock.Now())
-		if time.Now().After(end) {
-			t.Fatal("the plan of a loop is worked on without a break")
-		}
-	}
 }
 
 // A shelf is a ledger that holds queries.
@@ -95,110 +61,6 @@ func shelved(t *testing.T, policy string, s *shelf) *Loop {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// TestOthersHaveTurnsWhileThePlanIsWorkedOn calls everything that pages and the API
-// call in each break of long work on the plan.
-func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
-	const n = 800 // several pieces
-	everything := []string{"http://example.org/some/1"}
-	for _, w := range []struct {
-		name, policy string
-		load         bool // before
-		do           func(*Loop) error
-	}{
-		{"the first load", "rr", false, (*Loop).news},
-		{"another policy", "rr", true, func(l *Loop) error {
-			e := l.set.endpoint
-			e.Policy = "hybrid"
-			return l.Reconfigure(e)
-		}},
-		{"the order of hybrid", "hybrid", true, func(l *Loop) error {
-			_, err := l.Explain("q0000007")
-			return err
-		}},
-		{"the order of sqrt", "sqrt", true, func(l *Loop) error {
-			_, err := l.Due([]string{"q0000007"})
-			return err
-		}},
-		{"a hint", "rr", false, func(l *Loop) error {
-			_, err := l.Hint(registry.Hint{Touched: everything})
-			return err
-		}},
-		{"the state", "rr", true, func(l *Loop) error {
-			l.State()
-			return nil
-		}},
-	} {
-		t.Run(w.name, func(t *testing.T) {
-			l := shelved(t, w.policy, &shelf{entries: registered(n)})
-			if w.load {
-				if err := l.news(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if w.name == "the state" {
-				l.mu.Lock()
-				l.planner.Advance(l.clock.Now().Add(9 * time.Hour)) // the clock is set back
-				l.planner.Update(l.clock.Now(), plan.Update{Entries: rarely(l.clock.Now(), n)})
-				l.mu.Unlock()
-			}
-			breaks := 0
-			l.planner.Yield(func(work func()) {
-				l.mu.let(func() {
-					work()
-					if breaks++; breaks > 2 { // readers wait a little each time
-						return
-					}
-					called := make(chan struct{})
-					go func() {
-						defer close(called)
-						callAll(t, l)
-					}()
-					select {
-					case <-called:
-					case <-time.After(time.Minute): // far beyond readerWait
-						t.Error("they wait for the plan")
-						<-called
-					}
-				})
-			})
-			if err := w.do(l); err != nil {
-				t.Fatal(err)
-			}
-			if breaks == 0 {
-				t.Error("the work is done without a break")
-			}
-			if l.mu.half != nil {
-				t.Error("the plan is half done for ever")
-			}
-			l.pacer.schedule()
-			if b := time.Duration(l.set.endpoint.Budget); b != 7*time.Second || l.planner.Unowed() != b {
-				t.Errorf("the budget is %s, of the plan %s, want 7s", b, l.planner.Unowed())
-			}
-			if err := l.news(); err != nil {
-				t.Fatal(err)
-			}
-			l.mu.Lock()
-			l.planner.Update(l.clock.Now(), plan.Update{Entries: registered(n)}) // all may run
-			l.mu.Unlock()
-			whole := 0
-			for _, e := range registered(n) {
-				if slices.Contains(e.Query.Constants, "http://example.org/some/2") {
-					if x, ok := l.planner.Explain(e.Query.ID, l.clock.Now()); !ok || x.Code != plan.TierHinted {
-						t.Errorf("the hint does not mark %s: %+v", e.Query.ID, x)
-					}
-					whole++
-				}
-			}
-			if held := l.planner.Census().Queries; whole == 0 || held != n {
-				t.Errorf("the plan has %d queries, %d of the hint", held, whole)
-			}
-			if x, err := l.Explain("q0000007"); err != nil || x.Why == "" || strings.Contains(x.Why, "is being made") {
-				t.Errorf("explained as %+v, %v", x, err)
-			}
-		})
-	}
 }
 
 // callAll calls the methods that may be called at any time, while the plan is

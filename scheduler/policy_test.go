@@ -178,13 +178,6 @@ func TestPolicies(t *testing.T) {
 			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
 		}, []string{"e", "f", "a", "c", "d", "b"}},
 
-		{"hybrid:no-guard", 12, []named{
-			{"a", []string{"1", "2", "3+", "4+", "11+"}},
-			{"c", []string{"1", "2+", "11"}},
-			{"d", []string{"1", "2", "3"}}, // its wait has no price now, and no change in nine slots but one makes it unlikely
-			{"b", []string{"1", "2", "3", "11"}},
-		}, []string{"a", "c", "d", "b"}},
-
 		{"sedf:np", 12, []named{ // no profile here: hybrid's order
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},
 			{"c", []string{"1", "2+", "11"}},
@@ -316,10 +309,9 @@ func TestParsePolicy(t *testing.T) {
 		"mrsf":                  "mrsf:p",
 		"sedf:np":               "sedf:np",
 		"medf:mode=p":           "medf:p",
-		"hybrid:d=auto:full":    "hybrid",
+		"hybrid:d=auto":         "hybrid",
 		"hybrid:h=4:d=256":      "hybrid:d=256", // h is of an earlier version
 		"hybrid:d=32":           "hybrid:d=32",
-		"hybrid:no-kin:d=2":     "hybrid:d=2:no-kin",
 	} {
 		p, err := ParsePolicy(spelling)
 		if err != nil {
@@ -338,7 +330,7 @@ func TestParsePolicy(t *testing.T) {
 		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
 		"ljf:lambda=Inf", "dj:lambda=1", "cv:1", "hybrid:d=0",
 		"hybrid:d=1.5", "mrsf:x", "sedf:p:np", "medf:mode=q", "wic:urgency=exp", "wic:urgency=exp,2", "wic:life=window,-1", "wic:life=changes,0",
-		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:k=1", "hybrid:form=best", "hybrid:d=4294967295",
+		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:k=1", "hybrid:no-clock", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, policy.ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {

@@ -7,11 +7,11 @@ import (
 )
 
 // Absorb updates the estimates with the executions of a finished slot.
-func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
-	v := p.past(m)
+func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
+	v := past(m)
 	next := readState(m.Shared)
 	odds, seen := v.odds(), v.witnesses(m.Slot, ran)
-	next.close(m.Slot, p.form != noClock && v.trusted() && looksEmpty(odds, seen))
+	next.close(m.Slot, v.trusted() && looksEmpty(odds, seen))
 	next.learnTrust(odds, seen)
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
@@ -19,35 +19,24 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 	}
 	l := policy.Lesson{States: make([]policy.Taught, 0, len(ran))}
 	boosted := map[*policy.Candidate]bool{}
-	var room []float64
-	for i, c := range ran {
+	for _, c := range ran {
 		if !isPending(c.Stats.State) {
 			continue // its first execution
 		}
 		b := readEstimate(c.Stats.State)
 		changed := b.sample == foundChange
-		if changed && p.form != noRelated && v.chance(&b) < 0.3 {
+		if changed && v.chance(&b) < 0.3 {
 			for _, k := range related(c) {
 				boosted[k] = true
 			}
 		}
 		v.applySample(next, &b, m.Slot)
-		if len(room) == 0 {
-			room = make([]float64, min(together, len(ran)-i)*estimateSize)
-		}
-		state := room[:estimateSize:estimateSize]
-		room = room[estimateSize:]
-		b.write(state)
-		l.States = append(l.States, policy.Taught{Candidate: c, State: state})
+		l.States = append(l.States, policy.Taught{Candidate: c, State: b.state()})
 	}
 	l.States = append(l.States, next.boostRelated(v, m.Slot, boosted)...)
 	l.Shared = next.state()
 	return l
 }
-
-// together is how many states share one allocation. The allocation is kept as long
-// as one of them is in use.
-const together = 48
 
 // witnesses lists the executed queries that change often and also ran in the slot
 // before.

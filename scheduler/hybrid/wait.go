@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/freshet/freshet/scheduler/internal/selection"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -146,9 +145,9 @@ func (t *table) left(deadline uint64) int {
 // it, times a margin. lack is what the deadlines need as a multiple of the budget. If
 // they leave too little for the query that has waited longest without a deadline,
 // that query goes first once it is late.
-func (t *table) choose() (reserve time.Duration, lack float64) {
+func (t *table) choose() (reserve time.Duration, lack float64, chosen []int) {
 	if len(t.bound) == 0 {
-		return 0, 0
+		return 0, 0, nil
 	}
 	costs := t.costs[:0] // by the slots left
 	for _, i := range t.bound {
@@ -168,49 +167,50 @@ func (t *table) choose() (reserve time.Duration, lack float64) {
 		need = max(need, (sum+time.Duration(l)-1)/time.Duration(l))
 	}
 	reserve = min(time.Duration(margin*float64(need)), t.moment.Budget)
-	for _, i := range t.nearest(reserve) {
-		t.prefer(i, classDue)
-	}
+	chosen = t.nearest(reserve)
 	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.isLate(t.rows[i].last) {
-		t.prefer(i, classDue)
+		chosen = append(chosen, i)
 	}
-	return reserve, float64(need) / float64(max(1, t.moment.Budget))
+	for _, i := range chosen {
+		t.keys[i] = policy.Key{Class: classDue, Value: float64(t.rows[i].due), Low: -t.rows[i].worth}
+	}
+	return reserve, float64(need) / float64(max(1, t.moment.Budget)), chosen
 }
 
 // nearest lists the first queries by deadline whose cost reaches the reserve.
-func (t *table) nearest(reserve time.Duration) (in []int32) {
+func (t *table) nearest(reserve time.Duration) (in []int) {
 	var sum time.Duration
 	edge := 1 // slots left of those of which only some are taken
 	for ; edge < len(t.costs)-1 && sum+t.costs[edge] < reserve; edge++ {
 		sum += t.costs[edge]
 	}
-	room := t.room[:0]
+	var some []int
 	for _, i := range t.bound {
-		r := &t.rows[i]
-		switch l := t.left(r.due); {
+		switch l := t.left(t.rows[i].due); {
 		case l < edge:
 			in = append(in, i)
 		case l == edge:
-			room = append(room, choice{value: float64(r.due), low: -r.worth, last: r.last, id: r.id, cost: t.cost(r.cost), row: i})
+			some = append(some, i)
 		}
 	}
-	t.room = room
-	for n := firstBatch; len(room) > 0 && sum < reserve; n *= 2 {
-		n = min(n, len(room))
-		selection.MoveFirst(room, n, t.before)
-		slices.SortFunc(room[:n], t.compare)
-		for k := 0; k < n && sum < reserve; k++ {
-			sum += room[k].cost
-			in = append(in, room[k].row)
+	slices.SortFunc(some, func(i, j int) int {
+		a, b := &t.rows[i], &t.rows[j]
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(b.worth, a.worth), cmp.Compare(a.last, b.last),
+			cmp.Compare(t.all[i].Query.ID, t.all[j].Query.ID))
+	})
+	for _, i := range some {
+		if sum >= reserve {
+			break
 		}
-		room = room[n:]
+		sum += t.cost(t.rows[i].cost)
+		in = append(in, i)
 	}
 	return in
 }
 
-// ranking describes a plan.
+// ranking describes the slot.
 func (t *table) ranking(reserve time.Duration, lack float64) policy.Ranking {
-	r := policy.Ranking{Inputs: map[string]float64{
+	r := policy.Ranking{Keys: t.keys, Memo: t, Inputs: map[string]float64{
 		"wait": t.price.wait, "price": t.price.second, "reserve_seconds": reserve.Seconds(), "clock": t.view.start,
 	}}
 	if s := max(t.price.long, lack); s > 1 {

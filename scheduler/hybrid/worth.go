@@ -11,7 +11,6 @@ import (
 type view struct {
 	*endpointState
 	calendar
-	form   form
 	turned bool    // the slot is known to be empty
 	start  float64 // the clock at the slot's start
 	now    float64 // the expected clock at its end
@@ -21,8 +20,8 @@ type view struct {
 	first  rateEstimate          // estimate for queries without a state
 }
 
-func (p Policy) view(m policy.Moment) *view {
-	v := p.past(m)
+func newView(m policy.Moment) *view {
+	v := past(m)
 	for c, r := range v.ratio {
 		v.leave[c] = leaves(r)
 	}
@@ -30,8 +29,8 @@ func (p Policy) view(m policy.Moment) *view {
 }
 
 // past makes a view that lacks the fields which only worth needs.
-func (p Policy) past(m policy.Moment) *view {
-	v := &view{endpointState: readState(m.Shared), form: p.form, turned: m.Turned, first: prior()}
+func past(m policy.Moment) *view {
+	v := &view{endpointState: readState(m.Shared), turned: m.Turned, first: prior()}
 	v.calendar = v.endpointState.calendar()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
@@ -39,10 +38,7 @@ func (p Policy) past(m policy.Moment) *view {
 		v.now = v.start + emptySlot
 	}
 	for c := range v.ratio {
-		v.ratio[c] = 1
-		if p.form != noHazard {
-			v.ratio[c] = v.hazard(c)
-		}
+		v.ratio[c] = v.hazard(c)
 		v.most = max(v.most, v.ratio[c])
 	}
 	return v
@@ -70,9 +66,9 @@ const quick = 100 * time.Microsecond
 // c the median time, x the excitation, and r the hazard of similar queries. chance
 // is the probability that the query has changed.
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
-	p := v.prospect(c, new([estimateSize]float64))
-	same, stay := p.sums()
-	return v.gain(&p, same, stay) / seconds(c), 1 - float64((1-p.x)*same)
+	p := v.prospect(c)
+	same, _ := p.sums()
+	return p.gain() / seconds(c), 1 - float64((1-p.x)*same)
 }
 
 // A prospect holds the numbers that an execution's worth is computed from.
@@ -94,10 +90,10 @@ func (p *prospect) sums() (same, stay float64) {
 	return same, stay
 }
 
-func (v *view) prospect(c *policy.Candidate, room *[estimateSize]float64) prospect {
+func (v *view) prospect(c *policy.Candidate) prospect {
 	state, last := c.Stats.State, c.Stats.Last
 	if isPending(state) {
-		state = v.taken(state, last, room)
+		state = v.taken(state, last)
 	}
 	p := prospect{w: &v.first.w}
 	mean, changed := v.first.mean, uint64(0)
@@ -111,39 +107,12 @@ func (v *view) prospect(c *policy.Candidate, room *[estimateSize]float64) prospe
 }
 
 // gain is the worth of an execution regardless of its cost.
-func (v *view) gain(p *prospect, same, stay float64) float64 {
-	if v.form == myopic {
-		stay = 0
-	}
+func (p *prospect) gain() float64 {
+	same, stay := p.sums()
 	return 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
 }
 
 func seconds(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
-
-// gains computes many gains, four at a time. Each square depends on the one before,
-// so four independent chains take hardly longer than one.
-func (v *view) gains(all []prospect, to []float64) {
-	for ; len(all) >= 4; all, to = all[4:], to[4:] {
-		a, b, c, d := &all[0], &all[1], &all[2], &all[3]
-		var sameA, sameB, sameC, sameD, stayA, stayB, stayC, stayD float64
-		eA, eB, eC, eD := a.e, b.e, c.e, d.e
-		for k := range rates {
-			wA, wB, wC, wD := float64(a.w[k]*eA), float64(b.w[k]*eB), float64(c.w[k]*eC), float64(d.w[k]*eD)
-			sameA, sameB, sameC, sameD = sameA+wA, sameB+wB, sameC+wC, sameD+wD
-			stayA += float64(wA * a.leave[k])
-			stayB += float64(wB * b.leave[k])
-			stayC += float64(wC * c.leave[k])
-			stayD += float64(wD * d.leave[k])
-			eA, eB, eC, eD = eA*eA, eB*eB, eC*eC, eD*eD
-		}
-		to[0], to[1] = v.gain(a, sameA, stayA), v.gain(b, sameB, stayB)
-		to[2], to[3] = v.gain(c, sameC, stayC), v.gain(d, sameD, stayD)
-	}
-	for i := range all {
-		same, stay := all[i].sums()
-		to[i] = v.gain(&all[i], same, stay)
-	}
-}
 
 // cellOf is a query's cell at the start of the slot.
 func (v *view) cellOf(mean float64, changed uint64) int {
@@ -151,12 +120,11 @@ func (v *view) cellOf(mean float64, changed uint64) int {
 }
 
 // taken returns a state with its pending sample applied. That is necessary if the
-// process ended before the slot did. It is written to room.
-func (v *view) taken(state []float64, last uint64, room *[estimateSize]float64) []float64 {
+// process ended before the slot did.
+func (v *view) taken(state []float64, last uint64) []float64 {
 	b := readEstimate(state)
 	tau := max(emptySlot, v.calendar.clock(last)-v.calendar.clock(b.from))
 	b.learn(last, tau, v.ratio[v.cellOf(b.mean, b.changed)], b.sample == foundChange)
 	b.sample, b.from = noSample, 0
-	b.write(room[:])
-	return room[:]
+	return b.state()
 }

@@ -203,8 +203,8 @@ func TestRidersRankNext(t *testing.T) {
 				s := p.Begin(now, Terms{Width: 1, Timeout: time.Minute, Merging: Merging{Mode: registry.MergeValues}})
 				for range 4 {
 					place := map[*item]int{}
-					for i, c := range p.ranked.all() {
-						place[c] = i
+					for c := range p.ranked.all {
+						place[c] = len(place)
 					}
 					of := map[*cohortOf][]*item{}
 					for c := range place {

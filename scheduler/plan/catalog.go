@@ -16,35 +16,6 @@ type catalog struct {
 	pattern patternIndex
 	tally   tally
 	oldest  oldest
-
-	// let calls work and lets other goroutines use the plan before it; nil if there
-	// are none.
-	let func(work func())
-}
-
-// piece is how many queries are processed before other goroutines have a turn.
-const piece = 256
-
-// Yield sets let, which work on many queries calls after each piece. let must call
-// work, which does not touch the plan.
-func (p *catalog) Yield(let func(work func())) { p.let = let }
-
-// pause gives other goroutines a turn after each piece. n counts the processed
-// queries.
-func (p *catalog) pause(n int) {
-	if n%piece == piece-1 {
-		p.aside(func() {})
-	}
-}
-
-// aside does work that touches only the order of the plan. Other goroutines have a
-// turn.
-func (p *catalog) aside(work func()) {
-	if p.let == nil {
-		work()
-		return
-	}
-	p.let(work)
 }
 
 // GrowIndex indexes the constants of more queries, for related queries. It reports

@@ -62,7 +62,7 @@ func (p *claims) anyClaimed() bool {
 
 // rivals reports whether queries wait that no interval claims.
 func (p *claims) rivals() bool {
-	n := p.ranked.len()
+	n := p.ranked.n
 	for _, x := range p.order {
 		if n == 0 || n > len(p.order) {
 			break

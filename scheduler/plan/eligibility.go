@@ -9,7 +9,7 @@ import (
 
 // A placement says which list a query belongs to and when to settle it again.
 type placement struct {
-	list *waitList
+	list *order
 	slot uint64
 	at   time.Time
 }

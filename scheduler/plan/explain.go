@@ -70,8 +70,8 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 		x.next(TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait")
 	}
 	if c.in != nil {
-		x.Rank, _ = c.in.place(c)
-		x.Of, x.Since = c.in.len(), c.since
+		x.Rank, _ = p.standing(c)
+		x.Of, x.Since = c.in.n, c.since
 	}
 	switch {
 	case x.Why != "":

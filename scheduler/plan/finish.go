@@ -15,18 +15,8 @@ import (
 // reports that it was cut with the whole budget. stopped says that the process is
 // ending.
 func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (booked registry.Answer, whole bool) {
-	whole = s.book(r, &a, stopped)
-	return a, whole
-}
-
-// book is Finish without copies of the answer, which has 150 bytes.
-func (s *SlotBudget) book(r *Execution, a *registry.Answer, stopped bool) (whole bool) {
-	if last := len(s.runs) - 1; s.runs[last] == r {
-		s.runs = s.runs[:last]
-	} else {
-		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
-	}
-	s.adjust(r, a, stopped)
+	s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
+	s.adjust(r, &a, stopped)
 	left := s.budget + s.credit - s.used
 	if a.Outcome == registry.Cut {
 		a.Elapsed = min(a.Elapsed, left)
@@ -47,7 +37,7 @@ func (s *SlotBudget) book(r *Execution, a *registry.Answer, stopped bool) (whole
 		s.onChecks += taken
 	}
 	s.chargeClaim(r, taken)
-	return a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
+	return a, a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 }
 
 // adjust distinguishes the budget's limit from the endpoint's timeout: the smaller of
@@ -108,7 +98,7 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		}
 		return false
 	}
-	if !s.offGrid() { // a table plans the rest of a slot
+	if !s.offGrid() {
 		p.observe(c, run.Outcome == registry.Changed)
 	}
 	return p.claims.onExecution(c, was, r.start, x)

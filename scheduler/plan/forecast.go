@@ -28,13 +28,13 @@ func (p *queues) forecast(c *item) (f Forecast) {
 		f.Ran = true
 		f.Slots = c.Stats.NotBefore - min(c.Stats.NotBefore, p.slot)
 	case c.in != nil:
-		_, cost := c.in.place(c)
+		_, cost := p.standing(c)
 		f.Eligible, f.Slots = true, p.covers(cost, c)
 	default:
 		if c.slot > 0 {
 			f.Slots = c.slot - min(c.slot, p.slot) + 1
 		}
-		if c.timed {
+		if c.timed > 0 {
 			f.At = time.Unix(0, c.time)
 		}
 	}

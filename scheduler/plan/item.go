@@ -24,10 +24,9 @@ const (
 	classNew     = classRefresh + 1
 )
 
-// An item is a query in the planner. The fields up to the first ones of Stats are those
-// that an execution reads or writes. They fill five cache lines.
+// An item is a query in the planner.
 type item struct {
-	in      *waitList    // nil = not eligible, or started in this slot
+	in      *order       // nil = not eligible, or started in this slot
 	cohort  *cohortOf    // nil if it is unknown or the query must be asked alone
 	member  *cohortState // nil likewise
 	key     policy.Key
@@ -40,17 +39,14 @@ type item struct {
 	planned bool // in the planner
 	plain   bool // only its statistics decide when it may run
 	ran     bool // started in the current slot
-	listed  bool // in the policy's table
-	rests   bool // its policy, a Ranker, left it out of this slot
 	short   bool // cut in the current slot with a limit below the whole budget
-	timed   bool // waits for a time
 
-	tier     string    // "" = not eligible
-	asked    uint64    // Query.Refreshes
-	slot     uint64    // slot for which it waits, 0 = none
-	past     *timeline // its durations in a replay, or nil
-	returned uint32    // plan in which the table returned it
-	seat     int32     // position on the page of its slot
+	tier  string // "" = not eligible
+	asked uint64 // Query.Refreshes
+	slot  uint64 // slot for which it waits, 0 = none
+	seat  int32  // position on the page of its slot
+	place int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
+	timed int32  // place in the heap of times, from 1, 0 = not there
 
 	policy.Candidate
 
@@ -58,7 +54,6 @@ type item struct {
 	checked int64 // the second that oldest counts, 0 = none
 	time    int64 // time for which it waits, in nanoseconds since the epoch
 	known   bool  // the membership was looked for
-	ring    *ring // the room of its samples once they are many, or nil
 }
 
 // A reason is why a query is not eligible.

@@ -39,13 +39,17 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 	}
 	if p.hints.fresh {
 		p.hints.fresh = false
-		for _, c := range p.fresh.ahead(maxEarly) {
-			if p.repeatable(c.c) { // what it takes is unknown
-				p.hints.order, cost, ok = append(p.hints.order, c.c), p.budget, true
+		n := 0
+		for c := range p.fresh.all {
+			if n++; n > maxEarly {
+				break
+			}
+			if p.repeatable(c) { // what it takes is unknown
+				p.hints.order, cost, ok = append(p.hints.order, c), p.budget, true
 			}
 		}
 	}
-	return cost, p.offGridAll, ok || p.offGridAll && p.ranked.len() > 0
+	return cost, p.offGridAll, ok || p.offGridAll && p.ranked.n > 0
 }
 
 // Reaches reports whether an execution may still start at a later time.
@@ -53,7 +57,7 @@ func (s *account) Reaches(t time.Time) bool { return !s.offGrid() || t.Before(s.
 
 // offGridHas reports whether a query may be left to start outside the grid.
 func (s *SlotBudget) offGridHas() bool {
-	return len(s.p.hints.order) > 0 || s.everything && s.p.ranked.len() > 0
+	return len(s.p.hints.order) > 0 || s.everything && s.p.ranked.n > 0
 }
 
 // nextOffGrid starts the next marked query that fits. After a hint about all queries

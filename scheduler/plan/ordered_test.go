@@ -17,9 +17,9 @@ type rankCounter struct {
 	ranked int
 }
 
-func (r *rankCounter) Rank(_ policy.Moment, all []*policy.Candidate) []policy.Key {
+func (r *rankCounter) Rank(_ policy.Moment, all []*policy.Candidate) policy.Ranking {
 	r.ranked++
-	return make([]policy.Key, len(all))
+	return policy.Ranking{Keys: make([]policy.Key, len(all))}
 }
 
 // What happens to queries that are not ranked leaves the order of the others as it is.

@@ -42,8 +42,6 @@ type Planner struct {
 	owed  []*item // heads that earlier slots passed over
 	led   bool    // the last slot began with an owed query
 
-	rooms sampleRooms
-
 	servedNew bool // a new query has started in this slot
 	servedOld bool // a refresh request has
 }
@@ -54,7 +52,6 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 	x.catalog = catalog{all: map[string]*item{}, index: newConstantIndex(), pattern: newPatternIndex()}
 	x.policy, x.name, x.slot = p, p.String(), 1
 	x.SetBudget(RuleStrict, budget)
-	x.ranked.source = newSource(p, &x.order)
 	x.rounds = rounds.New(profileQueries(x.all))
 	x.claims.ranker, x.claims.rounds = &x.ranker, x.rounds
 	return x
@@ -68,7 +65,6 @@ func (p *Planner) pick(c *item) {
 		p.ran = append(p.ran, c)
 	}
 	c.ran, c.short = true, false
-	p.rooms.makeRoom(c)
 	p.lift(c)
 	p.hints.drop(c)
 	if c.member != nil {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -16,80 +14,6 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
 )
-
-// TestTree compares the waitList with a sorted list.
-func TestTree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var tr waitList
-		var list []*item
-		sorted := func() []*item {
-			s := slices.Clone(list)
-			slices.SortFunc(s, func(a, b *item) int {
-				return cmp.Or(cmp.Compare(a.key.Class, b.key.Class), cmp.Compare(a.key.Value, b.key.Value),
-					cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
-			})
-			return s
-		}
-		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
-			if len(list) > 0 && rapid.IntRange(0, 2).Draw(t, "remove") == 0 {
-				k := rapid.IntRange(0, len(list)-1).Draw(t, "which")
-				tr.remove(list[k])
-				if list[k].in != nil {
-					t.Fatal("a removed candidate believes to be in")
-				}
-				list = slices.Delete(list, k, k+1)
-				continue
-			}
-			c := &item{key: policy.Key{Class: rapid.IntRange(-1, 1).Draw(t, "class"), Value: float64(rapid.IntRange(0, 3).Draw(t, "value"))}}
-			c.Query.ID = fmt.Sprint("q", i)
-			c.Stats.Last = rapid.Uint64Range(0, 2).Draw(t, "last")
-			c.Estimate = time.Duration(rapid.IntRange(0, 9).Draw(t, "cost"))
-			tr.insert(c)
-			list = append(list, c)
-		}
-		want := sorted()
-		if got := tr.all(); !slices.Equal(got, want) || tr.len() != len(want) {
-			t.Fatalf("the order is wrong: %d of %d", len(got), len(want))
-		}
-		sum := time.Duration(0)
-		for i, c := range want {
-			if rank, cost := tr.place(c); rank != i+1 || cost != sum {
-				t.Fatalf("place %d, cost %d of number %d, want cost %d", rank, cost, i+1, sum)
-			}
-			sum += c.Estimate
-		}
-		for left := time.Duration(-1); left < 10; left++ {
-			var first *item
-			if i := slices.IndexFunc(want, func(c *item) bool { return c.Estimate <= left }); i >= 0 {
-				first = want[i]
-			}
-			if tr.fits(left) != first {
-				t.Fatalf("the first that fits %d is another one", left)
-			}
-			var greedy, got []*item
-			rest := left
-			for _, c := range want {
-				if c.Estimate <= rest {
-					greedy, rest = append(greedy, c), rest-c.Estimate
-				}
-			}
-			rest = left
-			tr.take(left, func(c *item) time.Duration { got = append(got, c); rest -= c.Estimate; return rest })
-			if !slices.Equal(got, greedy) {
-				t.Fatalf("take(%d) took %d, want %d", left, len(got), len(greedy))
-			}
-		}
-		for class := -2; class < 2; class++ {
-			var first *item
-			if i := slices.IndexFunc(want, func(c *item) bool { return c.key.Class > class }); i >= 0 {
-				first = want[i]
-			}
-			if tr.after(class) != first {
-				t.Fatalf("the first after class %d is another one", class)
-			}
-		}
-	})
-}
 
 // TestWaiting compares the queues of items that wait for times and slots with a map.
 func TestWaiting(t *testing.T) {
@@ -128,7 +52,7 @@ func TestWaiting(t *testing.T) {
 				want := map[*item]int64{}
 				all := make([]*item, 20)
 				for i := range all {
-					all[i] = &item{Candidate: policy.Candidate{Prefix: uint64(i)}}
+					all[i] = &item{Candidate: policy.Candidate{Prefix: uint64(i), Query: registry.Query{ID: fmt.Sprintf("%02d", i)}}}
 				}
 				for range rapid.IntRange(1, 80).Draw(t, "steps") {
 					c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
@@ -269,7 +193,7 @@ func TestEligibility(t *testing.T) {
 // ones.
 type moody struct{ policy.Policy }
 
-func (moody) Rank(m policy.Moment, all []*policy.Candidate) []policy.Key {
+func (moody) Rank(m policy.Moment, all []*policy.Candidate) policy.Ranking {
 	keys := make([]policy.Key, len(all))
 	for i, c := range all {
 		keys[i].Value = c.Median.Seconds()
@@ -277,7 +201,7 @@ func (moody) Rank(m policy.Moment, all []*policy.Candidate) []policy.Key {
 			keys[i].Value = -keys[i].Value
 		}
 	}
-	return keys
+	return policy.Ranking{Keys: keys}
 }
 
 func TestRanker(t *testing.T) {
@@ -288,7 +212,7 @@ func TestRanker(t *testing.T) {
 	for slot, want := range map[uint64]string{4: "cba", 5: "abc", 8: "cba"} {
 		p.begin(slot, noon, 0)
 		got := ""
-		for _, c := range p.ranked.all() {
+		for c := range p.ranked.all {
 			got += c.Query.ID
 		}
 		if got != want {
@@ -370,51 +294,8 @@ func sortAll(p *Planner) []*item {
 		c.key = p.policy.Key(&c.Candidate)
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *item) int {
-		if before(a, b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, compareItems)
 	return list
-}
-
-// TestSlotAllocatesLittle checks that a slot allocates far less often than it executes,
-// however many samples its queries have. All queries run in each slot, so those with as many
-// samples as the others need room in the same one.
-func TestSlotAllocatesLittle(t *testing.T) {
-	const queries = 1000
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection allocates too
-	same := func(n int) func(int) int { return func(int) int { return n } }
-	for _, c := range []struct {
-		policy  string
-		samples func(i int) int
-	}{
-		{"rr", same(1)}, {"hybrid", same(0)}, {"hybrid", same(40)}, {"hybrid", same(policy.Ring)}, {"hybrid", func(i int) int { return i % (policy.Ring + 1) }},
-	} {
-		runtime.GC()
-		pl, err := parse(c.policy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := crowd(queries, pl, time.Hour)
-		for range 10 { // buffers grow
-			playCheap(p, noon)
-		}
-		for i := range queries { // others replace them
-			p.drop(fmt.Sprintf("q%07d", i))
-		}
-		fill(p, queries, c.samples)
-		for range policy.Ring + 10 {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			executed := playCheap(p, noon)
-			runtime.ReadMemStats(&after)
-			if n := after.Mallocs - before.Mallocs; executed != queries || n > 100 {
-				t.Errorf("%s, first with %d samples, slot %d: %d allocations for %d executions, want at most 100 for %d", c.policy, c.samples(1), p.slot, n, executed, queries)
-			}
-		}
-	}
 }
 
 // A counted policy counts the keys that it computes.

@@ -158,8 +158,7 @@ func (r *Replay) first(slot uint64, executed int) {
 		c := x.c
 		k := r.c.World.Execute(int(c.number), slot, c.Stats.Last)
 		budget.Finish(x, registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
-		r.complete(c, k)
-		budget.spare = x
+		r.record(budget, x, k, false)
 	}
 	r.p.end(now)
 }

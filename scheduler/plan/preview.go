@@ -8,7 +8,6 @@ const typical = 100 * time.Millisecond
 // Preview returns the number and cost of the executions that the slot would start if
 // each took its estimate.
 func (s *SlotBudget) Preview() (n int, cost time.Duration) {
-	s.p.sort()
 	left := s.budget - s.used
 	add := func(c *item) {
 		e := c.Estimate
@@ -27,12 +26,12 @@ func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 	}
 	share := min(s.share, left)
 	for _, t := range s.p.front() {
-		t.take(share, func(c *item) time.Duration {
-			before := left
-			add(c)
-			share -= before - left
-			return share
-		})
+		for c := range t.all {
+			if before := left; c.Estimate <= share {
+				add(c)
+				share -= before - left
+			}
+		}
 	}
 	for _, c := range s.p.earlyHinted() {
 		add(c)
@@ -46,11 +45,10 @@ func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 	} else {
 		first = nil // considered with the others
 	}
-	s.p.ranked.take(left, func(c *item) time.Duration {
-		if c != first && c != s.opener {
+	for c := range s.p.ranked.all {
+		if c.Estimate <= left && c != first && c != s.opener {
 			add(c)
 		}
-		return left
-	})
+	}
 	return n, cost
 }

@@ -17,9 +17,10 @@ type queues struct {
 	budget     time.Duration
 	share      time.Duration // refresh requests and new queries together get at least this
 	debt       time.Duration // which later slots repay
-	asked      waitList      // refresh requests
-	fresh      waitList      // new queries
-	ranked     waitList
+	asked      order         // refresh requests
+	fresh      order         // new queries
+	ranked     order
+	roster     roster // of the ranked queries, if the policy is a Ranker
 	slots      slotQueue
 	times      timeQueue
 	slot       uint64 // the running slot, or the next one
@@ -49,7 +50,13 @@ func (p *queues) settle(c *item) {
 	}
 	c.since = p.slot
 	p.ordered = p.ordered && v.list != &p.ranked
-	v.list.insert(c)
+	if _, ranks := p.policy.(policy.Ranker); !ranks || c.tier != TierRanked {
+		v.list.insert(c)
+		return
+	}
+	c.in = &p.ranked
+	p.ranked.n++
+	p.roster.add(c)
 }
 
 // longestWait is about seventy years.
@@ -57,11 +64,13 @@ const longestWait = time.Duration(1 << 61)
 
 // lift removes a query from all lists.
 func (p *queues) lift(c *item) {
-	p.ordered = p.ordered && c.in != &p.ranked && !c.rests
+	p.ordered = p.ordered && c.in != &p.ranked && c.place == 0
 	if c.in != nil {
 		c.in.remove(c)
 	}
-	c.rests = false
+	if c.place > 0 {
+		p.roster.drop(c)
+	}
 	p.slots.drop(c)
 	p.times.drop(c)
 }
@@ -102,21 +111,17 @@ func (p *queues) Advance(now time.Time) {
 	now = now.Round(0)
 	p.now = now
 	if inFuture(p.looked, now) { // the clock was set back
-		for i, c := range p.order {
-			p.pause(i)
-			if c.timed {
+		for _, c := range p.order {
+			if c.timed > 0 {
 				p.lift(c)
 				p.settle(c)
 			}
 		}
 	}
 	p.looked = now
-	n := 0
 	again := func(c *item) {
-		p.pause(n)
 		p.lift(c)
 		p.settle(c)
-		n++
 	}
 	p.slots.due(p.slot, again)
 	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
@@ -132,15 +137,15 @@ func (p *queues) SetBudget(r Rule, budget time.Duration) {
 
 // front lists the tiers that go before the ranked one, in order: refresh requests
 // first, unless they left nothing for new queries in the last slot.
-func (p *queues) front() [2]*waitList {
+func (p *queues) front() [2]*order {
 	if p.freshFirst {
-		return [2]*waitList{&p.fresh, &p.asked}
+		return [2]*order{&p.fresh, &p.asked}
 	}
-	return [2]*waitList{&p.asked, &p.fresh}
+	return [2]*order{&p.asked, &p.fresh}
 }
 
 // waiting counts the eligible queries that have not run in this slot.
-func (p *queues) waiting() int { return p.asked.len() + p.fresh.len() + p.ranked.len() }
+func (p *queues) waiting() int { return p.asked.n + p.fresh.n + p.ranked.n }
 
 // Owe sets the debt that later slots have to repay.
 func (p *queues) Owe(debt time.Duration) { p.debt = debt }

@@ -11,140 +11,162 @@ import (
 // A ranker asks the policy for the order of a slot, and lets it learn from the slot.
 type ranker struct {
 	queues
-	begun   time.Time           // when the slot began
-	ran     []*item             // queries that have started in the slot
-	rests   []*item             // queries that a policy.Ranker left out of the slot; some may be lifted since
-	shared  []float64           // the policy's state for the endpoint
-	ranking policy.Ranking      // of the slot, without its keys
-	turned  bool                // the policy's table has asked for a new plan in this slot
-	taught  []*policy.Candidate // given a new state in the last slot without having run
-
-	room    []*item // buffers of rankBy: room, seen, views
-	seen    []*item
-	views   []*policy.Candidate
-	touched uint64 // by settleRan, without meaning
+	begun    time.Time           // when the slot began
+	ran      []*item             // queries that have started in the slot
+	started  int                 // how many have started in the slot before
+	shared   []float64           // the policy's state for the endpoint
+	ranking  policy.Ranking      // of the slot
+	evidence float64             // of the executions of the slot
+	turned   bool                // the slot was ranked again because of it
+	memory   any                 // policy.Moment.Memory
+	taught   []*policy.Candidate // given a new state in the last slot without having run
 }
 
-// rank asks a policy that is a Ranker or has a table for the order of the slot.
-func (p *ranker) rank() {
-	p.ordered = true
-	p.ranking = policy.Ranking{}
-	r, ok := p.policy.(policy.Ranker)
-	if !ok && p.ranked.source == nil {
-		return
-	}
-	p.aside(func() { p.rankBy(r) })
+// A roster lists the ranked queries of a Ranker, those that it leaves out included.
+type roster struct {
+	all   []*policy.Candidate
+	seats []seat  // of the same queries
+	moved []int   // places that have another query, or one that has changed
+	room  []entry // for the entries of the order
 }
 
-// sort sorts what rank has left unsorted, so that looking up places is quick.
-func (p *ranker) sort() { p.aside(p.ranked.sort) }
-
-func (p *ranker) rankBy(r policy.Ranker) {
-	if s := p.ranked.source; s != nil {
-		p.ranking = s.begin(p.moment())
-		p.ranked.reload()
-		return
-	}
-	list := p.lookAt(p.room[:0])
-	clear(p.rests)
-	p.rests = p.rests[:0]
-	views, seen, stay := p.views[:0], p.seen[:0], list[:0]
-	for _, c := range list {
-		if c.tier != TierRanked {
-			stay = append(stay, c) // a refresh request
-			continue
-		}
-		views, seen = append(views, &c.Candidate), append(seen, c)
-	}
-	var keys []policy.Key
-	if x, ok := r.(policy.Explainer); ok {
-		keys, p.ranking = x.Plan(p.moment(), views)
-	} else {
-		keys = r.Rank(p.moment(), views)
-	}
-	for i, c := range seen {
-		c.key = keys[i]
-		if c.key.Due > p.slot {
-			c.in, c.tier, c.why, c.rests = nil, "", notDue, true
-			p.rests = append(p.rests, c)
-			continue
-		}
-		stay = append(stay, c)
-	}
-	p.ranked.load(stay)
-	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
+// A seat has the latest key of a query. One that rests is left out of the slot.
+type seat struct {
+	entry
+	rests bool
 }
 
-// lookAt appends the queries that a Ranker ranks, and ranked refresh requests, to a
-// list. If these are nearly all queries, it visits them in the order of memory, which
-// is quicker.
-func (p *ranker) lookAt(list []*item) []*item {
-	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
-		for _, c := range p.order {
-			if c.in == &p.ranked || p.awake(c) {
-				list = append(list, c)
-			}
-		}
-		return list
+func (r *roster) add(c *item) {
+	r.moved = append(r.moved, len(r.all))
+	r.all, r.seats = append(r.all, &c.Candidate), append(r.seats, seat{entry: entryOf(c)})
+	c.place = int32(len(r.all))
+}
+
+// drop removes a query. The last one takes its place.
+func (r *roster) drop(c *item) {
+	i, last := int(c.place)-1, len(r.all)-1
+	r.all[i], r.seats[i] = r.all[last], r.seats[last]
+	r.seats[i].c.place = c.place
+	c.place = 0
+	r.all, r.seats, r.moved = r.all[:last], r.seats[:last], append(r.moved, i)
+}
+
+// entry is the entry of a query with its latest key.
+func (r *roster) entry(c *item) entry {
+	if c.place > 0 {
+		return r.seats[c.place-1].entry
 	}
-	list = p.ranked.unordered(list)
-	for _, c := range p.rests {
-		if p.awake(c) {
-			list = append(list, c)
+	return entryOf(c)
+}
+
+// resting lists up to most queries that the policy has left out of the slot.
+func (r *roster) resting(most int) (list []*item) {
+	for i := range r.seats {
+		if r.seats[i].rests && len(list) < most {
+			list = append(list, r.seats[i].c)
 		}
 	}
 	return list
 }
 
-// awake ends the rest of a query that its policy left out of the last slot.
-func (p *ranker) awake(c *item) bool {
-	if !c.rests {
-		return false
+// standing returns the rank of c, from 1, among the queries of its order, and the cost of
+// those before it. While the order of a Ranker is not known, the latest keys decide.
+func (p *queues) standing(c *item) (rank int, cost time.Duration) {
+	if c.place == 0 || p.ordered {
+		return c.in.place(c)
 	}
-	c.rests = false
-	c.tier, c.why, c.since = TierRanked, eligible, p.slot
-	return true
+	rank = p.ranked.n // refresh requests precede the others
+	e := p.roster.entry(c)
+	for i := range p.roster.seats {
+		switch s := &p.roster.seats[i]; {
+		case s.rests:
+		case s.before(&e):
+			cost += s.estimate
+		default:
+			rank--
+		}
+	}
+	return rank + 1, cost
+}
+
+// rank asks a Ranker for the order of the slot.
+func (p *ranker) rank() {
+	p.ordered = true
+	r, ok := p.policy.(policy.Ranker)
+	if !ok {
+		p.ranking = policy.Ranking{}
+		return
+	}
+	p.ranking = r.Rank(p.moment(), p.roster.all)
+	p.roster.moved = p.roster.moved[:0]
+	list := p.roster.room[:0]
+	for c := range p.ranked.all {
+		if c.tier != TierRefresh {
+			break
+		}
+		list = append(list, entryOf(c))
+	}
+	for i := range p.roster.seats {
+		s, k := &p.roster.seats[i], p.ranking.Keys[i]
+		if k.Due > p.slot {
+			s.c.key = k
+		}
+		if rests := k.Due > p.slot; rests != s.rests {
+			s.rests = rests
+			p.rest(s.c, rests)
+		}
+		if s.entry = s.with(k); !s.rests {
+			list = append(list, s.entry)
+		}
+	}
+	p.roster.room = p.ranked.entries[:0]
+	p.ranked.load(list, max(p.started, len(p.ran))*9/8)
+}
+
+// rest begins or ends the rest of a query.
+func (p *ranker) rest(c *item, rests bool) {
+	if rests {
+		c.in, c.tier, c.why = nil, "", notDue
+	} else {
+		c.in, c.tier, c.why, c.since = &p.ranked, TierRanked, eligible, p.slot
+	}
 }
 
 // inputs returns the values from which a query's place was computed.
 func (p *ranker) inputs(c *item) map[string]float64 {
-	if s := p.ranked.source; s != nil {
-		in := s.table.Explain(p.moment(), &c.Candidate)
-		maps.Copy(in, p.ranking.Inputs)
-		return in
-	}
-	x, ok := p.policy.(policy.Explainer)
-	if !ok {
-		return p.policy.Inputs(&c.Candidate)
-	}
-	in := x.Explain(p.moment(), p.ranking, &c.Candidate)
+	in := p.policy.Inputs(p.moment(), p.ranking, &c.Candidate)
 	maps.Copy(in, p.ranking.Inputs)
 	return in
 }
 
 func (p *ranker) moment() policy.Moment {
-	return policy.Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
+	return policy.Moment{
+		Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned, Memory: &p.memory, Moved: p.roster.moved,
+	}
 }
 
-// observe passes a complete execution to the policy's table, which may then plan the
-// rest of the slot again.
+// observe adds up the evidence of complete executions. Once there is enough, the rest of
+// the slot is ranked again.
 func (p *ranker) observe(c *item, changed bool) {
-	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
+	x, ok := p.ranking.Evidence[&c.Candidate]
+	if !ok || p.turned {
 		return
 	}
-	p.turned = true
-	was := p.ranking
-	p.rank()
-	if p.let != nil {
-		p.sort()
+	if changed {
+		p.evidence += x.Changed
+	} else {
+		p.evidence += x.Same
 	}
-	p.ranking.Stretch, p.ranking.Inputs = was.Stretch, was.Inputs
+	if p.turned = p.evidence > p.ranking.Enough; p.turned {
+		was := p.ranking
+		p.rank()
+		p.ranking.Stretch, p.ranking.Inputs = was.Stretch, was.Inputs
+	}
 }
 
 // absorb lets the policy learn from the slot that ends.
 func (p *ranker) absorb() {
-	p.taught = p.taught[:0]
-	p.turned = false
+	p.taught, p.turned, p.evidence = p.taught[:0], false, 0
 	r, ok := p.policy.(policy.Collective)
 	if !ok {
 		return
@@ -155,40 +177,29 @@ func (p *ranker) absorb() {
 			ran = append(ran, &c.Candidate)
 		}
 	}
-	related := p.related
-	if p.let != nil { // the loop has built the part of the index that is needed
-		related = p.index.related
-	}
-	var l policy.Lesson
-	p.aside(func() { l = r.Absorb(p.moment(), ran, related) })
+	l := r.Absorb(p.moment(), ran, p.related)
 	p.shared = l.Shared
 	for _, t := range l.States {
 		t.Candidate.SetState(t.State)
 		if t.Keep {
-			p.ranked.source.learn(p.order[t.Candidate.Number])
 			p.taught = append(p.taught, t.Candidate)
+			if c := p.order[t.Candidate.Number]; c.place > 0 {
+				p.roster.moved = append(p.roster.moved, int(c.place)-1)
+			}
 		}
 	}
 }
 
-// settleRan settles the queries that ran. It first touches a few of them, so that the
-// reads from memory overlap.
+// settleRan settles the queries that ran.
 func (p *ranker) settleRan() {
-	const few = 32
 	p.ordered = false
-	for i, c := range p.ran {
-		p.pause(i)
-		if i%few == 0 {
-			for _, next := range p.ran[i:min(i+few, len(p.ran))] {
-				next.ran = false
-				p.touched ^= uint64(next.key.Class) ^ uint64(next.Median) ^ next.Stats.Last
-			}
-		}
+	for _, c := range p.ran {
+		c.ran = false
 		if c.planned {
 			p.settle(c)
 		}
 	}
-	p.ran = p.ran[:0]
+	p.started, p.ran = len(p.ran), p.ran[:0]
 }
 
 // Refresh advances and sorts the plan. One call serves all questions until something
@@ -197,7 +208,6 @@ func (p *ranker) Refresh(now time.Time) {
 	p.Advance(now)
 	if !p.ordered {
 		p.rank()
-		p.sort()
 	}
 }
 
@@ -207,7 +217,7 @@ func (p *ranker) RefreshFor(now time.Time, queries []string) {
 	p.Advance(now)
 	if slices.ContainsFunc(queries, func(id string) bool {
 		c := p.all[id]
-		return c != nil && (c.in == &p.ranked || c.rests)
+		return c != nil && (c.in == &p.ranked || c.place > 0)
 	}) {
 		p.Refresh(now)
 	}

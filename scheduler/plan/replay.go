@@ -52,9 +52,6 @@ type ReplayConfig struct {
 	Ring bool
 	// Ranked plays every slot in order, even if everything fits.
 	Ranked bool
-	// Only, if not nil, lists the queries that the policy considers in a slot. The
-	// policy would leave out the others.
-	Only func(slot uint64) []int
 	// Merged, if not nil, plays merged requests.
 	Merged *MergedWorld
 }
@@ -77,9 +74,9 @@ type Played struct {
 	Over    time.Duration    // part of Elapsed beyond the budget
 }
 
-// A Replay plays the slots of one endpoint in a World, one execution at a time. It
-// uses the planner, the budget rules, the policies and the statistics of the Loop, but
-// no ledger, clock, goroutines or results. It is not safe for concurrent use.
+// A Replay plays the slots of one endpoint in a World, one execution at a time, as the
+// Loop does, but without a ledger, a clock, goroutines and results. It is not safe for
+// concurrent use.
 type Replay struct {
 	c     ReplayConfig
 	p     *Planner
@@ -87,10 +84,8 @@ type Replay struct {
 	times []timeline
 	slot  uint64        // the latest
 	took  time.Duration // by the executions of the latest slot
-	timed bool          // something reads estimates
 	most  time.Duration // longest execution or largest estimate so far
 	from  uint64        // first of the latest slots that were not played because everything fits, 0 = none
-	read  time.Duration // by warm, without meaning
 }
 
 // NewReplay starts at t0: the first result and execution time of every query are known
@@ -111,7 +106,6 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.SetBudget(Rule(c.Rule), c.Budget)
-	r.timed = policy.ReadsTimes(c.Policy) || r.p.rule.fits() || c.Merged != nil
 	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
 	for i, q := range c.Queries {
@@ -123,14 +117,14 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		}
 		k := r.p.add(q.ID)
 		k.ask(q)
-		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
-		k.Stats.Policy, k.Stats.Served = c.Policy.String(), q.Refreshes
+		r.all[i], k.number = k, int32(i)
 		x := c.World.Execute(i, c.First, c.First)
-		r.took = x.Elapsed
-		r.complete(k, x)
-		if c.Only == nil {
-			r.p.settle(k)
-		}
+		x.Outcome, r.took = registry.Unchanged, x.Elapsed
+		st := policy.Stats{Policy: r.p.name, Served: q.Refreshes}
+		r.learn(&st, k, x, false)
+		r.p.learn(k, st)
+		r.estimate(k, x)
+		r.p.settle(k)
 		if m := c.Merged; m != nil && m.Template(i) != "" {
 			k.Stats.Rows = m.Rows(i)
 			r.p.Classify(q.ID, Membership{Key: m.Template(i), Template: m.Template(i), Probes: true})
@@ -165,61 +159,39 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 func (r *Replay) play(each func(Played)) {
 	now := r.now()
 	r.took = 0
-	r.narrow()
-	r.p.begin(r.slot, now, r.c.Lead)
-	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
+	s := r.p.Begin(now, Terms{Lead: r.c.Lead, Width: 1, Timeout: cmp.Or(r.c.Timeout, boundless)})
 	if m := r.c.Merged; m != nil {
 		s.merging = Merging{Mode: m.Mode}
 	}
-	r.warm()
-	n := 0
 	for x := s.Next(now); x != nil; x = s.Next(now) {
-		if n++; n%warmed == 0 {
-			r.warm()
-		}
 		if len(x.riders) > 0 {
 			r.executeMerged(s, x, each)
 		} else {
 			each(r.execute(s, x))
 		}
 	}
-	r.p.debt = s.debt()
-	r.p.end(r.clock())
-}
-
-// warm reads one field from each cache line that the execution of each of the next
-// queries uses. These reads from memory overlap; those of the executions would follow
-// one another.
-func (r *Replay) warm() {
-	next := r.p.ranked.ahead(warmed)
-	for i := range next {
-		c := next[i].c
-		r.read += time.Duration(c.key.Class) + c.Stats.Floor + c.Estimate + time.Duration(c.asked) + time.Duration(c.since) + time.Duration(c.Stats.Failures)
-	}
-	for i := range next {
-		c := next[i].c
-		r.read += c.past.nearest()
-		if s := c.Stats.State; len(s) > 0 {
-			r.read += time.Duration(s[0] + s[len(s)/2] + s[len(s)-1])
-		}
-	}
+	r.p.Owe(s.Totals().Debt)
+	r.p.End(r.clock(), "")
 }
 
 // execute plays one execution under the slot's rule.
 func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
-	i, c, before := int(x.c.number), x.c, s.excess()
-	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
-	a := registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
-	if k.Elapsed > s.timeout {
+	i, before := int(x.c.number), s.excess()
+	k := r.c.World.Execute(i, r.slot, x.c.Stats.Last)
+	a, whole := r.finish(s, x, registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed})
+	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
+	r.record(s, x, k, whole)
+	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
+}
+
+// finish books an answer that the endpoint gives up after the timeout.
+func (r *Replay) finish(s *SlotBudget, x *Execution, a registry.Answer) (registry.Answer, bool) {
+	if a.Elapsed > s.timeout {
 		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
 	}
-	whole := s.book(x, &a, false)
-	s.spare = x
-	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
-	r.took += k.Elapsed
-	r.learn(c, k, whole)
-	x.onRecorded(k.Outcome, k.Elapsed)
-	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
+	a, whole := s.Finish(x, a, false)
+	r.took += a.Elapsed
+	return a, whole
 }
 
 // executeMerged plays one merged request. If one member would fail, all fail. Members that
@@ -238,11 +210,8 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 			confirmed++
 		}
 	}
-	if a.Elapsed = r.c.Merged.Cost(r.slot, x.kind, queries); a.Elapsed > s.timeout {
-		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
-	}
-	s.book(x, &a, false)
-	r.took += a.Elapsed
+	a.Elapsed = r.c.Merged.Cost(r.slot, x.kind, queries)
+	a, _ = r.finish(s, x, a)
 	over := s.excess() - before
 	if !a.Outcome.Complete() {
 		s.Void(x, true, string(a.Outcome), a.Elapsed)
@@ -257,9 +226,7 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 			s.AskAlone(m, false)
 			k.Outcome = ""
 		} else {
-			m.c.Stats.Rows = rows[i]
-			r.learn(m.c, k, false)
-			m.onRecorded(k.Outcome, k.Elapsed)
+			r.record(s, m, k, false)
 		}
 		each(Played{Query: queries[i], Outcome: k.Outcome, Rider: i > 0, Elapsed: k.Elapsed, Over: over})
 		over = 0
@@ -277,44 +244,50 @@ func (r *Replay) now() time.Time {
 // clock is when the latest execution ended.
 func (r *Replay) clock() time.Time { return r.now().Add(r.took) }
 
-// learn updates the statistics with the outcome of an execution.
-func (r *Replay) learn(c *item, k Known, whole bool) {
-	if k.Outcome.Complete() {
-		r.complete(c, k)
-		r.p.observe(c, k.Outcome == registry.Changed)
-		return
-	}
-	c.Stats.Incomplete(policy.Attempt{Slot: r.slot, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
-	c.Estimate = max(c.Median, c.Stats.Floor)
-	r.most = max(r.most, c.Estimate) // a cut raises the estimate above all elapsed times
+// record updates the plan with the outcome of an execution.
+func (r *Replay) record(s *SlotBudget, x *Execution, k Known, whole bool) {
+	st := x.Stats()
+	r.learn(&st, x.c, k, whole)
+	s.Record(x, Completion{Stats: st, Checked: st.LastRun.At, At: st.LastRun.At})
+	r.estimate(x.c, k)
 }
 
-// complete updates the statistics with a complete execution.
-func (r *Replay) complete(c *item, k Known) {
-	x := policy.Sample{Slot: r.slot, Elapsed: k.Elapsed}
-	if r.slot > r.c.First {
-		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard
+// learn updates statistics with the outcome of an execution.
+func (r *Replay) learn(st *policy.Stats, c *item, k Known, whole bool) {
+	at := r.clock()
+	st.LastRun = policy.Run{Slot: r.slot, At: at, Elapsed: k.Elapsed, Outcome: k.Outcome}
+	if !k.Outcome.Complete() {
+		st.Incomplete(policy.Attempt{Slot: r.slot, At: at, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
+		return
 	}
-	c.Stats.Complete(r.p.policy, x)
-	c.SetState(c.Stats.State)
+	x := policy.Sample{Slot: r.slot, Elapsed: k.Elapsed, Changed: k.Outcome == registry.Changed, Jaccard: k.Jaccard}
+	st.Complete(r.p.policy, x)
+	st.CheckedAt = at
+	if m := r.c.Merged; m != nil {
+		st.Rows = m.Rows(int(c.number))
+	}
 	if r.c.Ring {
-		c.Stats.Remember(x)
-		c.Median = c.Stats.Median()
-	} else if r.timed {
-		c.past.add(k.Elapsed)
-		c.Median = c.past.median()
+		st.Remember(x)
 	}
-	c.Estimate = c.Median
-	if c.Overdue = 0; !c.plain { // these times decide when it may run or is due
-		c.start, c.Stats.CheckedAt = r.now(), r.clock()
+}
+
+// estimate makes the median that of all executions, if the statistics do not remember
+// the latest.
+func (r *Replay) estimate(c *item, k Known) {
+	if past := &r.times[c.number]; !r.c.Ring {
+		if k.Outcome.Complete() {
+			past.add(k.Elapsed)
+		}
+		c.Median = past.median()
+		c.Estimate = max(c.Median, c.Stats.Floor)
 	}
-	r.most = max(r.most, k.Elapsed)
+	r.most = max(r.most, k.Elapsed, c.Estimate) // a cut raises the estimate above all elapsed times
 }
 
 // holdsAll reports whether a slot can execute everything in any order. It is false for
 // policies that leave queries out.
 func (r *Replay) holdsAll(slot uint64) bool {
-	if r.c.Ranked || r.c.Merged != nil || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
+	if r.c.Ranked || r.c.Merged != nil || len(r.all) == 0 || r.p.ranked.n < len(r.all) || r.all[0].key.Due > 0 {
 		return false
 	}
 	_, ranks := r.c.Policy.(policy.Ranker)
@@ -331,23 +304,6 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	}
 	r.most = max(r.most, longest)
 	return true
-}
-
-// narrow leaves only the queries of Only in the order.
-func (r *Replay) narrow() {
-	if r.c.Only == nil {
-		return
-	}
-	for _, c := range r.p.ranked.all() {
-		r.p.lift(c)
-	}
-	for _, i := range r.c.Only(r.slot) {
-		if c := r.all[i]; c.Stats.NotBefore <= r.slot {
-			r.p.lift(c) // an earlier slot may have left it out
-			c.tier = TierRanked
-			r.p.ranked.insert(c)
-		}
-	}
 }
 
 // Entries lists the queries with their statistics, by number.

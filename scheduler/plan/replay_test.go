@@ -157,14 +157,6 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	for _, rule := range []string{plan.RuleStrict, plan.RuleOverrun} {
 		r, err := plan.NewReplay(plan.ReplayConfig{
 			Policy: policy.Clairvoyant(oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
-			Only: func(slot uint64) (list []int) {
-				for q, is := range stale[slot] {
-					if is {
-						list = append(list, q)
-					}
-				}
-				return list
-			},
 		})
 		if err != nil {
 			t.Fatal(err)

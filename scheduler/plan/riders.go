@@ -53,7 +53,6 @@ func (s *SlotBudget) ride(r *Execution, now time.Time) {
 	if len(riders) == 0 {
 		return
 	}
-	s.p.ranked.removeAll(riders)
 	s.board(r, riders, &f)
 }
 

@@ -35,8 +35,11 @@ func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
 	if c := p.ranked.first(); c != nil {
 		p.heads = append(p.heads, c)
 		if c.tier == TierRefresh {
-			if c := p.ranked.after(classRefresh); c != nil {
-				p.heads = append(p.heads, c)
+			for c := range p.ranked.all {
+				if c.tier != TierRefresh {
+					p.heads = append(p.heads, c)
+					break
+				}
 			}
 		}
 	}
@@ -68,7 +71,7 @@ func (p *Planner) end(now time.Time) {
 		}
 	}
 	p.heads = p.heads[:0]
-	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
+	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.n > 0
 	p.servedNew, p.servedOld = false, false
 	p.absorb()
 	p.slot, p.now = p.slot+1, now.Round(0)

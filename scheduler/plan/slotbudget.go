@@ -25,10 +25,7 @@ type SlotBudget struct {
 	account
 	p          *Planner
 	merging    Merging
-	window     window      // in which riders are found
-	spare      *Execution  // a finished execution to reuse
-	fresh      []Execution // for the next executions
-	allocated  int         // the number that was allocated together last
+	window     window // in which riders are found
 	opener     *item
 	begun      bool // an execution has started
 	alone      bool // nothing else starts in this slot
@@ -220,22 +217,11 @@ func (s *account) room(now time.Time) (ranked, front time.Duration) {
 // SetWidth sets how many executions may run at a time from now on.
 func (s *account) SetWidth(n int) { s.width = n }
 
-// executionsAtOnce is the largest number of executions that are allocated together.
-const executionsAtOnce = 256
-
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
-	r := s.spare
-	if s.spare = nil; r == nil {
-		if len(s.fresh) == 0 {
-			s.allocated = min(max(32, 2*s.allocated), executionsAtOnce)
-			s.fresh = make([]Execution, s.allocated)
-		}
-		r, s.fresh = &s.fresh[0], s.fresh[1:]
+	r := &Execution{
+		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now), expected: c.Estimate, open: c.open(),
+		served: c.asked, marked: s.p.hints.has(c),
 	}
-	*r = Execution{}
-	r.c, r.tier, r.front, r.start = c, c.tier, front, now
-	r.share, r.limit, r.expected, r.open = part, s.grant(part, now), c.Estimate, c.open()
-	r.served, r.marked = c.asked, s.p.hints.has(c)
 	s.p.pick(c)
 	s.begun = true
 	s.runs = append(s.runs, r)

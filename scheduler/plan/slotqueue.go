@@ -3,8 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
-
-	"github.com/freshet/freshet/scheduler/internal/selection"
+	"strings"
 )
 
 // A slotQueue holds items that wait for a slot, on one page for each such slot. Each
@@ -73,17 +72,8 @@ func (a *slotQueue) due(slot uint64, each func(*item)) {
 // next lists up to most items, by slot and then by id.
 func (a *slotQueue) next(most int) (list []*item) {
 	for _, p := range a.pages {
-		room := min(most-len(list), len(p.list))
-		entries := make([]listEntry, len(p.list))
-		for i, c := range p.list {
-			entries[i] = listEntry{id: c.Prefix, c: c}
-		}
-		selection.MoveFirst(entries, room, (*listEntry).before)
-		slices.SortFunc(entries[:room], listEntry.compare)
-		for _, e := range entries[:room] {
-			list = append(list, e.c)
-		}
-		if len(list) == most {
+		page := slices.SortedFunc(slices.Values(p.list), func(a, b *item) int { return strings.Compare(a.Query.ID, b.Query.ID) })
+		if list = append(list, page[:min(most-len(list), len(page))]...); len(list) == most {
 			break
 		}
 	}

@@ -73,11 +73,3 @@ func (l *timeline) median() time.Duration {
 	lower := l.piles[l.mid-1].d
 	return lower + (upper-lower)/2
 }
-
-// nearest is a duration near the median, 0 if there is none.
-func (l *timeline) nearest() time.Duration {
-	if len(l.piles) == 0 {
-		return 0
-	}
-	return l.piles[l.mid].d
-}

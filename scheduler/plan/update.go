@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/internal/selection"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -31,16 +30,14 @@ func (p *Planner) Update(now time.Time, u Update) {
 	if u.Keep != nil {
 		p.keep(u.Keep)
 	}
-	for i, id := range u.Removed {
-		p.pause(i)
+	for _, id := range u.Removed {
 		p.drop(id)
 	}
 	if u.Edited.After(p.edited) {
 		p.edited = u.Edited
 		p.forgive(p.edited)
 	}
-	for i, e := range u.Entries {
-		p.pause(i)
+	for _, e := range u.Entries {
 		s := e.Stats.Clone()
 		s.Forgive(p.edited)
 		p.put(e.Query, s)
@@ -87,11 +84,22 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 
 // add makes an empty item.
 func (p *Planner) add(id string) *item {
-	c := &item{planned: true, Candidate: policy.Candidate{Number: int32(len(p.order)), Prefix: selection.Prefix(id)}}
+	c := &item{planned: true, Candidate: policy.Candidate{Number: int32(len(p.order)), Prefix: prefix(id)}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	p.strangers = append(p.strangers, c)
 	return c
+}
+
+// prefix orders ids by their first eight bytes, which nearly always differ.
+func prefix(id string) (x uint64) {
+	for i := range 8 {
+		x <<= 8
+		if i < len(id) {
+			x |= uint64(id[i])
+		}
+	}
+	return x
 }
 
 // drop forgets a query.
@@ -116,7 +124,6 @@ func (p *Planner) drop(id string) {
 // keep drops all queries that are not in held.
 func (p *Planner) keep(held map[string]bool) {
 	for i := len(p.order) - 1; i >= 0; i-- { // drop moves the last query into the gap
-		p.pause(i)
 		if id := p.order[i].Query.ID; !held[id] {
 			p.drop(id)
 		}
@@ -125,8 +132,7 @@ func (p *Planner) keep(held map[string]bool) {
 
 // forgive ends the back-offs from before an edit of the endpoint's settings.
 func (p *Planner) forgive(edited time.Time) {
-	for i, c := range p.order {
-		p.pause(i)
+	for _, c := range p.order {
 		if s := c.Stats; s.NotBefore > p.slot {
 			s.Forgive(edited)
 			p.lift(c)
@@ -144,11 +150,9 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 	if next.String() != p.policy.String() {
 		p.shared, p.ranking = nil, policy.Ranking{}
 	}
-	p.ranked.source = newSource(next, &p.order)
 	p.policy, p.name = next, next.String()
 	p.SetBudget(r, budget)
-	for i, c := range p.order {
-		p.pause(i)
+	for _, c := range p.order {
 		p.learn(c, c.Stats)
 		p.settle(c)
 	}
@@ -156,9 +160,8 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 
 // scatter lifts all queries.
 func (p *Planner) scatter() {
-	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, slotQueue{}, timeQueue{}, nil
-	for i, c := range p.order {
-		p.pause(i)
-		c.in, c.Row, c.listed, c.rests, c.slot, c.timed = nil, 0, false, false, 0, false
+	p.asked, p.fresh, p.ranked, p.slots, p.times, p.memory, p.roster = order{}, order{}, order{}, slotQueue{}, timeQueue{}, nil, roster{}
+	for _, c := range p.order {
+		c.in, c.place, c.slot, c.timed = nil, 0, 0, 0
 	}
 }

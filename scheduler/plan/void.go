@@ -104,7 +104,7 @@ func searching(searches []*search) bool {
 // startSearch starts the next group of a search that fits. While other queries wait, searches have a part
 // of the budget.
 func (s *SlotBudget) startSearch(now time.Time, room time.Duration) *Execution {
-	if s.p.ranked.len() > 0 {
+	if s.p.ranked.n > 0 {
 		room = min(room, s.budget/checkShare-s.onChecks)
 	}
 	for _, k := range s.searches {

@@ -11,12 +11,12 @@ import (
 // adds to a merged request. It looks no further than is needed.
 type window struct {
 	s      *SlotBudget
-	list   *waitList
-	number uint64    // no other window has it
-	made   uint64    // list.made when the window began
-	edge   listEntry // the last one that was looked at
+	list   *order
+	number uint64 // no other window has it
+	merged int    // list.merged when the window began
+	next   int    // place of the next entry
 	cost   time.Duration
-	looked int // entries up to edge
+	looked int // queries before next
 }
 
 // What a window looks at is bounded, so that riders do not cost more than they save: by
@@ -29,9 +29,9 @@ const (
 // ahead returns the window of the ranked queries.
 func (s *SlotBudget) ahead() *window {
 	w, list := &s.window, &s.p.ranked
-	if w.s == nil || w.made != list.made {
+	if w.s == nil || w.merged != list.merged {
 		s.p.windows++
-		*w = window{s: s, list: list, number: s.p.windows, made: list.made}
+		*w = window{s: s, list: list, number: s.p.windows, merged: list.merged, next: list.from}
 	}
 	return w
 }
@@ -74,36 +74,31 @@ func (w *window) each(k *cohortOf, join func(*item) (more bool)) {
 func (w *window) extend(q *queue) {
 	end, n := w.s.used+w.s.p.budget, len(q.list)
 	most := lookFirst + lookMore*len(w.s.p.ran)
-	if w.cost >= end || w.looked >= most {
-		return
-	}
-	w.list.visit(&w.edge, func(e *listEntry) bool {
-		if w.cost >= end || w.looked >= most {
-			return false
+	for len(q.list) == n && w.cost < end && w.looked < most {
+		e := w.list.at(w.next)
+		if e == nil {
+			return
 		}
-		w.edge = *e
-		w.looked++
-		w.cost += w.add(e)
-		return len(q.list) == n
-	})
+		if w.next++; e.c.in == w.list {
+			w.looked++
+			w.cost += w.add(e.c)
+		}
+	}
 }
 
 // add adds an item to the queue of its cohort and returns the time that it is expected to
 // take.
-func (w *window) add(e *listEntry) time.Duration {
-	if e.c.in != w.list {
-		return 0
-	}
-	k := e.c.cohort
-	if k == nil || !w.s.pays(e.c) {
-		return e.estimate
+func (w *window) add(c *item) time.Duration {
+	k := c.cohort
+	if k == nil || !w.s.pays(c) {
+		return c.Estimate
 	}
 	q := w.queue(k)
-	q.list = append(q.list, e.c)
-	if e.estimate == 0 {
+	q.list = append(q.list, c)
+	if c.Estimate == 0 {
 		return q.each
 	}
-	return min(e.estimate, q.each+time.Duration(e.c.chance()*float64(e.estimate)))
+	return min(c.Estimate, q.each+time.Duration(c.chance()*float64(c.Estimate)))
 }
 
 // pays reports whether a query is worth a merged request: its result has probably not

@@ -53,7 +53,7 @@ func (p cr) Key(c *Candidate) Key {
 	return Key{Class: 1}
 }
 
-func (p cr) Inputs(c *Candidate) map[string]float64 {
+func (p cr) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{
 		"last": float64(c.Stats.Last), "sum": p.sum(c.Stats.State), "lambda": p.lambda,
 		"class": float64(p.Key(c).Class), "log_rank": finite(math.Abs(p.Key(c).Value)),

@@ -41,7 +41,7 @@ func (clairvoyant) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (clairvoyant) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
-func (p clairvoyant) Rank(m Moment, all []*Candidate) []Key {
+func (p clairvoyant) Rank(m Moment, all []*Candidate) Ranking {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		since, cost := p.oracle(m, c)
@@ -50,9 +50,9 @@ func (p clairvoyant) Rank(m Moment, all []*Candidate) []Key {
 			keys[i].Due = m.Slot + 1
 		}
 	}
-	return keys
+	return Ranking{Keys: keys}
 }
 
-func (clairvoyant) Inputs(c *Candidate) map[string]float64 {
+func (clairvoyant) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last)}
 }

@@ -48,7 +48,7 @@ func (p dj) Key(c *Candidate) Key {
 	return descending(0, w)
 }
 
-func (p dj) Inputs(c *Candidate) map[string]float64 {
+func (p dj) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	in := map[string]float64{"last": float64(c.Stats.Last), "changed": 0}
 	if w := p.log(c.Stats.State); !math.IsInf(w.hi, -1) {
 		in["changed"], in["log_sum"], in["log_rank"] = 1, w.hi-float64(c.Stats.Last), w.hi

@@ -57,7 +57,7 @@ func (p perSecond) Key(c *policy.Candidate) policy.Key {
 }
 
 // Inputs are what "freshet query show --explain" displays.
-func (p perSecond) Inputs(c *policy.Candidate) map[string]float64 {
+func (p perSecond) Inputs(_ policy.Moment, _ policy.Ranking, c *policy.Candidate) map[string]float64 {
 	changes, seconds := p.sums(c.Stats.State)
 	return map[string]float64{"changes": changes, "seconds": seconds, "last": float64(c.Stats.Last)}
 }

@@ -17,7 +17,7 @@ func ExampleParse() {
 	for _, elapsed := range []time.Duration{time.Second, 4 * time.Second} {
 		var c policy.Candidate
 		c.Stats.State = p.Fold(nil, 1, policy.Sample{Slot: 2, Elapsed: elapsed, Changed: true})
-		fmt.Println(p.Key(&c).Value, p.Inputs(&c))
+		fmt.Println(p.Key(&c).Value, p.Inputs(policy.Moment{}, policy.Ranking{}, &c))
 	}
 	// Output:
 	// persecond:fade=1 <nil>

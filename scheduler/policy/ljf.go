@@ -35,7 +35,7 @@ func (p ljf) Key(c *Candidate) Key {
 	return ascending(0, productOf(p.lambda, float64(c.Stats.Last)).minus(l))
 }
 
-func (p ljf) Inputs(c *Candidate) map[string]float64 {
+func (p ljf) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{
 		"last": float64(c.Stats.Last), "median_seconds": c.Median.Seconds(), "lambda": p.lambda,
 		"log_rank": finite(p.Key(c).Value),

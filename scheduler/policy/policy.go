@@ -29,19 +29,10 @@ type Policy interface {
 	// the query it does not change, so that the cost of a slot grows with what it
 	// executes and not with what is registered.
 	Key(c *Candidate) Key
-	// Inputs returns, by name, the numbers that Key was computed from. Explanations
-	// show them.
-	Inputs(c *Candidate) map[string]float64
-}
-
-// ReadsTimes reports whether a policy may read Candidate.Median or Candidate.Estimate. A
-// simulation need not compute what is never read.
-func ReadsTimes(p Policy) bool {
-	switch p.(type) {
-	case rr, cr, dj, ttl, clairvoyant:
-		return false
-	}
-	return true
+	// Inputs returns, by name, the numbers that the query's place was computed from.
+	// Explanations show them. r is the Ranking of the slot, zero for a policy that is no
+	// Ranker.
+	Inputs(m Moment, r Ranking, c *Candidate) map[string]float64
 }
 
 // A Ranker is a policy that needs all eligible queries at once. Rank is called at
@@ -49,8 +40,26 @@ func ReadsTimes(p Policy) bool {
 // meaning. A query whose Due is a later slot does not run in this one.
 type Ranker interface {
 	Policy
-	Rank(m Moment, all []*Candidate) []Key
+	Rank(m Moment, all []*Candidate) Ranking
 }
+
+// A Ranking is the order of a slot, and information about the slot.
+type Ranking struct {
+	Keys []Key // of the queries, in the order of the slice; not used after the next Rank
+	// Stretch is the factor by which waits and deadlines are longer than asked for
+	// because the budget is too small, 0 if it suffices.
+	Stretch float64
+	Inputs  map[string]float64 // numbers about the endpoint as a whole, for explanations
+	Memo    any                // what Inputs needs to know about the slot
+	// Evidence says what the complete executions of queries show about the slot. Once its
+	// sum exceeds Enough, the queries that have not started are ranked again, with
+	// Moment.Turned set. That happens once in a slot.
+	Evidence map[*Candidate]Evidence
+	Enough   float64
+}
+
+// Evidence is what an execution that finds no change, or one, adds to the sum.
+type Evidence struct{ Same, Changed float64 }
 
 // A Moment describes the slot that starts.
 type Moment struct {
@@ -59,21 +68,25 @@ type Moment struct {
 	Now    time.Time     // when it starts
 	Lead   time.Duration // from its grid time to the next, 0 when there is no grid
 	Shared []float64     // the endpoint's state, see Collective; nil for other policies
-	// Turned reports that the slot is in progress and Table.Observe has asked for
-	// another plan: only queries that have not started are ranked.
+	// Turned reports that the slot is in progress and Ranking.Evidence was enough: only
+	// queries that have not started are ranked.
 	Turned bool
+	// Memory may hold what a Ranker keeps for the endpoint until the next slot to be
+	// quick. It may be lost at any time. Moved lists the places of Rank's slice whose
+	// query has changed, or is another one, since the last Rank; longer slices have new
+	// queries at their end.
+	Memory *any
+	Moved  []int
 }
 
-// A Candidate is one query as a policy sees it. Policies may write only Row. Hot
-// fields come first so that a slot touches few cache lines.
+// A Candidate is one query as a policy sees it.
 type Candidate struct {
 	Median       time.Duration // of the executions in Stats.Samples, 0 if there are none
 	Estimate     time.Duration // the larger of Median and Stats.Floor
 	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 	MaxStaleness time.Duration // the smallest of its holders' values, 0 = none
-	Row          int32         // index into the policy's own table; 0 at first
 	Number       int32         // index among the endpoint's queries, for the planner
-	Prefix       uint64        // selection.Prefix of the id, for the planner and for ties
+	Prefix       uint64        // the first bytes of the id, for the planner
 	short        [2]float64    // space for a short state; without one, for what a policy has computed from state and query
 	Stats        Stats
 	Query        registry.Query

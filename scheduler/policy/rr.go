@@ -21,6 +21,6 @@ func (rr) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (rr) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
-func (rr) Inputs(c *Candidate) map[string]float64 {
+func (rr) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last)}
 }

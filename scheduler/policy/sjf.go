@@ -38,7 +38,7 @@ func (p sjf) Key(c *Candidate) Key {
 	return ascending(0, logOf(c.Median).aged(p.lambda, c.Stats.Last))
 }
 
-func (p sjf) Inputs(c *Candidate) map[string]float64 {
+func (p sjf) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{
 		"last": float64(c.Stats.Last), "median_seconds": c.Median.Seconds(), "lambda": p.lambda,
 		"log_rank": finite(p.Key(c).Value),

@@ -152,10 +152,6 @@ func (squareRoot) Fold(state []float64, last uint64, x Sample) []float64 {
 // Key is replaced by the keys of each Rank.
 func (squareRoot) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
-func (squareRoot) Inputs(c *Candidate) map[string]float64 {
-	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight()}
-}
-
 // slotsPerDay is the number of slots per day, at least 1.
 func slotsPerDay(m Moment) float64 {
 	if m.Lead <= 0 {
@@ -307,8 +303,8 @@ func rateOf(c *Candidate, day float64) float64 {
 	return d.rate(day)
 }
 
-// Plan leaves out queries that are not due and puts the most overdue first.
-func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
+// Rank leaves out queries that are not due and puts the most overdue first.
+func (p squareRoot) Rank(m Moment, all []*Candidate) Ranking {
 	day := slotsPerDay(m)
 	pattern, now := readPattern(m.Shared), hour(m, day)
 	perDay, scale := shares(m, all, day)
@@ -321,7 +317,7 @@ func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 			keys[i].Due = m.Slot + max(1, uint64(min(wait*day, 1<<40)))
 		}
 	}
-	return keys, Ranking{Inputs: map[string]float64{"slots_per_day": day}, Memo: scale}
+	return Ranking{Keys: keys, Inputs: map[string]float64{"slots_per_day": day}, Memo: scale}
 }
 
 // passed is the integral of the pattern since the last execution.
@@ -330,13 +326,8 @@ func (squareRoot) passed(pattern *dayPattern, m Moment, c *Candidate, now, day f
 	return pattern.integral(now) - pattern.integral(now-slots*dayBins/day)
 }
 
-func (p squareRoot) Rank(m Moment, all []*Candidate) []Key {
-	keys, _ := p.Plan(m, all)
-	return keys
-}
-
-func (p squareRoot) Explain(m Moment, r Ranking, c *Candidate) map[string]float64 {
-	in := p.Inputs(c)
+func (p squareRoot) Inputs(m Moment, r Ranking, c *Candidate) map[string]float64 {
+	in := map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight()}
 	day := slotsPerDay(m)
 	d := readHistory(c.Stats.State)
 	d.applySample(c.Stats.Last)

@@ -297,27 +297,18 @@ func (p supPolicy) Key(c *Candidate) Key {
 }
 
 // Rank leaves out queries that are not due.
-func (p supPolicy) Rank(m Moment, all []*Candidate) []Key {
+func (p supPolicy) Rank(m Moment, all []*Candidate) Ranking {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		due := p.due(m, c)
 		keys[i] = Key{Due: due, Value: float64(due)}
 	}
-	return keys
+	return Ranking{Keys: keys}
 }
 
-// Plan is Rank without additional information.
-func (p supPolicy) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
-	return p.Rank(m, all), Ranking{}
-}
-
-func (p supPolicy) Inputs(c *Candidate) map[string]float64 {
+func (p supPolicy) Inputs(m Moment, _ Ranking, c *Candidate) map[string]float64 {
 	v := readUpdates(c.Stats.State)
-	return map[string]float64{"last": float64(c.Stats.Last), "phase": v.phase, "seen": v.seen, "updates_per_slot": v.week.Mean()}
-}
-
-func (p supPolicy) Explain(m Moment, _ Ranking, c *Candidate) map[string]float64 {
-	in := p.Inputs(c)
-	in["due"] = float64(p.due(m, c))
-	return in
+	return map[string]float64{
+		"last": float64(c.Stats.Last), "phase": v.phase, "seen": v.seen, "updates_per_slot": v.week.Mean(), "due": float64(p.due(m, c)),
+	}
 }

@@ -73,7 +73,7 @@ func (p ttl) Key(c *Candidate) Key {
 	return Key{Due: due, Value: float64(due)}
 }
 
-func (p ttl) Inputs(c *Candidate) map[string]float64 {
+func (p ttl) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{
 		"last": float64(c.Stats.Last), "ttl": float64(p.live(c.Stats.State)), "due": float64(p.due(c)),
 	}

@@ -130,7 +130,7 @@ func (wicPolicy) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)
 
 // Rank puts the largest gain first. It leaves out a query that has nothing to gain
 // in this slot, unless it is overdue.
-func (p wicPolicy) Rank(m Moment, all []*Candidate) []Key {
+func (p wicPolicy) Rank(m Moment, all []*Candidate) Ranking {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		g := p.gain(c, m.Slot)
@@ -139,9 +139,9 @@ func (p wicPolicy) Rank(m Moment, all []*Candidate) []Key {
 			keys[i].Due = m.Slot + 1
 		}
 	}
-	return keys
+	return Ranking{Keys: keys}
 }
 
-func (p wicPolicy) Inputs(c *Candidate) map[string]float64 {
+func (p wicPolicy) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight(), "chance": p.chance(c.Stats.State)}
 }

@@ -63,10 +63,10 @@ func TestLawCollectorOrder(t *testing.T) {
 			}
 			c.Stats.Last = last
 			u, l := p.(wicPolicy).settings(h)
-			gains[c] = c.Query.Weight() * gainOf(u, l, p.Inputs(c)["chance"], int(slot-last))
+			gains[c] = c.Query.Weight() * gainOf(u, l, p.Inputs(Moment{}, Ranking{}, c)["chance"], int(slot-last))
 			all = append(all, c)
 		}
-		keys := p.(Ranker).Rank(Moment{Slot: slot}, all)
+		keys := p.(Ranker).Rank(Moment{Slot: slot}, all).Keys
 		for i, a := range all {
 			for j, b := range all {
 				if gains[a] > gains[b]*(1+1e-9) && !(keys[i].Value < keys[j].Value) {
@@ -85,8 +85,8 @@ func TestCollectorHolders(t *testing.T) {
 	}
 	c := &Candidate{Query: query("a"), Stats: Stats{Last: 1}}
 	c.Query.Holders = append(c.Query.Holders, registry.Holder{Caller: "archive", Urgency: "uniform"})
-	chance := p.Inputs(c)["chance"]
-	if got := -p.(Ranker).Rank(Moment{Slot: 11}, []*Candidate{c})[0].Value; math.Abs(got-10*chance) > 1e-12 {
+	chance := p.Inputs(Moment{}, Ranking{}, c)["chance"]
+	if got := -p.(Ranker).Rank(Moment{Slot: 11}, []*Candidate{c}).Keys[0].Value; math.Abs(got-10*chance) > 1e-12 {
 		t.Errorf("gain %v, want ten slots' worth of %v", got, chance)
 	}
 }
@@ -112,7 +112,7 @@ func TestCollectorLearns(t *testing.T) {
 					changed := rng.Float64() < 1-math.Pow(1-truth, float64(next-last))
 					state = p.Fold(state, last, Sample{Slot: next, Changed: changed, Elapsed: time.Second})
 					if last = next; last > slots/2 {
-						sum += p.Inputs(&Candidate{Stats: Stats{State: state}})["chance"]
+						sum += p.Inputs(Moment{}, Ranking{}, &Candidate{Stats: Stats{State: state}})["chance"]
 						n++
 					}
 				}
@@ -134,7 +134,7 @@ func TestCollectorLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	idle, late := &Candidate{Query: query("a"), Stats: Stats{Last: 9}}, &Candidate{Query: query("b"), Stats: Stats{Last: 9}, Overdue: 9}
-	keys := p.(Ranker).Rank(Moment{Slot: 9}, []*Candidate{idle, late})
+	keys := p.(Ranker).Rank(Moment{Slot: 9}, []*Candidate{idle, late}).Keys
 	if keys[0].Due != 10 || keys[1].Due != 0 {
 		t.Errorf("%+v", keys)
 	}

@@ -41,14 +41,13 @@ func (n *naive) cost(c *policy.Candidate) time.Duration {
 func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	n.m, n.all = m, all
 	n.keys, n.worth, n.due = make([]policy.Key, len(all)), make([]float64, len(all)), make([]uint64, len(all))
-	v := n.view(m)
+	v := newView(m)
 	var l levels
 	mean := n.mean()
 	for i, c := range all {
 		n.worth[i], _ = v.worth(c)
-		p := v.prospect(c, new([estimateSize]float64))
-		same, stay := p.sums()
-		gain := v.gain(&p, same, stay)
+		p := v.prospect(c)
+		gain := p.gain()
 		if len(c.Stats.State) == 0 && c.Estimate <= m.Budget/2 {
 			n.worth[i] = gain / (mean / 0.4)
 			if seconds(c) > 4*mean {
@@ -63,15 +62,10 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 	if !m.Turned {
 		n.price = l.price(n.wait(), m.Budget)
 	}
-	if n.form == noGuard {
-		n.price = price{}
-	}
 	for i, c := range all {
 		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + n.price.of(n.waited(v, c), float64(n.limit(c)), m.Turned || n.late(c)))}
 	}
-	if n.form != noGuard {
-		n.choose(v)
-	}
+	n.choose(v)
 	n.probe(v)
 	keys := map[*policy.Candidate]policy.Key{}
 	for i, c := range all {
@@ -147,11 +141,11 @@ func (n *naive) choose(v *view) {
 // probe puts the queries first that show whether the slot is empty.
 func (n *naive) probe(v *view) {
 	const enough = 4 // executions of evidence
-	if n.m.Slot == 0 || n.form == noClock || n.form == noTurn || v.turned || !v.trusted() {
+	if n.m.Slot == 0 || v.turned || !v.trusted() {
 		return
 	}
 	var first []int
-	tells := map[int]tell{}
+	tells := map[int]policy.Evidence{}
 	room := n.m.Budget / 2
 	for i, c := range n.all {
 		if n.keys[i].Class == classDue {
@@ -176,7 +170,7 @@ func (n *naive) probe(v *view) {
 		if room -= n.all[i].Estimate; room < 0 || evidence > enough {
 			return
 		}
-		evidence += tells[i].same
+		evidence += tells[i].Same
 		n.keys[i] = policy.Key{Class: classProbe, Value: -n.worth[i]}
 	}
 }
@@ -195,32 +189,44 @@ func inOrder(all []*policy.Candidate, keys map[*policy.Candidate]policy.Key) (id
 	return ids
 }
 
-// A rig plays slots with a table and compares it with the naive rules.
+// A rig plays slots and compares the keys with the naive rules.
 type rig struct {
 	p      Policy
-	t      policy.Table
 	naive  naive
 	in     []*policy.Candidate
+	moved  []int
+	memory any
 	shared []float64
 	cost   map[*policy.Candidate]time.Duration
 	rate   map[*policy.Candidate]float64
 }
 
-// next returns the queries that the table returns next, in order.
-func (r *rig) next() (ids []string) {
+// rank returns the ids in the order of the slot.
+func (r *rig) rank(m policy.Moment) ([]string, policy.Ranking) {
+	m.Memory, m.Moved = &r.memory, r.moved
+	x := r.p.Rank(m, r.in)
+	r.moved = nil
 	keys := map[*policy.Candidate]policy.Key{}
-	var list []*policy.Candidate
-	for _, x := range r.t.Next() {
-		keys[x.Candidate] = x.Key
-		list = append(list, x.Candidate)
+	for i, c := range r.in {
+		keys[c] = x.Keys[i]
 	}
-	return inOrder(list, keys)
+	return inOrder(r.in, keys), x
+}
+
+func (r *rig) put(c *policy.Candidate) {
+	r.moved = append(r.moved, len(r.in))
+	r.in = append(r.in, c)
+}
+
+func (r *rig) remove(c *policy.Candidate) {
+	i, last := slices.Index(r.in, c), len(r.in)-1
+	r.in[i], r.moved = r.in[last], append(r.moved, i)
+	r.in = r.in[:last]
 }
 
 // execute removes a query, executes it and folds the result.
 func (r *rig) execute(c *policy.Candidate, slot uint64, changed bool) {
-	r.t.Remove(c)
-	r.in = slices.DeleteFunc(r.in, func(x *policy.Candidate) bool { return x == c })
+	r.remove(c)
 	x := policy.Sample{Slot: slot, Elapsed: r.cost[c], Changed: changed}
 	c.Stats.Complete(r.p, x)
 	c.Stats.Remember(x)
@@ -228,18 +234,17 @@ func (r *rig) execute(c *policy.Candidate, slot uint64, changed bool) {
 	c.Estimate, c.Overdue = c.Median, 0
 }
 
-// TestTable compares the order that comes in batches with the naive one. It plays
-// slots in which nothing changes, budgets that change, and queries that are added,
-// removed and become overdue.
-func TestTable(t *testing.T) {
+// TestRank compares the order with the naive one. It plays slots in which nothing
+// changes, budgets that change, and queries that are added, removed and become overdue.
+func TestRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spelling := rapid.SampledFrom([]string{"hybrid", "hybrid:d=6", "hybrid:d=40", "hybrid:no-guard", "hybrid:no-turn", "hybrid:no-clock", "hybrid:no-hazard", "hybrid:myopic"}).Draw(t, "policy")
+		spelling := rapid.SampledFrom([]string{"hybrid", "hybrid:d=6", "hybrid:d=40"}).Draw(t, "policy")
 		x, err := policy.Parse([]policy.Definition{Definition()}, spelling)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := x.(Policy)
-		r := &rig{p: p, t: p.NewTable(), naive: naive{Policy: p}, cost: map[*policy.Candidate]time.Duration{}, rate: map[*policy.Candidate]float64{}}
+		r := &rig{p: p, naive: naive{Policy: p}, cost: map[*policy.Candidate]time.Duration{}, rate: map[*policy.Candidate]float64{}}
 		var all []*policy.Candidate
 		for i := range rapid.IntRange(1, 150).Draw(t, "queries") {
 			c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprintf("q%03d", i)}}
@@ -257,33 +262,30 @@ func TestTable(t *testing.T) {
 				budget = budgets.Draw(t, "new budget")
 			}
 			for _, c := range all {
-				was := c.Row > 0
+				was := slices.Contains(r.in, c)
 				gone := rapid.IntRange(0, 40).Draw(t, "gone") == 0
 				switch {
 				case was && gone:
-					r.t.Remove(c)
-					r.in = slices.DeleteFunc(r.in, func(x *policy.Candidate) bool { return x == c })
+					r.remove(c)
 				case !was && !gone:
 					c.MaxStaleness = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 2 * time.Second, 9 * time.Second}).Draw(t, "staleness")
 					if rapid.IntRange(0, 30).Draw(t, "late") == 0 {
 						c.Overdue = slot
 					}
-					r.t.Put(c)
-					r.in = append(r.in, c)
+					r.put(c)
 				}
 			}
 			lead := rapid.SampledFrom([]time.Duration{0, time.Second, time.Second, 3 * time.Second}).Draw(t, "lead")
 			m := policy.Moment{Slot: slot, Budget: budget, Lead: lead, Shared: r.shared}
-			r.t.Plan(m)
-			want := r.naive.plan(m, r.in)
 			var ran []*policy.Candidate
-			for left := budget; left > 0 && len(want) > 0; {
-				batch := r.next()
-				if len(batch) == 0 || !slices.Equal(batch, want[:len(batch)]) {
-					t.Fatalf("slot %d: the next are %v, want %v", slot, batch, want)
+			left, evidence := budget, 0.0
+			for again := true; again; {
+				again = false
+				order, ranking := r.rank(m)
+				if want := r.naive.plan(m, r.in); !slices.Equal(order, want) {
+					t.Fatalf("slot %d: the order is %v, want %v", slot, order, want)
 				}
-				want = want[len(batch):]
-				for _, id := range batch {
+				for _, id := range order {
 					c := all[slices.IndexFunc(all, func(c *policy.Candidate) bool { return c.Query.ID == id })]
 					if left <= 0 {
 						break
@@ -292,10 +294,13 @@ func TestTable(t *testing.T) {
 					changed := coin.Draw(t, "coin") < r.rate[c] && (slot <= 20 || slot%quiet != 0)
 					r.execute(c, slot, changed)
 					ran = append(ran, c)
-					if !m.Turned && r.t.Observe(c, changed) {
+					if x := ranking.Evidence[c]; changed {
+						evidence += x.Changed
+					} else {
+						evidence += x.Same
+					}
+					if again = !m.Turned && len(ranking.Evidence) > 0 && evidence > ranking.Enough; again {
 						m.Turned = true
-						r.t.Plan(m)
-						want = r.naive.plan(m, r.in)
 						break
 					}
 				}
@@ -308,38 +313,6 @@ func TestTable(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Least never exceeds the smallest estimate of the queries that are left.
-func TestTableLeast(t *testing.T) {
-	p := Default()
-	table := p.NewTable()
-	var all []*policy.Candidate
-	for i := range 1000 {
-		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprintf("q%04d", i)}, Estimate: time.Duration(1+i) * time.Millisecond}
-		c.Median = c.Estimate
-		table.Put(c)
-		all = append(all, c)
-	}
-	table.Plan(policy.Moment{Slot: 9, Budget: time.Second})
-	left := map[*policy.Candidate]bool{}
-	for _, c := range all {
-		left[c] = true
-	}
-	for len(left) > 0 {
-		for c := range left {
-			if table.Least() > c.Estimate {
-				t.Fatalf("the least is %s, and %s of %s is left", table.Least(), c.Query.ID, c.Estimate)
-			}
-		}
-		next := table.Next()
-		if len(next) == 0 {
-			t.Fatalf("%d are never returned", len(left))
-		}
-		for _, x := range next {
-			delete(left, x.Candidate)
-		}
-	}
 }
 
 // Queries that share a constant with one that changed unexpectedly are boosted, and
@@ -432,19 +405,16 @@ func TestPrice(t *testing.T) {
 // first, except those that take most of the budget. Afterwards the short ones do.
 func TestFirstExecutions(t *testing.T) {
 	p := Default()
-	table := p.NewTable()
 	var all []*policy.Candidate
 	for i, cost := range []time.Duration{30 * time.Millisecond, 40 * time.Millisecond, 20 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
 		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprint("q", i)}, Estimate: cost, Median: cost}
 		c.Stats.Complete(p, policy.Sample{Elapsed: cost})
-		table.Put(c)
 		all = append(all, c)
 	}
 	order := func(m policy.Moment) (ids []string) {
-		table.Plan(m)
 		keys := map[*policy.Candidate]policy.Key{}
-		for _, x := range table.Next() {
-			keys[x.Candidate] = x.Key
+		for i, k := range p.Rank(m, all).Keys {
+			keys[all[i]] = k
 		}
 		return inOrder(all, keys)
 	}
@@ -456,9 +426,7 @@ func TestFirstExecutions(t *testing.T) {
 	}
 	l := p.Absorb(policy.Moment{Slot: 5}, all, nil)
 	for _, x := range l.States {
-		table.Remove(x.Candidate)
 		x.Candidate.SetState(x.State)
-		table.Put(x.Candidate)
 	}
 	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q2", "q3", "q0", "q1", "q4", "q5", "q6"}) {
 		t.Errorf("the next executions are in the order %v", got)
@@ -472,7 +440,7 @@ func TestWaitedCountsLiveSlots(t *testing.T) {
 		e.close(slot, slot > 5)
 	}
 	m := policy.Moment{Slot: 11, Budget: time.Second, Shared: e.state()}
-	table := &table{policy: Default(), moment: m, view: Default().view(m)}
+	table := &table{moment: m, view: newView(m)}
 	if got, want := table.waited(1, 0), 4+5*emptySlot+e.next(); math.Abs(got-want) > 1e-9 {
 		t.Errorf("waited for %g live slots, want %g", got, want)
 	}
