@@ -57,11 +57,14 @@ func (r Receiver) Address() string { return strings.Join(r.Addresses(), "") }
 // Key names the receiver within a rule.
 func (r Receiver) Key() string { return r.Kind() + " " + r.Address() }
 
+// AlertPrefix begins the ids of the subscriptions of receivers.
+const AlertPrefix = "al_"
+
 // ID returns the id of the subscription that a receiver is to a caller. Messages to one
 // subscription are sent in order, and signed with one secret.
 func (r Receiver) ID(caller string) string {
 	sum := sha256.Sum256([]byte(caller + "\x00" + r.Key() + "\x00" + r.Secret))
-	return "al_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
+	return AlertPrefix + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
 
 // Subscription returns the subscription that a receiver is to a caller, before its first message.

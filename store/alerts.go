@@ -5,7 +5,9 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -13,12 +15,15 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// mostAlerts and mostAlertBytes bound the messages to a receiver. The oldest are dropped beyond.
 const (
-	mostAlerts     = 100_000
-	mostAlertBytes = 64 << 20
-	alertPage      = 1 << 20 // bytes of messages that are read at a time, and one message
+	mostAlerts     = 100_000  // messages to a receiver; the oldest are dropped beyond, as for the bytes
+	mostAlertBytes = 64 << 20 // of messages to a receiver
+	alertPage      = 1 << 20  // bytes of messages that are read at a time, and one message
 )
+
+// mostCallerBytes bounds the messages to all receivers of a caller. The oldest to the receiver with the
+// most bytes are dropped beyond. Tests lower it.
+var mostCallerBytes int64 = 256 << 20
 
 // alertKey is the key of a message: the id of the receiver's subscription and the number.
 func alertKey(receiver string, seq uint64) []byte { return append([]byte(receiver), key8(seq)...) }
@@ -38,16 +43,14 @@ func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
 // queueAlerts numbers messages and stores them, and makes the subscriptions of new receivers.
 func queueAlerts(tx *bbolt.Tx, list []registry.AlertMessage) (err error) {
 	alerts := tx.Bucket(bAlerts)
-	receivers := map[string]*registry.Subscription{}
-	var order []string
+	receivers, callers := map[string]*registry.Subscription{}, map[string]bool{}
 	for i := range list {
 		m := &list[i]
 		id := m.To.ID(m.Caller)
-		if receivers[id] == nil {
+		if callers[m.Caller] = true; receivers[id] == nil {
 			if receivers[id], err = receiver(tx, id, m); err != nil {
 				return err
 			}
-			order = append(order, id)
 		}
 		if m.Seq, err = alerts.NextSequence(); err != nil {
 			return err
@@ -63,16 +66,67 @@ func queueAlerts(tx *bbolt.Tx, list []registry.AlertMessage) (err error) {
 		receivers[id].Stored++
 		receivers[id].Bytes += int64(len(text))
 	}
-	for _, id := range order {
-		s := receivers[id]
-		if err := dropOldest(alerts, s); err != nil {
+	for _, s := range receivers {
+		if err := dropOldest(alerts, s, fmt.Sprintf("more than %d messages or %d MiB wait", mostAlerts, mostAlertBytes>>20), func() bool {
+			return s.Stored > mostAlerts || s.Bytes > mostAlertBytes
+		}); err != nil {
 			return err
 		}
-		if err := putJSON(tx.Bucket(bSubscriptions), []byte(id), s); err != nil {
+		if err := putReceiver(tx, s); err != nil {
+			return err
+		}
+	}
+	for _, caller := range slices.Sorted(maps.Keys(callers)) {
+		if err := boundCaller(tx, caller); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putReceiver stores the subscription of a receiver, and how many bytes of messages wait for it.
+func putReceiver(tx *bbolt.Tx, s *registry.Subscription) error {
+	return errors.Join(putJSON(tx.Bucket(bSubscriptions), []byte(s.ID), s), countBytes(tx, s))
+}
+
+// countBytes stores how many bytes of messages wait for a receiver.
+func countBytes(tx *bbolt.Tx, s *registry.Subscription) error {
+	b, key := tx.Bucket(bAlertBytes), []byte(s.Caller+"\x00"+s.ID)
+	if b == nil {
+		return nil
+	}
+	if s.Bytes <= 0 {
+		return b.Delete(key)
+	}
+	return b.Put(key, key8(uint64(s.Bytes)))
+}
+
+// boundCaller drops the oldest messages to the receiver with the most bytes while those of a caller
+// take too much.
+func boundCaller(tx *bbolt.Tx, caller string) error {
+	for {
+		var total, most int64
+		largest, prefix := "", []byte(caller+"\x00")
+		c := tx.Bucket(bAlertBytes).Cursor()
+		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			n := int64(number(v))
+			if total += n; n > most {
+				most, largest = n, string(k[len(prefix):])
+			}
+		}
+		if total <= mostCallerBytes {
+			return nil
+		}
+		s, err := parseSubscription(largest, tx.Bucket(bSubscriptions).Get([]byte(largest)))
+		if err != nil {
+			return err
+		}
+		why := fmt.Sprintf("more than %d MiB wait for the receivers of its token", mostCallerBytes>>20)
+		err = dropOldest(tx.Bucket(bAlerts), &s, why, func() bool { return s.Stored > 0 && total-most+s.Bytes > mostCallerBytes })
+		if err := errors.Join(err, putReceiver(tx, &s)); err != nil {
+			return err
+		}
+	}
 }
 
 // receiver returns the subscription of a message's receiver, or a new one.
@@ -85,17 +139,17 @@ func receiver(tx *bbolt.Tx, id string, m *registry.AlertMessage) (*registry.Subs
 	return &s, nil
 }
 
-// dropOldest gives up the oldest messages of a receiver that has too many.
-func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription) error {
-	c := alerts.Cursor()
-	for k, v := c.Seek([]byte(s.ID)); (s.Stored > mostAlerts || s.Bytes > mostAlertBytes) && bytes.HasPrefix(k, []byte(s.ID)); k, v = c.Seek([]byte(s.ID)) {
+// dropOldest gives up the oldest messages to a receiver while too many wait.
+func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription, why string, tooMany func() bool) error {
+	c, prefix := alerts.Cursor(), []byte(s.ID)
+	for k, v := c.Seek(prefix); tooMany() && bytes.HasPrefix(k, prefix); k, v = c.Seek(prefix) {
 		s.Bytes -= int64(len(v))
 		if err := c.Delete(); err != nil {
 			return err
 		}
 		s.Stored--
 		s.GaveUp++
-		s.LastError = fmt.Sprintf("more than %d messages or %d MiB wait: the oldest were given up", mostAlerts, mostAlertBytes>>20)
+		s.LastError = why + ": the oldest were given up"
 	}
 	return nil
 }

@@ -229,12 +229,28 @@ func (c *checker) rules() error {
 	if err != nil {
 		return err
 	}
-	return alerts.ForEach(func(k, v []byte) error {
-		if _, err := parseAlert(k, v); err != nil {
+	bytes := map[string]uint64{}
+	err = alerts.ForEach(func(k, v []byte) error {
+		m, err := parseAlert(k, v)
+		if err != nil {
 			c.found("%v", err)
 		}
+		bytes[m.Caller+"\x00"+string(k[:max(0, len(k)-8)])] += uint64(len(v))
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	counted := c.tx.Bucket(bAlertBytes)
+	if n := c.size(bAlertBytes, nil); n != uint64(len(bytes)) {
+		c.found("messages wait for %d receivers of alerts, and are counted for %d", len(bytes), n)
+	}
+	for key, want := range bytes {
+		if v := counted.Get([]byte(key)); v == nil || number(v) != want {
+			c.found("the %d bytes of messages to %q are not counted", want, key)
+		}
+	}
+	return nil
 }
 
 // holdings compares the counts with the registrations.

@@ -20,6 +20,7 @@ var (
 	bRules      = []byte("rules")      // by id
 	bRuleStates = []byte("rulestates") // by id; under keys with the id, also its alerts and events
 	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
+	bAlertBytes = []byte("alertbytes") // how many bytes of them there are, by caller and receiver
 )
 
 // A RuleStore stores alert rules. It implements alert.Store.
@@ -208,7 +209,7 @@ func (r *ruleEdit) resume(tx *bbolt.Tx) error {
 }
 
 func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
-	for _, name := range [][]byte{bRules, bRuleStates, bAlerts} {
+	for _, name := range [][]byte{bRules, bRuleStates, bAlerts, bAlertBytes} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}

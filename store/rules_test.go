@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -226,7 +227,8 @@ func TestDamagedRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bAlerts).Put(alertKey(alertReceiver("a"), e.Queue[0].Seq), []byte("{"))
+		k := alertKey(alertReceiver("a"), e.Queue[0].Seq)
+		return tx.Bucket(bAlerts).Put(k, bytes.Repeat([]byte("{"), len(tx.Bucket(bAlerts).Get(k))))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -262,5 +264,58 @@ func TestLargeMessages(t *testing.T) {
 	s, err := d.Subscriptions.Subscription(receiver)
 	if err != nil || s.Stored != many-4 || s.GaveUp != 3 || s.Bytes < (many-4)*each || s.Bytes > (many-3)*each || !strings.Contains(s.LastError, "64 MiB") {
 		t.Errorf("%+v: %v", s, err)
+	}
+}
+
+// The messages to all receivers of a caller are bounded. Those to the receiver with the most of them are
+// given up, and no others.
+func TestMessagesOfACaller(t *testing.T) {
+	defer func(n int64) { mostCallerBytes = n }(mostCallerBytes)
+	mostCallerBytes = 10 << 20
+	d := open(t, t.TempDir(), Options{})
+	send := func(caller, receiver string, n int) {
+		t.Helper()
+		for i := range n {
+			m := alertTo(receiver, fmt.Sprint(receiver, i))
+			m.Caller, m.Summary = caller, strings.Repeat("x", 1<<20)
+			if err := d.Rules.EditRules(&registry.RuleEdit{Queue: []registry.AlertMessage{m}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stored := func(caller, receiver string) registry.Subscription {
+		t.Helper()
+		s, err := d.Subscriptions.Subscription(alertTo(receiver, "").To.ID(caller))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	send("other", "a", 9)
+	send("app", "dead", 8)
+	send("app", "slow", 3)
+	if dead, slow := stored("app", "dead"), stored("app", "slow"); dead.Stored != 6 || dead.GaveUp != 2 || !strings.Contains(dead.LastError, "10 MiB wait for the receivers of its token") || slow.Stored != 3 || slow.GaveUp != 0 {
+		t.Errorf("%+v\n%+v", dead, slow)
+	}
+	if s := stored("other", "a"); s.Stored != 9 || s.GaveUp != 0 {
+		t.Errorf("another caller: %+v", s)
+	}
+	if err := d.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, end := range []func(s *registry.Subscription, _ bool) error{
+		func(s *registry.Subscription, _ bool) error { s.Drop = []uint64{s.Newest}; return nil },
+		func(s *registry.Subscription, _ bool) error { s.State = registry.Ended; return nil },
+	} {
+		if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("dead"), Do: end}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	send("app", "slow", 6)
+	if s := stored("app", "slow"); s.Stored != 9 || s.GaveUp != 0 {
+		t.Errorf("after the end of another receiver: %+v", s)
 	}
 }

@@ -3,8 +3,10 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -166,10 +168,13 @@ func (w *subscriptionWrites) resume(tx *bbolt.Tx) error {
 func (w *subscriptionWrites) apply(tx *bbolt.Tx) (err error) {
 	b := tx.Bucket(bSubscriptions)
 	for _, x := range w.list {
+		if strings.HasPrefix(x.id, registry.AlertPrefix) {
+			err = x.count(tx)
+		}
 		if x.value == nil {
-			err = b.Delete([]byte(x.id))
+			err = errors.Join(err, b.Delete([]byte(x.id)))
 		} else {
-			err = b.Put([]byte(x.id), x.value)
+			err = errors.Join(err, b.Put([]byte(x.id), x.value))
 		}
 		if err != nil {
 			return fmt.Errorf("subscription %s: %w", x.id, err)
@@ -181,6 +186,22 @@ func (w *subscriptionWrites) apply(tx *bbolt.Tx) (err error) {
 		}
 	}
 	return nil
+}
+
+// count stores how many bytes of messages wait for a receiver of alerts.
+func (x *subscriptionWrite) count(tx *bbolt.Tx) error {
+	text := x.value
+	if text == nil {
+		text = tx.Bucket(bSubscriptions).Get([]byte(x.id))
+	}
+	var s registry.Subscription
+	if json.Unmarshal(text, &s) != nil {
+		return nil // it is damaged, and dropped
+	}
+	if x.value == nil {
+		s.Bytes = 0
+	}
+	return countBytes(tx, &s)
 }
 
 func parseSubscription(id string, v []byte) (s registry.Subscription, err error) {

@@ -6,9 +6,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"mime"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -110,5 +112,37 @@ func TestMailServerHangsUp(t *testing.T) {
 		if list := b.Letters(); len(list) != i+1 || x.Failures > 0 {
 			t.Fatalf("%d e-mails of %d, %+v", len(list), i+1, x)
 		}
+	}
+}
+
+// The mail server that is slow with the e-mails of one token does not delay those of another.
+func TestSlowMailOfAnotherToken(t *testing.T) {
+	release := make(chan struct{})
+	var slow atomic.Int32
+	b := notifytest.NewMailbox(t, nil)
+	b.Answer(func(l notifytest.Letter) error {
+		if strings.HasPrefix(l.To, "slow") {
+			slow.Add(1)
+			<-release
+		}
+		return nil
+	})
+	r := newRig(t)
+	defer close(release)
+	r.mailing(alert.Mail{Server: b.Addr, Security: alert.NoTLS})
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	for i := range 4 {
+		s := registry.RuleSettings{Name: fmt.Sprint("slow", i), Query: q, When: "?value > 10"}
+		for k := range 10 {
+			s.To = append(s.To, registry.Receiver{Email: fmt.Sprintf("slow%d.%d@example.org", i, k)})
+		}
+		r.createFor("a", s)
+	}
+	until(t, "e-mails that take all places of a host", func() bool { return slow.Load() >= 16 })
+	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Email: "good@example.org"}}})
+	until(t, "the e-mail of the other token", func() bool { return len(b.Letters()) == 1 })
+	if n := slow.Load(); n != 16 {
+		t.Errorf("%d e-mails are under way", n)
 	}
 }

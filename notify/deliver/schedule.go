@@ -65,7 +65,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: Host(s.Callback), way: s.Way, caller: s.Caller, deaf: s.To != nil, at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s), way: s.Way, caller: s.Caller, deaf: s.To != nil, at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
@@ -317,6 +317,15 @@ func (e *Engine) schedule(x *subscriber, due time.Time) {
 	default:
 		heap.Push(&e.timers, x)
 	}
+}
+
+// hostOf returns the name under which the host of a subscription's callback is counted. All e-mail goes
+// to one server, where each caller counts alone.
+func hostOf(s *registry.Subscription) string {
+	if strings.HasPrefix(s.Callback, "mailto:") {
+		return "e-mail of " + s.Caller
+	}
+	return Host(s.Callback)
 }
 
 // Host returns the name under which the host of a callback is counted.
