@@ -62,8 +62,9 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 		defer cancel(nil)
 		t.ctx, t.e, t.awake = ctx, e, s.opts.Waker.FollowAll() // before the first read, so that no commit slips between
 		defer t.awake.Close()
-		t.listed = s.list(about, t.cursor.At(), func() { cancel(ErrDropped) }, t.awake.signal)
-		defer s.listing.remove(t.listed)
+		t.listed = s.Enlist(about, func() { cancel(ErrDropped) })
+		t.listed.follow(t.cursor.At(), t.awake)
+		defer t.listed.Leave()
 		return t.run()
 	})
 }
@@ -74,7 +75,7 @@ type allStream struct {
 	ctx    context.Context
 	e      *events
 	awake  *Follower
-	listed *listed
+	listed *Entry
 	cursor cursor.MultiCursor
 	id     string // the last event id that was sent
 }

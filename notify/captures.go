@@ -14,7 +14,6 @@ type capturesCursor struct {
 	profile string
 	pos     registry.Position // the newest capture that was sent
 	end     uint64
-	listed  *listed // as others see it, nil before they do
 }
 
 // from places the cursor after a capture.
@@ -64,9 +63,6 @@ func (c *capturesCursor) passed(e *registry.RoundEnd) {
 	if e.State == registry.RoundCaptured {
 		c.pos = e.Position
 	}
-	if c.listed != nil {
-		c.listed.moved(c.pos)
-	}
 }
 
 // A captureResult is the position of a result in a capture.
@@ -115,11 +111,4 @@ func expired(e *registry.RoundEnd) []field {
 	}
 	return []field{{"profile", e.Profile}, {"state", string(registry.RoundExpired)}, {"round", e.Number}, {"time", e.EndedAt}, {"slot", e.EndedSlot},
 		{"opened_at", e.OpenedAt}, {"trigger", causeOrNil(e.Trigger)}, {"error", e.Reason}, {"missed", lost}, {"expired_count", e.Expired}}
-}
-
-func (c *capturesCursor) begin(log Captures, at registry.Position, given bool) error {
-	if given {
-		return c.from(log, at)
-	}
-	return c.newest(log)
 }

@@ -170,9 +170,9 @@ func (c *Conn) Allow() error {
 
 // Write sends one frame. After an error the connection ends.
 func (c *Conn) Write(frame []byte) error {
-	c.out.enter()
+	c.out.Enter()
 	c.out.add(frame)
-	c.out.leave()
+	c.out.Leave()
 	return context.Cause(c.ctx)
 }
 
@@ -212,9 +212,9 @@ func (c *Conn) beat() {
 		return
 	}
 	if ping && c.ctx.Err() == nil {
-		c.out.enter()
+		c.out.Enter()
 		c.out.frame(websocket.PingMessage)
-		c.out.leave()
+		c.out.Leave()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,10 +30,11 @@ type gathering struct {
 // flushAt is the number of collected bytes at which frames are written.
 const flushAt = 32 << 10
 
-func (g *gathering) enter() { g.busy.Add(1) }
+// Enter implements Turn.
+func (g *gathering) Enter() { g.busy.Add(1) }
 
-// leave writes what was collected if no other has still something to add.
-func (g *gathering) leave() {
+// Leave implements Turn. It writes what was collected if no other has still something to add.
+func (g *gathering) Leave() {
 	if g.busy.Add(-1) == 0 {
 		g.flush()
 	}

@@ -50,13 +50,13 @@ func TestDocumentIsOneFrame(t *testing.T) {
 	for i := range adders {
 		go func() {
 			for range each {
-				g.enter()
+				g.Enter()
 				if i%2 == 0 {
 					g.add([]byte("{small"), []byte("}"))
 				} else {
 					g.document([]byte("{"), newDocument(newContent(large), again), endOfMessage)
 				}
-				g.leave()
+				g.Leave()
 			}
 		}()
 	}

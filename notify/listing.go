@@ -21,18 +21,18 @@ var ErrDropped = errors.New("dropped")
 // LiveID is how the ids of subscriptions of connections begin.
 const LiveID = "live_"
 
-// A listing holds the subscriptions of connected clients, for operators. The zero
+// A listing holds the entries of connected clients, for operators. The zero
 // value is empty.
 type listing struct {
 	mu    sync.Mutex
-	byID  map[string]*listed
-	order []*listed // by id, which is the order in which they came
-	gone  int       // how many of order have gone
+	byID  map[string]*Entry
+	order []*Entry // by id, which is the order in which they came
+	gone  int      // how many of order have gone
 	added uint64
 }
 
-// A listed subscription is updated by its protocol and read by any goroutine.
-type listed struct {
+// An Entry is a subscription in the list of those of connected clients. It is updated by its protocol and read by any goroutine.
+type Entry struct {
 	about  registry.Subscription
 	count  *count
 	paused atomic.Bool // its cursor stays where it is until an operator resumes it
@@ -43,16 +43,37 @@ type listed struct {
 	sends uint64
 	last  time.Time // when it was sent something last; zero: never
 
-	// Neither waits: end closes the subscription, wake makes its protocol look again.
-	end, wake func()
+	end      func() // closes the subscription; it does not wait
+	follower *Follower
+	leave    func()
+}
+
+// Leave removes the entry.
+func (x *Entry) Leave() { x.leave() }
+
+// Wake makes the protocol look again.
+func (x *Entry) Wake() {
+	x.mu.Lock()
+	f := x.follower
+	x.mu.Unlock()
+	if f != nil {
+		f.signal()
+	}
+}
+
+// follow sets the position, and what Wake wakes.
+func (x *Entry) follow(p registry.Position, f *Follower) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.at, x.follower = p, f
 }
 
 // add adds x with an id greater than all earlier ones.
-func (l *listing) add(x *listed) {
+func (l *listing) add(x *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
-		l.byID = make(map[string]*listed)
+		l.byID = make(map[string]*Entry)
 	}
 	l.added++
 	x.about.ID = fmt.Sprintf("%s%011x%s", LiveID, l.added, strings.ToLower(rand.Text()[:10]))
@@ -60,7 +81,7 @@ func (l *listing) add(x *listed) {
 	l.order = append(l.order, x)
 }
 
-func (l *listing) remove(x *listed) {
+func (l *listing) remove(x *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x.gone || l.byID[x.about.ID] != x {
@@ -69,12 +90,12 @@ func (l *listing) remove(x *listed) {
 	delete(l.byID, x.about.ID)
 	x.gone = true
 	if l.gone++; l.gone > 64 && l.gone > len(l.order)/2 {
-		l.order, l.gone = slices.DeleteFunc(l.order, func(x *listed) bool { return x.gone }), 0
+		l.order, l.gone = slices.DeleteFunc(l.order, func(x *Entry) bool { return x.gone }), 0
 	}
 }
 
 // after returns at most limit subscriptions that follow an id.
-func (l *listing) after(id string, limit int) (list []*listed) {
+func (l *listing) after(id string, limit int) (list []*Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := sort.Search(len(l.order), func(i int) bool { return l.order[i].about.ID > id })
@@ -87,7 +108,7 @@ func (l *listing) after(id string, limit int) (list []*listed) {
 }
 
 // find returns a subscription by its id. The error wraps registry.ErrNotFound.
-func (l *listing) find(id string) (*listed, error) {
+func (l *listing) find(id string) (*Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x := l.byID[id]; x != nil {
@@ -147,13 +168,13 @@ func (l *listing) SetPaused(id string, on bool) (registry.Subscription, error) {
 	}
 	x.paused.Store(on)
 	if !on {
-		x.wake()
+		x.Wake()
 	}
 	return x.show(), nil
 }
 
 // delivered records the time of a written change or snapshot.
-func (x *listed) delivered(at time.Time) {
+func (x *Entry) delivered(at time.Time) {
 	x.mu.Lock()
 	x.sends++
 	x.last = at
@@ -162,13 +183,13 @@ func (x *listed) delivered(at time.Time) {
 }
 
 // moved records the position of the subscription.
-func (x *listed) moved(p registry.Position) {
+func (x *Entry) moved(p registry.Position) {
 	x.mu.Lock()
 	x.at = p
 	x.mu.Unlock()
 }
 
-func (x *listed) show() registry.Subscription {
+func (x *Entry) show() registry.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.about

@@ -39,8 +39,8 @@ func (c *liveConn) Take(frame []byte) error {
 			return err
 		}
 	}
-	c.out.enter()
-	defer c.out.leave()
+	c.out.Enter()
+	defer c.out.Leave()
 	return c.report(c.handle(r, err))
 }
 
@@ -111,8 +111,8 @@ func (c *liveConn) handle(r request, err error) error {
 func (c *liveConn) dispatch(r request) error {
 	switch r.Type {
 	case "subscribe":
-		c.out.leave() // it waits for the beginning, which may have to write, and for other nodes of a cluster
-		defer c.out.enter()
+		c.out.Leave() // it waits for the beginning, which may have to write, and for other nodes of a cluster
+		defer c.out.Enter()
 		return c.subscribe(r)
 	case "unsubscribe":
 		return c.unsubscribe(r.ID)
@@ -218,8 +218,9 @@ func (c *liveConn) subscribe(r request) error {
 		release()
 		return badParams("%v", err)
 	}
-	sub := &subscription{c: c, id: r.ID, follows: q.ID, endpoint: q.Endpoint, form: q.Form, ordered: q.Ordered, release: release}
-	return sub.open(func() follower { return newQueryFollower(sub, o) }, "the query ended")
+	sub := &subscription{c: c, id: r.ID, follows: q.ID, endpoint: q.Endpoint, form: q.Form, ordered: q.Ordered, release: release, options: o}
+	sub.follow = sub.followQuery
+	return sub.open(registry.Subscription{Query: q.ID}, "the query ended")
 }
 
 // named returns the subscription that a message names.
@@ -238,9 +239,9 @@ func (c *liveConn) unsubscribe(id string) error {
 		return err
 	}
 	sub.cancel(errUnsubscribed)
-	c.out.leave() // it may have to write
+	c.out.Leave() // it may have to write
 	<-sub.gone
-	c.out.enter()
+	c.out.Enter()
 	return nil
 }
 

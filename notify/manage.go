@@ -8,14 +8,15 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// list adds a subscription at position p to the listing, unless about has no Way.
-func (s *Server) list(about registry.Subscription, p registry.Position, end, wake func()) *listed {
+// Enlist adds an entry to the list of subscriptions, unless about has no Way. end closes the
+// subscription; it does not wait.
+func (s *Server) Enlist(about registry.Subscription, end func()) *Entry {
 	about.CreatedAt = time.Now().UTC()
-	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, wake: wake}
-	if about.Way == "" {
-		return x
+	x := &Entry{about: about, count: s.counts.of(about.Way), end: end, leave: func() {}}
+	if about.Way != "" {
+		x.leave = func() { s.listing.remove(x) }
+		s.listing.add(x)
 	}
-	s.listing.add(x)
 	return x
 }
 

@@ -97,6 +97,18 @@ func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*t
 	}, weighTable)
 }
 
+// openRows opens a range of the rows of a result. as names the encoding.
+func (s *Server) openRows(query string, at registry.Position, f *cursor.Filter, rows *tableRows, as string, from, to int) (*Document, error) {
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(f)}
+	return s.documents.open(key, func() ([]byte, error) { return rows.json(from, to), nil }, func() ([]byte, error) {
+		rows, err := s.table(query, at, f)
+		if err != nil {
+			return nil, err
+		}
+		return rows.json(from, to), nil
+	})
+}
+
 // openChange opens the members of a change as MarshalChange writes them.
 func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
 	if c.Delta == nil {

@@ -12,9 +12,9 @@ import (
 // and disconnect.
 func TestListingPages(t *testing.T) {
 	s := NewServer(Options{})
-	var here []*listed
+	var here []*Entry
 	come := func() {
-		here = append(here, s.list(registry.Subscription{Way: registry.SSE}, registry.Position{}, nil, nil))
+		here = append(here, s.Enlist(registry.Subscription{Way: registry.SSE}, nil))
 	}
 	for range 1000 {
 		come()
@@ -60,7 +60,7 @@ func TestLongListingPagesAreLinear(t *testing.T) {
 	growth.Check(t, growth.Sizes(4_000, func(n int) growth.Input {
 		s := NewServer(Options{})
 		for range n {
-			s.list(registry.Subscription{Way: registry.SSE}, registry.Position{}, nil, nil)
+			s.Enlist(registry.Subscription{Way: registry.SSE}, nil)
 		}
 		return growth.Input{Size: n, Work: func() { walk(s, 50) }}
 	})...)

@@ -156,6 +156,17 @@ func (e *events) complete(reason string) error {
 	return errEnded
 }
 
+// ended writes the last event if what was followed is gone, or an operator has ended the stream.
+func (e *events) ended(err error) error {
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return e.complete("released")
+	case errors.Is(err, ErrDropped):
+		return e.complete("dropped")
+	}
+	return err
+}
+
 // A changesStream writes the stream of one query as events.
 type changesStream struct {
 	s      *Server
@@ -166,17 +177,11 @@ type changesStream struct {
 
 func (t *changesStream) run(ctx context.Context, o StreamOptions) error {
 	for ev, err := range t.s.Stream(ctx, t.query, o) {
-		if errors.Is(err, registry.ErrNotFound) {
-			return t.e.complete("released")
-		}
-		if errors.Is(err, ErrDropped) {
-			return t.e.complete("dropped")
-		}
 		if err == nil {
 			err = t.write(&ev)
 		}
 		if err != nil {
-			return err
+			return t.e.ended(err)
 		}
 	}
 	return nil
@@ -235,14 +240,6 @@ func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, e
 	}
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
-	key := documentKey{changeKey{t.query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(t.filter)}
-	now := func() ([]byte, error) { return rows.json(0, rows.len()), nil }
-	doc, err = t.s.documents.open(key, now, func() ([]byte, error) {
-		rows, err := t.s.table(t.query, at, t.filter)
-		if err != nil {
-			return nil, err
-		}
-		return rows.json(0, rows.len()), nil
-	})
+	doc, err = t.s.openRows(t.query, at, t.filter, rows, "result ", 0, rows.len())
 	return head, doc, err
 }

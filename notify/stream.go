@@ -26,11 +26,26 @@ type StreamOptions struct {
 	// enough. Without Way the stream is not listed.
 	As registry.Subscription
 
-	// The following are for WebSocket.
-	snapshots bool        // every message is the whole result
-	strict    bool        // as Limited, and a single change above Limits.Change gives way, too
-	full      func() bool // reports that the consumer takes nothing now; wake it by listed.wake
-	gather    *gathering
+	// Live is for clients that follow by freshet.v1; nil: none.
+	Live *LiveOptions
+}
+
+// LiveOptions are the settings of a stream for freshet.v1. Such a stream says at its beginning whether
+// the log continues from After, and reports the states of the query. It is Limited, and a single
+// change above Limits.Change gives way to a snapshot, too.
+type LiveOptions struct {
+	Snapshots bool        // every message is the whole result
+	Full      func() bool // the client takes nothing now; Entry.Wake makes the stream look again
+	Turn      Turn
+	Entry     *Entry // in place of As
+	Stale     bool   // the client knows the query as stale
+}
+
+// A Turn is left while a stream waits, and entered before it goes on. A wake-up enters the turns of
+// all streams that it wakes.
+type Turn interface {
+	Enter()
+	Leave()
 }
 
 // A StreamEvent is one event for a consumer. At is the consumer's position after it.
@@ -41,6 +56,8 @@ type StreamEvent struct {
 	Filtered  bool      // a filter applies
 	Reason    string    // of StreamGap
 	Status    registry.Status
+	Stale     bool      // of StreamStatus
+	Due       time.Time // of StreamStatus: when the query runs next, zero if that is not known
 	*StreamContent
 }
 
@@ -78,7 +95,8 @@ const (
 	StreamGap   // the log does not continue; a snapshot follows
 	StreamIdle  // nothing for the length of a heartbeat
 
-	streamStatus // Status is live or stale now; for WebSocket
+	StreamStatus  // Status is live or stale now; with Live
+	StreamResumed // the log continues from After; with Live, at the beginning
 )
 
 // Stream follows one query for one consumer. Missed and new changes are one sequence.
@@ -90,7 +108,11 @@ func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter
 		t := s.newStream(ctx, query, o)
 		defer t.close()
 		t.yield = func(e *StreamEvent) bool { return yield(*e, nil) }
-		if err := t.run(); err != nil && err != errStopped {
+		err := t.begin(o.After != nil)
+		if err == nil {
+			err = t.run()
+		}
+		if err = t.why(err); err != nil && err != errStopped {
 			yield(StreamEvent{At: t.cursor.At()}, err)
 		}
 	}
@@ -98,25 +120,40 @@ func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter
 
 // newStream returns a stream that follows already, so that no commit slips between.
 func (s *Server) newStream(ctx context.Context, query string, o StreamOptions) *stream {
-	t := &stream{s: s, awake: s.opts.Waker.followOne(query, o.gather), full: o.full, statuses: o.gather != nil, last: time.Now(),
-		cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Snapshots: o.snapshots, Rules: &s.unlimited}}
+	t := &stream{s: s, live: o.Live, last: time.Now(), cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Rules: &s.unlimited}}
 	switch {
-	case o.strict:
-		t.cursor.Rules = &s.strict
+	case o.Live != nil:
+		t.cursor.Rules, t.cursor.Snapshots, t.stale = &s.strict, o.Live.Snapshots, o.Live.Stale
 	case o.Limited:
 		t.cursor.Rules = &s.limited
 	}
+	t.awake = s.opts.Waker.followOne(query, o.Live.turn())
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	if o.After != nil {
 		t.cursor.Jump(*o.After)
 	}
-	o.As.Query, o.As.Rate, o.As.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
-	t.listed = s.list(o.As, t.cursor.At(), func() { t.cancel(ErrDropped) }, t.awake.signal)
+	if o.Live != nil {
+		t.listed = o.Live.Entry
+	} else {
+		o.As.Query, o.As.Rate, o.As.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
+		t.listed = s.Enlist(o.As, func() { t.cancel(ErrDropped) })
+	}
+	t.listed.follow(t.cursor.At(), t.awake)
 	return t
 }
 
+// turn returns the turn of a stream, nil for none.
+func (o *LiveOptions) turn() Turn {
+	if o == nil {
+		return nil
+	}
+	return o.Turn
+}
+
 func (t *stream) close() {
-	t.s.listing.remove(t.listed)
+	if t.live == nil {
+		t.listed.Leave()
+	}
 	t.cancel(nil)
 	t.awake.Close()
 }
@@ -130,14 +167,50 @@ type stream struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	awake  *Follower
-	listed *listed
+	listed *Entry
 	yield  func(*StreamEvent) bool
-	full   func() bool
+	live   *LiveOptions // nil for other protocols
 	cursor cursor.Cursor
 	last   time.Time // when the consumer last got something
+	stale  bool      // by the last StreamStatus
+}
 
-	statuses bool // emit streamStatus
-	stale    bool // by the last one
+// begin says whether the log continues from a position, or else emits the result, if the consumer
+// wants to know that. A node of a cluster may ask the others.
+func (t *stream) begin(resume bool) (err error) {
+	if t.live == nil {
+		return nil
+	}
+	t.live.Turn.Leave()
+	if resume {
+		err = t.cursor.Resume(&t.s.reader, t.cursor.At())
+	} else {
+		err = t.s.opts.Confirm()
+	}
+	t.live.Turn.Enter()
+	var gap *registry.GapError
+	switch {
+	case errors.As(err, &gap):
+		return t.replace(gap.Reason)
+	case err != nil:
+		return err
+	case resume:
+		return t.emit(&StreamEvent{Kind: StreamResumed, At: t.cursor.At()})
+	}
+	return t.replace("")
+}
+
+// why returns the error with which the sequence ends.
+func (t *stream) why(err error) error {
+	switch {
+	case err == errStopped:
+		return err
+	case context.Cause(t.ctx) == ErrDropped:
+		return ErrDropped
+	case t.ctx.Err() != nil:
+		return nil
+	}
+	return err
 }
 
 func (t *stream) run() (err error) {
@@ -147,12 +220,6 @@ func (t *stream) run() (err error) {
 		if until, waits, err = t.step(); err == nil && waits && t.awake.wait(t.ctx, t.last.Add(t.s.opts.Timing.Ping), until) {
 			err = t.quiet()
 		}
-	}
-	if context.Cause(t.ctx) == ErrDropped && err != errStopped {
-		return ErrDropped
-	}
-	if t.ctx.Err() != nil {
-		return nil
 	}
 	return err
 }
@@ -164,7 +231,7 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 	if err != nil {
 		return until, false, err
 	}
-	if t.listed.paused.Load() || t.full != nil && t.full() { // after the log was read, so that no change from after the pause is sent
+	if t.listed.paused.Load() || t.live != nil && t.live.Full() { // after the log was read, so that no change from after the pause is sent
 		return until, true, nil
 	}
 	ev, err := t.cursor.Next(t.ctx, &t.s.reader, st.Position, time.Now())
@@ -175,7 +242,7 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 	switch ev.Kind {
 	case cursor.Change:
 		c := ev.Change
-		if !t.statuses { // a WebSocket encodes the change before it waits
+		if t.live == nil { // a WebSocket encodes the change before it waits
 			c = new(registry.Change)
 			*c = *ev.Change
 		}
@@ -203,11 +270,28 @@ func (t *stream) current() (*registry.Status, error) {
 // and that older clients know. A query that fails before its first result is stale as well.
 func (t *stream) status(st *registry.Status) error {
 	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
-	if !t.statuses || stale == t.stale || st.State == registry.Paused {
+	if t.live == nil || stale == t.stale || st.State == registry.Paused {
 		return nil
 	}
 	t.stale = stale
-	return t.emit(&StreamEvent{Kind: streamStatus, At: t.cursor.At(), Status: *st})
+	return t.emit(&StreamEvent{Kind: StreamStatus, At: t.cursor.At(), Status: *st, Stale: stale, Due: t.due(st)})
+}
+
+// due predicts when the query runs next, zero if that cannot be predicted. A prediction may take as
+// long as the start of a slot.
+func (t *stream) due(st *registry.Status) time.Time {
+	if t.s.opts.Due == nil {
+		return time.Time{}
+	}
+	t.live.Turn.Leave()
+	defer t.live.Turn.Enter()
+	return t.awake.audience.due(st, func() time.Time {
+		at, err := t.s.opts.Due(t.listed.about.Endpoint, t.cursor.Query)
+		if err != nil {
+			t.s.opts.Logger.Error("predict when a query runs", "query", t.cursor.Query, "error", err)
+		}
+		return at
+	})
 }
 
 // replace emits the current result, after a gap if the log does not continue.

@@ -17,7 +17,10 @@ import (
 type subscription struct {
 	c       *liveConn
 	id      string
+	follow  func() error // sends events until an error
 	release func()
+	options StreamOptions
+	entry   *Entry
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	began   chan error    // gets the error of the beginning, or nil once subscribed is sent
@@ -28,21 +31,13 @@ type subscription struct {
 	endpoint string
 	form     diff.Form
 	ordered  bool
-
-	wake func() // makes the follower look again
+	reason   string // why the log does not continue, for the next snapshot
 
 	mu      sync.Mutex
 	acking  bool
 	held    bool     // it waited for an ack since late was called last
 	unacked []uint64 // positions sent, at most the window
-	lags    uint64   // of the wire when late was called last
-}
-
-// A follower is what a subscription follows.
-type follower interface {
-	begin() error // sends the first messages
-	run() error   // sends what follows, until an error
-	close()
+	lags    uint64   // of the connection when late was called last
 }
 
 // errUnsubscribed is the cause of a subscription's end.
@@ -50,7 +45,8 @@ var errUnsubscribed = errors.New("unsubscribed")
 
 // streamOptions returns the settings that a request names.
 func (r *request) streamOptions() (o StreamOptions, err error) {
-	if o.snapshots, err = r.snapshotMode(); err != nil {
+	o.Live = new(LiveOptions)
+	if o.Live.Snapshots, err = r.snapshotMode(); err != nil {
 		return o, err
 	}
 	if o.Rate, err = r.rate(); err != nil {
@@ -68,27 +64,29 @@ func (r *request) streamOptions() (o StreamOptions, err error) {
 
 // open starts the subscription. It returns the error of its beginning, which is ended if
 // what it follows is gone.
-func (sub *subscription) open(follow func() follower, ended string) error {
-	c := sub.c
+func (sub *subscription) open(about registry.Subscription, ended string) error {
+	c, l := sub.c, sub.c.who()
+	about.Way, about.Caller, about.Name, about.Client, about.Remote = registry.WebSocket, l.caller.Name, sub.id, l.client, l.from
+	about.Endpoint, about.Rate, about.Filter = sub.endpoint, registry.Duration(sub.options.Rate), sub.options.Filter.JSON()
 	sub.ctx, sub.cancel = context.WithCancelCause(c.ctx)
-	sub.began, sub.gone, sub.lags = make(chan error, 1), make(chan struct{}), c.wire.lags.Load()
+	sub.began, sub.gone, sub.lags = make(chan error, 1), make(chan struct{}), c.Lags()
 	c.mu.Lock()
 	if c.ctx.Err() != nil { // finish may wait for those that run already
 		c.mu.Unlock()
 		sub.release()
 		return context.Cause(c.ctx)
 	}
+	sub.entry = c.srv.Enlist(about, func() { sub.cancel(ErrDropped) })
+	sub.options.Lagging, sub.options.Live.Full, sub.options.Live.Turn, sub.options.Live.Entry = sub.late, sub.full, &c.out, sub.entry
 	c.subs[sub.id] = sub
 	c.running.Add(1)
 	c.mu.Unlock()
 	c.srv.subscriptions.Add(1)
-	f := follow()
-	c.out.enter() // for the subscription
-	go sub.run(f)
+	c.out.Enter() // for the subscription
+	go sub.run()
 	err := <-sub.began
-	var gone *closing
 	switch {
-	case err == nil || errors.Is(err, errGone) || errors.As(err, &gone):
+	case err == nil || errors.Is(err, errGone) || errors.As(err, new(*closing)):
 		return err
 	case errors.Is(err, registry.ErrNotFound):
 		return &refusal{code: CodeUnknownQuery, message: ended}
@@ -96,18 +94,16 @@ func (sub *subscription) open(follow func() follower, ended string) error {
 	return c.srv.unavailable("start a subscription", err)
 }
 
-func (sub *subscription) run(f follower) {
+func (sub *subscription) run() {
 	defer sub.c.running.Done()
-	defer sub.c.out.leave()
+	defer sub.c.out.Leave()
 	defer close(sub.gone)
-	err := f.begin()
-	if sub.begun {
-		err = sub.failed(err)
-	}
+	var err error
 	for err == nil && sub.ctx.Err() == nil {
-		err = sub.failed(f.run())
+		if err = sub.follow(); sub.begun {
+			err = sub.failed(err)
+		}
 	}
-	f.close()
 	sub.leave()
 	switch reason := sub.ended(err); {
 	case !sub.begun:
@@ -116,14 +112,6 @@ func (sub *subscription) run(f follower) {
 		sub.c.out.add(frame("complete", field{"id", sub.id}, field{"reason", reason}))
 	default:
 		sub.c.end(err)
-	}
-}
-
-// start reports that the beginning is sent.
-func (sub *subscription) start() {
-	if !sub.begun {
-		sub.begun = true
-		sub.began <- nil
 	}
 }
 
@@ -149,11 +137,12 @@ func (sub *subscription) leave() {
 	delete(sub.c.subs, sub.id)
 	sub.c.mu.Unlock()
 	sub.cancel(nil)
+	sub.entry.Leave()
 	sub.c.srv.subscriptions.Add(-1)
 	sub.release()
 }
 
-// failed handles the error of a run. It returns those that end the subscription. If the log
+// failed handles the error of a stream. It returns those that end the subscription. If the log
 // failed, the subscription goes on after a heartbeat.
 func (sub *subscription) failed(err error) error {
 	var closed *closing
@@ -167,19 +156,13 @@ func (sub *subscription) failed(err error) error {
 	if err = sub.c.report(err); err != nil {
 		return err
 	}
-	sub.c.out.leave()
-	defer sub.c.out.enter()
+	sub.c.out.Leave()
+	defer sub.c.out.Enter()
 	select {
 	case <-sub.ctx.Done():
 	case <-time.After(sub.c.srv.opts.Timing.Ping):
 	}
 	return nil
-}
-
-// about returns the entry in the listing.
-func (sub *subscription) about() registry.Subscription {
-	l := sub.c.who()
-	return registry.Subscription{Way: registry.WebSocket, Caller: l.caller.Name, Name: sub.id, Client: l.client, Remote: l.from}
 }
 
 // sent records a message that counts towards the window.
@@ -205,7 +188,7 @@ func (sub *subscription) ack(seq uint64) {
 	}
 	sub.unacked = kept
 	sub.mu.Unlock()
-	sub.wake()
+	sub.entry.Wake()
 }
 
 // full reports whether the client has to acknowledge something first.
@@ -224,10 +207,67 @@ func (sub *subscription) noRoom() bool {
 func (sub *subscription) late() bool {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	lags := sub.c.wire.lags.Load()
+	lags := sub.c.Lags()
 	late := sub.held || lags != sub.lags
 	sub.held, sub.lags = false, lags
 	return late
+}
+
+// followQuery sends the changes of a query.
+func (sub *subscription) followQuery() error {
+	for ev, err := range sub.c.srv.Stream(sub.ctx, sub.follows, sub.options) {
+		if err == nil {
+			err = sub.send(&ev)
+		}
+		switch {
+		case errors.Is(err, errMoved) || errors.As(err, new(*registry.GapError)): // the log no longer has what was being sent
+			sub.options.After = nil
+			return nil
+		case err != nil:
+			return err
+		}
+		sub.options.After = &ev.At
+	}
+	return nil
+}
+
+// send adds one event to the output.
+func (sub *subscription) send(ev *StreamEvent) error {
+	switch ev.Kind {
+	case StreamResumed:
+		if !sub.begun {
+			sub.subscribed(ev.At, true, "")
+		}
+	case StreamChange:
+		return sub.change(ev)
+	case StreamMoved, StreamIdle:
+		if !ev.CheckedAt.IsZero() {
+			sub.alive(ev.At, ev.CheckedAt)
+		}
+	case StreamGap:
+		sub.reason = ev.Reason
+	case StreamSnapshot:
+		return sub.snapshot(ev)
+	case StreamStatus:
+		sub.status(ev)
+	}
+	return nil
+}
+
+// subscribed begins the subscription to a query, for the first time or again.
+func (sub *subscription) subscribed(p registry.Position, resumed bool, reason string) {
+	sub.start(field{"query", sub.follows}, field{"topic", sub.c.srv.format(nil).ResultsURL(sub.follows)},
+		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
+		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason})
+}
+
+// start begins the subscription.
+func (sub *subscription) start(fields ...field) {
+	sub.c.out.add(frame("subscribed", append([]field{{"id", sub.id}}, fields...)...))
+	if !sub.begun {
+		sub.begun = true
+		sub.began <- nil
+	}
 }
 
 // alive confirms that nothing changed up to p.
@@ -235,131 +275,31 @@ func (sub *subscription) alive(p registry.Position, checked time.Time) {
 	sub.c.out.add(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
 }
 
-// A queryFollower sends the changes of a query.
-type queryFollower struct {
-	*subscription
-	stream *stream
-	resume bool
-	reason string // why the log does not continue, for the next snapshot
-	lost   error  // of the last event
-}
-
-func newQueryFollower(sub *subscription, o StreamOptions) *queryFollower {
-	o.strict, o.full, o.Lagging, o.gather, o.As = true, sub.full, sub.late, &sub.c.out, sub.about()
-	f := &queryFollower{subscription: sub, resume: o.After != nil, stream: sub.c.srv.newStream(sub.ctx, sub.follows, o)}
-	f.stream.yield = f.send
-	sub.wake = f.stream.awake.signal
-	return f
-}
-
-func (f *queryFollower) close() { f.stream.close() }
-
-// begin sends only the position if the log continues from there, else also the result.
-func (f *queryFollower) begin() error {
-	t := f.stream
-	var err error
-	f.c.out.leave() // a node of a cluster may ask the others
-	if f.resume {
-		err = t.cursor.Resume(&t.s.reader, t.cursor.At())
-	} else {
-		err = t.s.opts.Confirm()
-	}
-	f.c.out.enter()
-	var gap *registry.GapError
-	switch {
-	case err == nil && f.resume:
-		f.subscribed(t.cursor.At(), true, "")
-		return nil
-	case errors.As(err, &gap):
-		f.reason = gap.Reason
-	case err != nil:
-		return err
-	}
-	return f.restart()
-}
-
-// restart sends the current result.
-func (f *queryFollower) restart() error {
-	err := f.stream.replace("")
-	if err == errStopped {
-		err = f.lost
-	}
-	return err
-}
-
-// run sends what the stream has. Its errors are those of the log.
-func (f *queryFollower) run() (err error) {
-	if f.lost != nil { // the client lacks what could not be sent
-		err = f.restart()
-	}
-	if err == nil {
-		err = f.stream.run()
-	}
-	if err == errStopped {
-		err = f.lost
-	}
-	if errors.Is(err, errMoved) || errors.As(err, new(*registry.GapError)) {
-		return nil // the log no longer has the change that waited: the next run sends the result
-	}
-	return err
-}
-
-// send is the loop's body: it adds one event to the output.
-func (f *queryFollower) send(ev *StreamEvent) bool {
-	var err error
-	switch ev.Kind {
-	case StreamChange:
-		err = f.change(ev)
-	case StreamMoved, StreamIdle:
-		if !ev.CheckedAt.IsZero() {
-			f.alive(ev.At, ev.CheckedAt)
-		}
-	case StreamGap:
-		f.reason = ev.Reason
-	case StreamSnapshot:
-		err = f.snapshot(ev)
-	case streamStatus:
-		f.status(&ev.Status)
-	}
-	f.lost = err
-	return err == nil
-}
-
-// subscribed begins the subscription, for the first time or again.
-func (f *queryFollower) subscribed(p registry.Position, resumed bool, reason string) {
-	defer f.start()
-	f.c.out.add(frame("subscribed",
-		field{"id", f.id}, field{"query", f.follows}, field{"topic", f.c.srv.format(nil).ResultsURL(f.follows)},
-		field{"form", string(f.form)}, field{"ordered", orNil(f.ordered)},
-		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
-}
-
 // change adds a change to the output.
-func (f *queryFollower) change(ev *StreamEvent) error {
-	srv, filter := f.c.srv, ev.filter
+func (sub *subscription) change(ev *StreamEvent) error {
+	srv, filter, out := sub.c.srv, ev.filter, &sub.c.out
 	body, err := srv.changeContent(ev.Change, filter)
 	if err != nil {
 		return err
 	}
-	f.sent(ev.At.Seq)
+	sub.sent(ev.At.Seq)
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
-	if len(body.pieces) > 1 || f.c.out.full() {
+	if len(body.pieces) > 1 || out.full() {
 		doc := srv.changeDocument(ev.Change, filter, body)
 		ev.Release()
-		return f.c.out.document([]byte(before+f.id+between), doc, endOfMessage)
+		return out.document([]byte(before+sub.id+between), doc, endOfMessage)
 	}
 	ev.Release()
-	f.c.out.add([]byte(before), []byte(f.id), []byte(between), body.pieces[0], []byte(after))
+	out.add([]byte(before), []byte(sub.id), []byte(between), body.pieces[0], []byte(after))
 	return nil
 }
 
 // status reports a state. reason distinguishes stale, failing and idle.
-func (f *queryFollower) status(st *registry.Status) {
-	f.c.out.leave() // a prediction may take as long as the start of a slot
-	due := f.c.srv.nextDue(f.stream.awake.audience, st, f.endpoint, f.follows)
-	f.c.out.enter()
-	fields := []field{{"id", f.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(due)}}
-	if f.stream.stale {
+func (sub *subscription) status(ev *StreamEvent) {
+	st := &ev.Status
+	sub.options.Live.Stale = ev.Stale
+	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(ev.Due)}}
+	if ev.Stale {
 		fields[1].value = string(registry.Stale)
 		reason := st.State
 		if reason == registry.New {
@@ -367,26 +307,10 @@ func (f *queryFollower) status(st *registry.Status) {
 		}
 		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
 	}
-	f.c.out.add(frame("status", fields...))
+	sub.c.out.add(frame("status", fields...))
 }
 
-// nextDue predicts when a query runs next, zero if that cannot be predicted.
-func (s *Server) nextDue(a *audience, st *registry.Status, endpoint, query string) time.Time {
-	if s.opts.Due == nil {
-		return time.Time{}
-	}
-	return a.due(st, func() time.Time {
-		at, err := s.opts.Due(endpoint, query)
-		if err != nil {
-			s.opts.Logger.Error("predict when a query runs", "query", query, "error", err)
-		}
-		return at
-	})
-}
-
-// subscribeProfile opens a subscription to a profile's captures. Subscriptions to
-// queries and to profiles share everything that is not about results: ids, windows,
-// wake-ups, the listing and the end.
+// subscribeProfile opens a subscription to a profile's captures.
 func (c *liveConn) subscribeProfile(r request) error {
 	var ref string
 	if json.Unmarshal(r.Profile, &ref) != nil || ref == "" {
@@ -412,6 +336,39 @@ func (c *liveConn) subscribeProfile(r request) error {
 	if err := c.srv.unavailable("resolve a profile", err); err != nil {
 		return err
 	}
-	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint}
-	return sub.open(func() follower { return newCapturesFollower(sub, from, given) }, "the profile ended")
+	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, options: StreamOptions{Live: new(LiveOptions)}}
+	if given {
+		sub.options.After = &from
+	}
+	sub.follow = func() error { return sub.followCaptures(p) }
+	return sub.open(registry.Subscription{Profile: p.ID}, "the profile ended")
+}
+
+// followCaptures sends the captures of a profile.
+func (sub *subscription) followCaptures(p registry.Profile) error {
+	for ev, err := range sub.c.srv.FollowCaptures(sub.ctx, p, sub.options) {
+		if err != nil {
+			return err
+		}
+		sub.capture(&ev)
+		sub.options.After = &ev.At
+	}
+	return nil
+}
+
+// capture adds an event of a profile to the output.
+func (sub *subscription) capture(ev *CaptureEvent) {
+	switch {
+	case ev.Kind == StreamIdle:
+		sub.alive(ev.At, time.Now())
+	case ev.Kind != StreamChange:
+		if resumed := ev.Kind == StreamResumed; !resumed || !sub.begun {
+			sub.start(field{"profile", sub.follows}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"resumed", resumed}, field{"reason", ev.Reason})
+		}
+	case ev.End.State == registry.RoundCaptured:
+		sub.c.out.add(frame("captured", append([]field{{"id", sub.id}}, captured(ev.End)...)...))
+		sub.sent(ev.At.Seq)
+	default:
+		sub.c.out.add(frame("status", append([]field{{"id", sub.id}}, expired(ev.End)...)...))
+	}
 }

@@ -147,9 +147,9 @@ func (h *Waker) Follow(queries ...string) *Follower {
 	return f
 }
 
-// followOne returns a follower of one query. Its wake-ups enter g, unless that is nil.
-func (h *Waker) followOne(query string, g *gathering) *Follower {
-	f := &Follower{waker: h, c: make(chan struct{}, 1), gather: g}
+// followOne returns a follower of one query. Its wake-ups enter a turn, unless that is nil.
+func (h *Waker) followOne(query string, t Turn) *Follower {
+	f := &Follower{waker: h, c: make(chan struct{}, 1), turn: t}
 	f.audience = f.add(query)
 	return f
 }
@@ -180,11 +180,11 @@ type Follower struct {
 	c     chan struct{}
 
 	audience *audience   // of followOne
-	gather   *gathering  // of followOne, may be nil
+	turn     Turn        // of followOne, may be nil
 	timer    *time.Timer // of wait
 	alarmAt  time.Time   // when it fires
 	unhook   func() bool // ends the wake-up at the end of the context
-	resting  atomic.Bool // has left gather
+	resting  atomic.Bool // has left turn
 
 	mu    sync.Mutex
 	dirty map[string]struct{} // at most one entry per followed query; nil: of followOne
@@ -277,18 +277,18 @@ func (f *Follower) mark(query string) {
 	f.signal()
 }
 
-// rest leaves the gathering until the next wake-up.
+// rest leaves the turn until the next wake-up.
 func (f *Follower) rest() {
-	if f.gather != nil {
+	if f.turn != nil {
 		f.resting.Store(true)
-		f.gather.leave()
+		f.turn.Leave()
 	}
 }
 
-// enter enters the gathering again, unless it has been entered already.
+// enter enters the turn again, unless it has been entered already.
 func (f *Follower) enter() {
-	if f.gather != nil && f.resting.CompareAndSwap(true, false) {
-		f.gather.enter()
+	if f.turn != nil && f.resting.CompareAndSwap(true, false) {
+		f.turn.Enter()
 	}
 }
 
