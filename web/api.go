@@ -46,7 +46,7 @@ func newServer(c Config) (*server, error) {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Site),
-		dear: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: make(chan struct{}, 2)}
+		backups: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: make(chan struct{}, 2)}
 	s.routes = s.table()
 	return s, nil
 }

@@ -201,9 +201,9 @@ type server struct {
 	hosts  hosts
 	routes []route
 
-	edits sync.Mutex    // makes If-Match and the guarded edit atomic
-	dear  chan struct{} // limits expensive, rare operations: backups
-	tries chan struct{} // limits trial executions
+	edits   sync.Mutex    // makes If-Match and the guarded edit atomic
+	backups chan struct{} // limits them, which are expensive and rare
+	tries   chan struct{} // limits trial executions
 	// scrapes limits scrapes of results, which have a document in memory.
 	scrapes chan struct{}
 }

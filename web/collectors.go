@@ -85,7 +85,7 @@ func scrapes(s *server) http.Handler {
 	if s.Merging != nil {
 		now.MustRegister(askCollector{s})
 	}
-	if s.DeliveryMetrics != nil {
+	if s.Deliveries != nil {
 		now.MustRegister(collector{[]*prometheus.Desc{waitingDesc, deliveriesDesc, connectionsDesc, subsDesc, lagDesc}, s.collectDeliveries})
 	}
 	if s.Rules != nil {
@@ -144,7 +144,7 @@ func (s *server) collectStorage(put func(*prometheus.Desc, float64, ...string)) 
 }
 
 func (s *server) collectDeliveries(put func(*prometheus.Desc, float64, ...string)) error {
-	for _, d := range s.DeliveryMetrics.Deliveries() {
+	for _, d := range s.Deliveries() {
 		way := string(d.Way)
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
 			put(deliveriesDesc, float64(n), way, result)
@@ -211,7 +211,7 @@ type oldestKey struct {
 }
 
 func (b *backlog) read() error {
-	for x, err := range b.s.DeliveryMetrics.AllSubscriptions {
+	for x, err := range b.s.AllSubscriptions {
 		if err == nil {
 			err = b.add(&x)
 		}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // Limits bound requests. Zero means the default.
@@ -82,19 +84,23 @@ type Data struct {
 
 // Loops are the running half. Only Daemon is required.
 type Loops struct {
-	Daemon  Daemon
-	Hints   Hints
-	Shadows Shadows
+	Daemon Daemon
+	Hints  Hints
+	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded; nil: no routes.
+	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
 	Merging Merging
 	// Local reports whether the loop of an endpoint runs in this process. Metrics count only
 	// those; nil means all.
 	Local func(endpoint string) bool
 }
 
-// Profiling is what the API reads of profiles. RoundClock may be left out.
+// Profiling is what the API reads of profiles. The functions may be left out.
 type Profiling struct {
-	Profiles   Profiles
-	RoundClock RoundClock
+	Profiles Profiles
+	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
+	NextRound func(p registry.Profile) time.Time
+	// Following counts the connections that follow a profile.
+	Following func(profile string) int
 }
 
 // Publishing is how changes reach those who read them here. Only ChangeJSON is
@@ -117,11 +123,14 @@ type Protocols struct {
 // Outbox is what the API knows of subscriptions. The routes of subscriptions
 // need both Subscriptions and Webhooks.
 type Outbox struct {
-	Subscriptions   Subscriptions
-	Webhooks        Webhooks
-	DeadLetters     DeadLetters // nil: no routes of dead letters
-	DeliveryMetrics DeliveryMetrics
-	Rules           Rules // nil: no routes of alert rules
+	Subscriptions Subscriptions
+	Webhooks      Webhooks
+	DeadLetters   DeadLetters // nil: no routes of dead letters
+	// Deliveries counts deliveries, one entry for each way out; nil: no metrics of deliveries.
+	Deliveries func() []Deliveries
+	// AllSubscriptions goes through all subscriptions in any order.
+	AllSubscriptions iter.Seq2[registry.Subscription, error]
+	Rules            Rules // nil: no routes of alert rules
 }
 
 // Site describes the server as clients see it.

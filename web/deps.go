@@ -16,7 +16,6 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
-	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // Queries finds registered queries with what is known of their results.
@@ -106,13 +105,6 @@ type Hints interface {
 	Hint(endpoint string, h registry.Hint) (plan.Hinted, error)
 }
 
-// Shadows estimates what other policies would do.
-type Shadows interface {
-	// Compare compares an endpoint's policy with those in its shadow, over what is
-	// recorded.
-	Compare(ctx context.Context, endpoint string) (shadow.Comparison, error)
-}
-
 // Merging describes how the queries of an endpoint are asked together.
 type Merging interface {
 	// Templates describes the templates of the endpoint's queries, those with most
@@ -120,14 +112,6 @@ type Merging interface {
 	Templates(endpoint string) ([]cohort.Snapshot, error)
 	// Asked counts the requests of the endpoint since the start.
 	Asked(endpoint string) (scheduler.Asked, error)
-}
-
-// RoundClock predicts the rounds of profiles.
-type RoundClock interface {
-	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
-	NextRound(p registry.Profile) time.Time
-	// Following counts the connections that follow a profile.
-	Following(profile string) int
 }
 
 // Followers serves event streams. The caller's right to follow has been checked.
@@ -314,14 +298,6 @@ type WebhookSettings interface {
 	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
 }
 
-// DeliveryMetrics is what the metrics show of subscriptions and deliveries.
-type DeliveryMetrics interface {
-	// Deliveries counts deliveries, one entry for each way out.
-	Deliveries() []Deliveries
-	// AllSubscriptions goes through all subscriptions in any order.
-	AllSubscriptions(yield func(registry.Subscription, error) bool)
-}
-
 // Deliveries holds the counters of one delivery type since the start of the process.
 type Deliveries struct {
 	Way         registry.Way
@@ -330,17 +306,6 @@ type Deliveries struct {
 	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow
 	Retried     uint64 // attempts after a failed one
 	Dropped     uint64 // messages given up
-}
-
-// Keys lists, creates and revokes tokens. Errors that the caller can correct are
-// problems. TokenGate implements Keys.
-type Keys interface {
-	// Tokens returns the configuration file's tokens, then the store's.
-	Tokens() ([]registry.Token, error)
-	// Make stores a new token and returns its secret, which is not stored.
-	Make(name string, role registry.Role, expires *time.Time) (t registry.Token, secret string, err error)
-	// Revoke removes a token of the store.
-	Revoke(name string) error
 }
 
 // A Gate authenticates callers. On a server without tokens an empty token is

@@ -243,7 +243,7 @@ func (c endpointAPI) slots(e registry.Endpoint) error {
 
 // shadows compares the endpoint's policy with its shadows.
 func (c endpointAPI) shadows(e registry.Endpoint) error {
-	s, err := c.Shadows.Compare(c.r.Context(), e.Name)
+	s, err := c.Shadows(c.r.Context(), e.Name)
 	return c.reply(http.StatusOK, s, err)
 }
 

@@ -198,7 +198,7 @@ func NewSecret() (secret, sha string) {
 	return secret, hashSecret(secret)
 }
 
-// Tokens implements Keys.
+// Tokens returns the configuration file's tokens, then the store's.
 func (g *TokenGate) Tokens() ([]registry.Token, error) {
 	tokens, _, err := g.all()
 	return tokens, err
@@ -212,7 +212,7 @@ func (g *TokenGate) Used(name string) time.Time {
 	return g.used[name]
 }
 
-// Make implements Keys. The first token must be one that can create further tokens.
+// Make stores a new token and returns its secret, which is not stored. The first token must be one that can create further tokens.
 func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (registry.Token, string, error) {
 	if err := registry.CheckTokenName(name); err != nil {
 		return registry.Token{}, "", unprocessable("bad-setting", "/name", "%v", err)
@@ -244,7 +244,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	return t, secret, nil
 }
 
-// Revoke implements Keys. The last admin token that does not expire cannot be revoked:
+// Revoke removes a token of the store. The last admin token that does not expire cannot be revoked:
 // otherwise no caller could create another one. The store sees to that, because nodes of a
 // cluster may revoke tokens at the same time. The tokens of a file are known to this node alone.
 func (g *TokenGate) Revoke(name string) error {

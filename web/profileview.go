@@ -58,9 +58,8 @@ func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) 
 	if w.State == "broken" {
 		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
 	}
-	if v.RoundClock != nil {
-		w.Followers = v.RoundClock.Following(p.ID)
-		w.NextDue = moment(v.RoundClock.NextRound(p))
+	if v.NextRound != nil {
+		w.Followers, w.NextDue = v.Following(p.ID), moment(v.NextRound(p))
 	}
 	return w, v.policies(&w)
 }

@@ -12,7 +12,7 @@ import (
 
 // backup streams a consistent copy of the live store. Only one runs at a time.
 func (c serverAPI) backup() error {
-	leave, err := c.exclusive(c.dear)
+	leave, err := c.exclusive(c.backups)
 	if err != nil {
 		return err
 	}

@@ -37,13 +37,6 @@ func shadowsOf(ctx context.Context, endpoint string) (shadow.Comparison, error) 
 	}}, err
 }
 
-// A comparer is Shadows.
-type comparer func(context.Context, string) (shadow.Comparison, error)
-
-func (f comparer) Compare(ctx context.Context, endpoint string) (shadow.Comparison, error) {
-	return f(ctx, endpoint)
-}
-
 func TestShadows(t *testing.T) {
 	w := newWorld(t)
 	const at, asJSON = "/v1/endpoints/city/shadows", "Content-Type: application/json"

@@ -20,8 +20,8 @@ func (s *server) viewToken(t registry.Token) api.Token {
 }
 
 // keys returns the gate if it manages tokens, else the store's tokens.
-func (s *server) keys() (Keys, error) {
-	if k, ok := s.Gate.(Keys); ok {
+func (s *server) keys() (*TokenGate, error) {
+	if k, ok := s.Gate.(*TokenGate); ok {
 		return k, nil
 	}
 	return NewTokenGate(nil, s.Tokens, s.Now)

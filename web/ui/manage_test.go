@@ -47,7 +47,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
-		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger)
+		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger).Compare
 		c.Subscriptions, c.Profiles = followers{r.store.Subscriptions}, r.store.Rounds
 		var err error
 		if c.DeadLetters, err = deliver.New(deliver.Options{Store: r.store.Subscriptions}); err != nil {

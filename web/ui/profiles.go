@@ -271,11 +271,11 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	if i := slices.IndexFunc(rounds, func(r registry.Round) bool { return r.State == registry.RoundExpired }); i >= 0 {
 		out.Lost = &rounds[i]
 	}
-	if v.RoundClock != nil {
-		if at := v.RoundClock.NextRound(*p); !at.IsZero() {
+	if v.NextRound != nil {
+		if at := v.NextRound(*p); !at.IsZero() {
 			out.NextRound = v.Next(at)
 		}
-		out.Followers = v.RoundClock.Following(p.ID)
+		out.Followers = v.Following(p.ID)
 	}
 	if v.mayEnd(p) {
 		out.Drop = profilePath(p.ID) + "/remove"

@@ -106,7 +106,7 @@ func (s *Server) texts() []action {
 
 func (s *Server) noLetters() bool { return s.Subscriptions == nil || s.DeadLetters == nil }
 
-func (s *Server) hasTokens() bool { _, ok := s.Gate.(web.Keys); return ok }
+func (s *Server) hasTokens() bool { _, ok := s.Gate.(*web.TokenGate); return ok }
 
 func (s *Server) serveAll() error {
 	for _, p := range s.pages() {

@@ -34,8 +34,8 @@ type tokenRow struct {
 // A madeToken is shown once, in the answer to the form that created it.
 type madeToken struct{ Name, Secret string }
 
-func (s *Server) keys() (web.Keys, error) {
-	if k, ok := s.Gate.(web.Keys); ok {
+func (s *Server) keys() (*web.TokenGate, error) {
+	if k, ok := s.Gate.(*web.TokenGate); ok {
 		return k, nil
 	}
 	return nil, errors.New("ui: the gate keeps no tokens")
@@ -59,19 +59,16 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 		return content{}, err
 	}
 	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f}
-	used, _ := keys.(interface{ Used(string) time.Time })
 	for _, t := range all {
 		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt), Mine: v.token != "" && t.Name == v.caller.Name,
 			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
 		if t.ExpiresAt != nil {
 			row.Expires, row.Expired = v.When(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
 		}
-		if used != nil {
-			if at := used.Used(t.Name); !at.IsZero() {
-				row.Used = v.Past(at) // this request counts as a use
-			} else {
-				p.Idle++
-			}
+		if at := keys.Used(t.Name); !at.IsZero() {
+			row.Used = v.Past(at) // this request counts as a use
+		} else {
+			p.Idle++
 		}
 		if !row.Expired {
 			p.Valid++

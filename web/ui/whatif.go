@@ -51,7 +51,7 @@ func (v policyHandler) whatIf(p *policyView, e registry.Endpoint) error {
 	if v.r.URL.Query().Get("compare") == "" || strings.HasPrefix(v.r.URL.Path, "/ui/events") {
 		return nil
 	}
-	all, err := v.Shadows.Compare(v.r.Context(), e.Name)
+	all, err := v.Shadows(v.r.Context(), e.Name)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (o *deliveries) Subscriptions(after string, limit int) ([]registry.Subscrip
 	return all[:min(len(all), limit)], nil
 }
 
-// AllSubscriptions implements web.DeliveryMetrics. Stored subscriptions come first,
+// AllSubscriptions goes through all subscriptions. Stored subscriptions come first,
 // then those of connections of this node.
 func (o *deliveries) AllSubscriptions(yield func(registry.Subscription, error) bool) {
 	for after := ""; ; {
@@ -168,7 +168,7 @@ func (o *deliveries) Subscription(id string) (registry.Subscription, error) {
 	return x, err
 }
 
-// Deliveries implements web.DeliveryMetrics.
+// Deliveries counts deliveries by way.
 func (o *deliveries) Deliveries() (list []web.Deliveries) {
 	for _, w := range o.live.WayStats() {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})

@@ -260,7 +260,7 @@ func (l *loops) Templates(endpoint string) ([]cohort.Snapshot, error) {
 	})
 }
 
-// NextRound implements web.RoundClock. It is unknown while no node can answer.
+// NextRound returns when the schedule opens a profile's next round, zero if unknown. It is unknown while no node can answer.
 func (l *loops) NextRound(p registry.Profile) time.Time {
 	t, err := at(l, p.Endpoint, func() (time.Time, error) { return l.Manager.NextRound(p), nil }, func(t *time.Time) error {
 		x := struct {

@@ -237,8 +237,8 @@ func (s *Server) serveHTTP() error {
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Tokens: s.Store.Tokens, Backup: s.Store.Backup},
-		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger), Merging: s.loops, Local: s.loops.local},
-		Profiling: web.Profiling{Profiles: s.Store.Rounds, RoundClock: roundClock{s.loops, s.Waker}},
+		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
+		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
 		Protocols: web.Protocols{Live: s.live,
@@ -261,7 +261,7 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	s.alerts.Deliver(s.deliveries.engine)
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -287,7 +287,7 @@ func (s *Server) serveHTTP() error {
 // clustered makes a handler also answer requests of other nodes, from what this node has itself.
 func (s *Server) clustered(c web.Config, clients *web.Handler) (*nodeHandler, error) {
 	own := newLoops(s.fleet, s.peers, true)
-	c.Daemon, c.Hints, c.Merging, c.RoundClock = own, own, own, roundClock{own, s.Waker}
+	c.Daemon, c.Hints, c.Merging, c.NextRound = own, own, own, own.NextRound
 	c.Subscriptions, c.Rules = connections{s.live}, ruleSet{Engine: s.alerts}
 	c.Limits.Body, c.Limits.Tries = mostBody, mostTries
 	c.Pages, c.Metrics, c.Protocols = nil, nil, web.Protocols{}
@@ -418,15 +418,6 @@ func (h health) Starting() int { return h.fleet.Starting() }
 
 // Disk implements web.Health.
 func (h health) Disk() registry.Storage { return h.Store.Storage() }
-
-// A roundClock is web.RoundClock: loops open rounds, and the hub knows who follows.
-type roundClock struct {
-	*loops
-	hub *notify.Waker
-}
-
-// Following implements web.RoundClock.
-func (c roundClock) Following(profile string) int { return c.hub.Followers(profile) }
 
 // URL returns the URL of the server.
 func (s *Server) URL() string { return s.conf.PublicURL }
