@@ -12,32 +12,72 @@ import (
 
 // A Catalog reads queries together with the state of their results. It implements
 // web.Queries and ui.Index.
-type Catalog struct {
-	*boltFile
-	digests digests
-}
+type Catalog struct{ *boltFile }
+
+// readAtOnce is the number of queries that a list reads in one transaction. A long read
+// transaction prevents the reuse of freed pages.
+const readAtOnce = 500
 
 // List returns a page of at most limit queries after cursor in id order, and the next
-// cursor, "" at the end. Each item is consistent in itself; a page that examined many
-// queries may combine several snapshots.
+// cursor, "" at the end. Each item is consistent in itself; a page of many queries may combine
+// several snapshots.
 func (d *Catalog) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
 	if limit <= 0 {
 		return nil, "", nil
 	}
-	l, room := newLister(d.boltFile, &f), pageBytes
-	for more := true; more; {
+	for room := pageBytes; ; {
 		// One item beyond the limit shows whether there is a next page.
-		var found []registry.ListedQuery
-		found, cursor, more, err = l.scanSome(cursor, limit+1-len(items), &room)
+		ids, err := d.find(&f, cursor, min(limit+1-len(items), readAtOnce))
+		if err == nil && len(ids) > 0 {
+			cursor = ids[len(ids)-1]
+			items, err = d.read(&f, ids, items, &room)
+		}
 		if err != nil {
 			return nil, "", fmt.Errorf("list queries: %w", err)
 		}
-		items = append(items, found...)
 		if n := len(items); n > limit || room <= 0 && n > 1 {
 			return items[:n-1], items[n-2].Query.ID, nil
 		}
+		if len(ids) == 0 {
+			return items, "", nil
+		}
 	}
-	return items, "", nil
+}
+
+func (d *Catalog) find(f *registry.QueryFilter, cursor string, most int) ([]string, error) {
+	c, err := d.all()
+	if err != nil {
+		return nil, err
+	}
+	return c.Find(f, cursor, most, d.now()), nil
+}
+
+// read appends queries to items until their texts leave no room.
+func (d *Catalog) read(f *registry.QueryFilter, ids []string, items []registry.ListedQuery, room *int) ([]registry.ListedQuery, error) {
+	err := d.view(func(tx *bbolt.Tx) error {
+		for _, id := range ids {
+			s, found, err := lookForQuery(tx, id)
+			if err != nil {
+				return err
+			}
+			if !found {
+				continue
+			}
+			item, err := withStatus(tx, &s, d.epoch, d.now())
+			if err != nil {
+				return err
+			}
+			if f.State != "" && item.Status.State != f.State { // since it was found
+				continue
+			}
+			items = append(items, item)
+			if *room -= len(item.Query.Text); *room <= 0 && len(items) > 1 {
+				return nil
+			}
+		}
+		return nil
+	})
+	return items, err
 }
 
 // Item returns one query. It wraps registry.ErrNotFound.
@@ -64,14 +104,14 @@ func (d *Catalog) Stats(id string) (policy.Stats, error) {
 }
 
 // Digests returns the data by which lists of queries are sorted and counted, in id
-// order: of all queries, or of those that contain a text as in QueryFilter.Text. The
-// digests form a consistent snapshot. The caller must not modify them.
+// order: of all queries, or of those that contain a text as in QueryFilter.Text. The caller
+// must not modify their lists of tags and holders.
 func (d *Catalog) Digests(text string) ([]registry.QueryDigest, error) {
-	list, err := d.digests.read(d.boltFile, newTextSearch(text))
+	c, err := d.all()
 	if err != nil {
 		return nil, fmt.Errorf("digest queries: %w", err)
 	}
-	return list, nil
+	return c.Digests(text, d.now()), nil
 }
 
 // Recent calls f for the changes after an offset that were committed at or after

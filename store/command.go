@@ -129,6 +129,9 @@ func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (c comman
 		}
 		return c.frees(), c.apply(tx)
 	})
+	if err == nil {
+		d.refresh(c)
+	}
 	return c, err
 }
 

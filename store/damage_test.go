@@ -76,7 +76,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	good = good[:used] // pages after these were never used
-	seed := uint64(20261122)
+	seed := uint64(7)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	told := 0

@@ -31,7 +31,7 @@ type DB struct {
 
 func newDB(f *boltFile) *DB {
 	return &DB{
-		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{boltFile: f},
+		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{f},
 		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
 	}
 }

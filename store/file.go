@@ -31,6 +31,7 @@ type boltFile struct {
 	now       func() time.Time
 	elapsed   func() time.Duration // since the store was opened, by a clock that is never set
 	aging     aging
+	feed      feed
 	pack      *packer
 	disk      *diskState
 	broken    atomic.Pointer[error]

@@ -279,7 +279,10 @@ func (x *edited) check(id string, room func() error) error {
 	case x.now.Endpoint == "" || len(id) > 500:
 		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", id)
 	}
-	x.body = appendRegistration(nil, &x.now)
+	var err error
+	if x.body, err = encodeRegistration(x.now); err != nil {
+		return err
+	}
 	if x.same = x.found && bytes.Equal(x.body, x.old.body); x.found {
 		return nil
 	}
@@ -341,7 +344,17 @@ func (d *QueryStore) editTogether() {
 		ended = removed > 0
 		return kept == 0, t.save()
 	})
-	if failure == nil && ended {
+	if failure != nil {
+		return
+	}
+	done := make([]command, 0, len(list))
+	for _, e := range list {
+		if e.err == nil {
+			done = append(done, e)
+		}
+	}
+	d.refresh(done...)
+	if ended {
 		d.wakePurge()
 	}
 }

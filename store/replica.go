@@ -244,8 +244,19 @@ func (r *replica) attempt(group []journal.Entry, answers []answer) (failed bool,
 	})
 	if err == nil {
 		r.state = state
+		r.file.refresh(effective(answers)...)
 	}
 	return failed && err != nil, err
+}
+
+// effective returns the commands that had an effect.
+func effective(answers []answer) (list []command) {
+	for i := range answers {
+		if answers[i].err == nil {
+			list = append(list, answers[i].command)
+		}
+	}
+	return list
 }
 
 // one applies an entry. An error undoes the transaction.

@@ -156,41 +156,6 @@ func parseRecord(b []byte) (record, error) {
 	return r, in.end("a query's statistics")
 }
 
-// attempts are the numbers of a record that determine the query's state.
-type attempts struct {
-	executions, failures, cuts, outdated uint64
-}
-
-// recordAttempts is parseRecord for these numbers only.
-func recordAttempts(b []byte) (t attempts) {
-	in := scan{b: b}
-	in.byte()
-	for range 3 {
-		in.fixed()
-	}
-	in.number()
-	t.executions, _ = in.number(), in.number()
-	t.failures, t.cuts, _, _ = in.number(), in.number(), in.number(), in.number()
-	t.outdated = in.number()
-	return t
-}
-
-// mayBe reports whether a query that is neither paused nor idle may be in a state.
-func (t attempts) mayBe(s registry.State) bool {
-	missed := t.failures+t.cuts+t.outdated > 0
-	switch s {
-	case registry.New:
-		return t.executions == 0
-	case registry.Live:
-		return t.executions > 0 && t.failures == 0
-	case registry.Stale:
-		return t.executions > 0 && missed
-	case registry.Failing:
-		return missed
-	}
-	return true
-}
-
 func parseRun(in *scan) policy.Run {
 	return policy.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
 		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text()}

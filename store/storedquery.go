@@ -2,12 +2,14 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	fastjson "github.com/go-json-experiment/json" // restarts decode all registrations: it takes half the time
 	"go.etcd.io/bbolt"
 )
 
@@ -27,6 +29,44 @@ func parseQuery(id string, v []byte) (storedQuery, error) {
 	}
 	s := storedQuery{Query: registry.Query{ID: id}, serial: number(v), space: number(v[8:]), revision: number(v[16:]), body: v[queryHead:]}
 	return s, decodeRegistration(s.body, &s.Query)
+}
+
+// encodeRegistration returns the stored form of a registration. Times are in UTC, so that all nodes store the same.
+func encodeRegistration(q registry.Query) ([]byte, error) {
+	q.CreatedAt, q.Pause = q.CreatedAt.UTC(), pauseInUTC(q.Pause)
+	q.Holders = slices.Clone(q.Holders)
+	for i := range q.Holders {
+		h := &q.Holders[i]
+		h.Since, h.From, h.Until, h.ReleaseAt, h.Pause = h.Since.UTC(), inUTC(h.From), inUTC(h.Until), inUTC(h.ReleaseAt), pauseInUTC(h.Pause)
+	}
+	v, err := json.Marshal(&q)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", q.ID, err)
+	}
+	return v, nil
+}
+
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.UTC()
+	return &at
+}
+
+func pauseInUTC(p *registry.Pause) *registry.Pause {
+	if p == nil {
+		return nil
+	}
+	return &registry.Pause{By: p.By, At: p.At.UTC(), All: p.All}
+}
+
+// decodeRegistration reads the output of encodeRegistration.
+func decodeRegistration(b []byte, q *registry.Query) error {
+	if err := fastjson.Unmarshal(b, q); err != nil {
+		return fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
+	}
+	return nil
 }
 
 func (s *storedQuery) save(tx *bbolt.Tx) error {
@@ -155,8 +195,7 @@ func discard(t *totals, s *storedQuery) error {
 }
 
 // eachNamed calls f for the queries to which a caller gave a name (any caller for ""),
-// oldest first, until f returns false. With public it skips queries that are not
-// public, which is cheap even if many queries share a name.
+// oldest first, until f returns false. With public it skips queries that are not public.
 func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQuery) bool) error {
 	if name == "" {
 		return nil
@@ -170,11 +209,6 @@ func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQue
 	return each(tx.Bucket(bNames), prefix, func(_ *bbolt.Cursor, _, id []byte) (bool, error) {
 		if string(id) == last { // several holders use the name
 			return true, nil
-		}
-		if v := tx.Bucket(bQueries).Get(id); public && len(v) > queryHead {
-			if h, err := readRegistrationHead(v[queryHead:]); err == nil && h.marks&markPublic == 0 {
-				return true, nil
-			}
 		}
 		s, err := findQuery(tx, string(id))
 		if err != nil {
