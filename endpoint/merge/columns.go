@@ -40,13 +40,13 @@ func (p *parser) star(t *Template) {
 		p.refuse(Columns, "SELECT * without variables")
 	}
 	for _, x := range t.pattern { // Virtuoso makes columns of such variables
-		if isVariable(x.text) && !slices.Contains(p.scope, x.text) {
+		if x.isVariable() && !slices.Contains(p.scope, x.text) {
 			p.refuse(Columns, "SELECT * with "+x.text+" in a condition only")
 		}
 	}
 	t.projection = nil
 	for _, v := range p.scope {
-		t.projection = append(t.projection, part{text: v, param: -1})
+		t.projection = append(t.projection, part{sparql.Variable, v, -1})
 		t.Vars = append(t.Vars, v[1:])
 	}
 }
@@ -59,7 +59,7 @@ func (p *parser) outside(lists ...[]part) {
 			if i > 0 && list[i-1].text == "AS" {
 				named += x.text + " "
 			}
-			if isVariable(x.text) && !slices.Contains(p.scope, x.text) && !strings.Contains(named, x.text+" ") {
+			if x.isVariable() && !slices.Contains(p.scope, x.text) && !strings.Contains(named, x.text+" ") {
 				p.refuse(Unbound, "no part of the pattern binds "+x.text)
 			}
 		}
@@ -80,7 +80,7 @@ func (p *parser) projected(t *Template) {
 	aggregates, others := false, false
 	for i := 0; i < len(t.projection); i++ {
 		text := t.projection[i].text
-		if isVariable(text) {
+		if t.projection[i].isVariable() {
 			t.Vars = append(t.Vars, text[1:])
 			others = true
 			continue
@@ -91,7 +91,7 @@ func (p *parser) projected(t *Template) {
 		}
 		expression := t.projection[i+1 : i+n]
 		as := len(expression) - 2
-		if expression[as].text != "AS" || !isVariable(expression[as+1].text) {
+		if expression[as].text != "AS" || !expression[as+1].isVariable() {
 			p.refuse(Dialect, "an expression without a name in the projection")
 		}
 		if p.aggregate(t, expression[:as]) {
@@ -152,7 +152,7 @@ func closing(list []part) int {
 
 // constructed reads the template of a CONSTRUCT. Constants that are parameters
 // of the pattern are the same parameters here.
-func (p *parser) constructed(t *Template, s span) {
+func (p *parser) constructed(t *Template, s sparql.Span) {
 	list := p.parts(s)
 	for i, c := range list {
 		if slot, ok := p.slots[c.text]; ok {
@@ -162,7 +162,7 @@ func (p *parser) constructed(t *Template, s span) {
 	t.triples = p.templateTriples(list)
 	for _, triple := range t.triples {
 		for _, c := range triple {
-			if isVariable(c.text) && !slices.Contains(t.Vars, c.text[1:]) {
+			if c.isVariable() && !slices.Contains(t.Vars, c.text[1:]) {
 				t.Vars = append(t.Vars, c.text[1:])
 			}
 		}
@@ -176,11 +176,11 @@ func (p *parser) templateTriples(list []part) (triples [][3]part) {
 			p.refuse(Dialect, "the template of CONSTRUCT ends unexpectedly")
 		}
 		at++
-		switch t := list[at-1].text; {
-		case t == "[", t == "(", isBlank(t):
+		switch t := list[at-1]; {
+		case t.text == "[", t.text == "(", t.kind == sparql.BlankNode:
 			p.refuse(BlankTemplate, "")
-		case !isVariable(t) && !isIRI(t) && !isLiteral(t) && !isNumber(t) && t != "a":
-			p.refuse(Dialect, "unexpected "+t+" in the template of CONSTRUCT")
+		case !t.isVariable() && t.kind != sparql.IRI && !t.isLiteral() && t.text != "a":
+			p.refuse(Dialect, "unexpected "+t.text+" in the template of CONSTRUCT")
 		}
 		return list[at-1]
 	}
@@ -196,7 +196,7 @@ func (p *parser) templateTriples(list []part) (triples [][3]part) {
 		for more := true; more; {
 			verb := next()
 			if verb.text == "a" {
-				verb.text = rdfType
+				verb.kind, verb.text = sparql.IRI, rdfType
 			}
 			triples = append(triples, [3]part{subject, verb, next()})
 			for accept(",") {

@@ -3,6 +3,7 @@ package merge
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +44,22 @@ type Template struct {
 
 // part is one token, or one parameter.
 type part struct {
+	kind  sparql.Kind
 	text  string
 	param int // index of the parameter, -1 for a token
+}
+
+func (p part) isVariable() bool { return p.kind == sparql.Variable }
+
+// isLiteral reports whether p is a string, a number or a boolean.
+func (p part) isLiteral() bool {
+	return p.kind == sparql.String || p.kind == sparql.Number || p.text == "true" || p.text == "false"
+}
+
+// isString reports whether p is a string without a language.
+func (p part) isString() bool {
+	_, suffix, _ := sparql.Unquote(p.text)
+	return p.kind == sparql.String && (suffix == "" || suffix == "^^<"+xsd+"string>")
 }
 
 // Parse returns the template of a query and its arguments, one term for each
@@ -88,21 +103,25 @@ func (p *parser) parse(a *sparql.Analysis) (t *Template, args []string, err erro
 		}
 	}()
 	p.check(a)
-	list, ok := tokens(a.Normal)
-	if !ok {
-		p.refuse(Dialect, "a string has an escape that SPARQL does not define")
+	tree := sparql.Parse(a.Normal)
+	for i, t := range tree.Tokens {
+		p.list = append(p.list, part{t.Kind, t.Text, -1})
+		if t.Kind == sparql.Variable {
+			p.names[t.Text] = true
+		}
+		if t.Kind == sparql.String && (t.Text[0] == '\'' || strings.HasPrefix(t.Text, `"""`)) {
+			p.refuse(Dialect, "a string has an escape that SPARQL does not define")
+		}
+		if i > 0 && (strings.HasPrefix(t.Text, "bif:") || strings.HasPrefix(t.Text, "sql:")) {
+			p.refuse(Dialect, t.Text)
+		}
 	}
-	p.list = make([]part, len(list))
-	for i, text := range list {
-		p.list[i] = part{text: text, param: -1}
-	}
-	return p.query(a), p.args, nil
+	return p.query(a, tree), p.args, nil
 }
 
 type parser struct {
 	ignored Reason // by tests, to show what each rule is for
 	list    []part
-	pos     int
 	names   map[string]bool // all variables, with their question mark
 	scope   []string        // variables in scope, in the order of their first use
 	slots   map[string]int  // parameters by term
@@ -111,116 +130,58 @@ type parser struct {
 	// forbids it.
 	candidates []int
 	connected  []map[string]bool // terms of parts that share variables or constants
+	broken     bool              // the query could not be read to its end
 	graph      bool              // there is GRAPH
 	open       bool              // there is a path with * + ? or !
 }
 
-func (p *parser) peek() string {
-	if p.pos < len(p.list) {
-		return p.list[p.pos].text
-	}
-	return ""
-}
-
-func (p *parser) next() string {
-	t := p.peek()
-	if t == "" {
-		p.refuse(Dialect, "the query ends unexpectedly")
-	}
-	p.pos++
-	p.note(t)
-	return t
-}
-
-func (p *parser) note(t string) {
-	if isVariable(t) {
-		p.names[t] = true
-	}
-	if strings.HasPrefix(t, "bif:") || strings.HasPrefix(t, "sql:") {
-		p.refuse(Dialect, t)
-	}
-}
-
-func (p *parser) accept(t string) bool {
-	if p.peek() != t {
-		return false
-	}
-	p.pos++
-	return true
-}
-
-func (p *parser) expect(t string) {
-	if got := p.next(); got != t {
-		p.refuse(Dialect, "expected "+t+" instead of "+got)
-	}
-}
-
-// skip moves behind the bracket that closes the one at the current position.
-func (p *parser) skip() {
-	depth := 0
-	for {
-		switch p.next() {
-		case "(", "{", "[":
-			depth++
-		case ")", "}", "]":
-			depth--
-			if depth == 0 {
-				return
-			}
-		}
-	}
-}
-
-func (p *parser) query(a *sparql.Analysis) *Template {
-	t := &Template{Form: diff.Form(a.Form), Ordered: a.Ordered, OrderKeys: a.OrderKeys}
-	form := p.next()
-	var projected, construct span
-	switch form {
-	case "SELECT":
-		t.distinct = p.accept("DISTINCT")
-		if p.peek() == "REDUCED" {
-			p.refuse(Reduced, "")
-		}
-		projected = p.until("FROM", "WHERE", "{")
-	case "CONSTRUCT":
-		if p.peek() == "{" {
-			construct = p.brackets()
-		}
-	case "ASK":
-	case "DESCRIBE":
-		p.refuse(Describe, "")
-	default:
+func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
+	t := &Template{Form: diff.Form(a.Form), Ordered: a.Ordered, OrderKeys: a.OrderKeys, distinct: a.Form == "SELECT" && a.Distinct}
+	switch {
+	case tree.Declared:
 		p.refuse(Dialect, "the query has declarations that cannot be expanded")
+	case a.Form == "DESCRIBE":
+		p.refuse(Describe, "")
+	case a.Form == "SELECT" && p.list[1].text == "REDUCED":
+		p.refuse(Reduced, "")
 	}
-	dataset := p.until("WHERE", "{")
-	p.accept("WHERE")
-	start := p.pos
-	bound := p.group(true)
-	pattern := span{start + 1, p.pos - 1}
-	if len(p.connected) > 1 {
+	q := tree.Query
+	p.broken = tree.Err != nil
+	bound := newBinding()
+	if q.Where != nil {
+		bound = p.group(q.Where, true)
+	}
+	if len(p.connected) > 1 && !(q.Where != nil && p.cut(q.Where.Span)) {
 		p.refuse(Disconnected, "")
 	}
-	tail := p.tail()
+	if err := tree.Err; err != nil || q.Where == nil {
+		panic(&Refusal{Dialect, fmt.Sprint(err)})
+	}
+	p.modifiers(t, q.Clauses)
 	p.settle(bound)
 
-	if form == "CONSTRUCT" {
-		if construct.to == 0 { // CONSTRUCT WHERE
-			construct = pattern
-		}
-		p.constructed(t, construct)
+	pattern, head := sparql.Span{From: q.Where.From + 1, To: q.Where.To - 1}, q.Head
+	if t.distinct {
+		head.From++
 	}
-	t.projection, t.dataset, t.pattern = p.parts(projected), p.parts(dataset), p.parts(pattern)
-	t.groupBy, t.having, t.orderBy = p.parts(tail.group), p.parts(tail.having), p.parts(tail.order)
-	t.slice = p.parts(tail.slice)
+	if a.Form == "CONSTRUCT" {
+		if q.Template.To == 0 { // CONSTRUCT WHERE
+			q.Template = pattern
+		}
+		p.constructed(t, q.Template)
+	} else {
+		t.projection = p.parts(head)
+	}
+	t.dataset, t.pattern = p.parts(q.Dataset), p.parts(pattern)
 	t.Parameters, t.names, t.graph = len(p.args), p.names, p.graph
-	if p.open && form == "SELECT" && !t.distinct {
+	if p.open && a.Form == "SELECT" && !t.distinct {
 		p.refuse(Path, "")
 	}
 	if t.Parameters == 0 {
 		p.refuse(NoParameter, "")
 	}
-	p.outside(p.parts(construct), t.groupBy, t.projection, t.having, t.orderBy)
-	if form == "SELECT" {
+	p.outside(p.parts(q.Template), t.groupBy, t.projection, t.having, t.orderBy)
+	if a.Form == "SELECT" {
 		p.columns(t, a)
 	} else if len(t.groupBy)+len(t.having)+len(t.orderBy) > 0 {
 		p.refuse(Modifiers, "")
@@ -229,64 +190,25 @@ func (p *parser) query(a *sparql.Analysis) *Template {
 	return t
 }
 
-// span is a range of tokens.
-type span struct{ from, to int }
+func (p *parser) parts(s sparql.Span) []part { return slices.Clone(p.list[s.From:s.To]) }
 
-func (p *parser) parts(s span) []part { return slices.Clone(p.list[s.from:s.to]) }
-
-// until moves to the first of the tokens outside brackets.
-func (p *parser) until(ends ...string) span {
-	from := p.pos
-	for !slices.Contains(ends, p.peek()) {
-		if p.peek() == "(" {
-			p.skip()
-		} else {
-			p.next()
+// modifiers takes the clauses after the pattern.
+func (p *parser) modifiers(t *Template, clauses []sparql.Clause) {
+	for _, c := range clauses {
+		by := sparql.Span{From: min(c.From+1, c.To), To: c.To}
+		switch c.Word {
+		case "GROUP":
+			t.groupBy = p.parts(by)
+		case "HAVING":
+			t.having = p.parts(c.Span)
+		case "ORDER":
+			t.orderBy = p.parts(by)
+		case "LIMIT", "OFFSET":
+			t.slice = append(t.slice, p.parts(sparql.Span{From: c.From - 1, To: c.To})...)
+		default:
+			p.refuse(Dialect, "unexpected "+c.Word)
 		}
 	}
-	return span{from, p.pos}
-}
-
-// brackets moves behind a pair of brackets and returns what is between them.
-func (p *parser) brackets() span {
-	from := p.pos + 1
-	p.skip()
-	return span{from, p.pos - 1}
-}
-
-type tail struct{ group, having, order, slice span }
-
-func (p *parser) tail() (t tail) {
-	if p.accept("GROUP") {
-		p.expect("BY")
-		t.group = p.untilEnd("HAVING", "ORDER", "LIMIT", "OFFSET")
-	}
-	if p.accept("HAVING") {
-		t.having = p.untilEnd("ORDER", "LIMIT", "OFFSET")
-	}
-	if p.accept("ORDER") {
-		p.expect("BY")
-		t.order = p.untilEnd("LIMIT", "OFFSET")
-	}
-	t.slice = p.untilEnd()
-	if p.pos < len(p.list) {
-		p.refuse(Dialect, "unexpected "+p.peek())
-	}
-	return t
-}
-
-// untilEnd moves to the first of the tokens outside brackets or to the end of
-// the query. It stops at VALUES, which is refused as a clause of the query.
-func (p *parser) untilEnd(ends ...string) span {
-	from := p.pos
-	for p.pos < len(p.list) && !slices.Contains(ends, p.peek()) && p.peek() != "VALUES" {
-		if p.peek() == "(" {
-			p.skip()
-		} else {
-			p.next()
-		}
-	}
-	return span{from, p.pos}
 }
 
 // settle makes parameters of the candidates that all solutions contain, in the order of
@@ -304,7 +226,7 @@ func (p *parser) settle(bound binding) {
 			p.slots[term] = slot
 			p.args = append(p.args, term)
 		}
-		p.list[i] = part{text: term, param: slot}
+		p.list[i].param = slot
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // binding says which variables and constants a group binds in all of its solutions, and
@@ -18,7 +20,7 @@ func (b binding) add(term string) { b.always[term], b.ever[term] = true, true }
 // join adds what the next part of the same group binds.
 func (p *parser) join(b, part binding) {
 	for _, term := range slices.Sorted(maps.Keys(part.ever)) {
-		if isVariable(term) && b.ever[term] && !b.always[term] {
+		if p.names[term] && b.ever[term] && !b.always[term] {
 			p.refuse(Unbound, term+" joins two parts of the pattern and may be unbound in the first")
 		}
 		b.ever[term] = true
@@ -26,12 +28,21 @@ func (p *parser) join(b, part binding) {
 	maps.Copy(b.always, part.always)
 }
 
-// group reads a group graph pattern with its braces.
-func (p *parser) group(outermost bool) binding {
-	p.expect("{")
+// cut reports whether reading ended in a part of the query.
+func (p *parser) cut(s sparql.Span) bool { return p.broken && s.To >= len(p.list) }
+
+// group examines a group graph pattern.
+func (p *parser) group(g *sparql.Group, outermost bool) binding {
 	b, tested := newBinding(), map[string]bool{}
-	for !p.accept("}") {
-		p.element(b, tested, outermost)
+	if g.Select != nil {
+		p.refuse(Nested, "SELECT")
+		p.group(g.Select.Where, false)
+	}
+	for _, e := range g.Elements {
+		p.element(e, b, tested, outermost)
+	}
+	if p.cut(g.Span) {
+		return b
 	}
 	for _, v := range slices.Sorted(maps.Keys(tested)) {
 		if !b.ever[v] {
@@ -44,188 +55,142 @@ func (p *parser) group(outermost bool) binding {
 	return b
 }
 
-// element reads one element of a group. tested collects the variables of conditions, and
+// element examines one element of a group. tested collects the variables of conditions, and
 // whether one asks if they are bound.
-func (p *parser) element(b binding, tested map[string]bool, outermost bool) {
-	word := p.peek()
-	switch word {
-	case "MINUS", "SERVICE", "SELECT":
-		p.refuse(Nested, word)
-	case "{", "OPTIONAL", "GRAPH", "BIND", "VALUES":
+func (p *parser) element(e sparql.Element, b binding, tested map[string]bool, outermost bool) {
+	switch e.Word {
+	case "MINUS", "SERVICE":
+		p.refuse(Nested, e.Word)
+	case "UNION", "OPTIONAL", "GRAPH", "BIND", "VALUES":
 		if !outermost {
-			p.refuse(Nested, word+" inside an inner group")
+			p.refuse(Nested, p.list[e.From].text+" inside an inner group")
 		}
 	}
-	switch word {
-	case "{":
-		p.join(b, p.union())
+	part := newBinding()
+	if p.cut(e.Span) && e.Word != "" {
+		for _, g := range e.Groups {
+			p.group(g, false)
+		}
+		return
+	}
+	switch e.Word {
+	case "":
+		p.triples(e, part)
+		p.connect(part)
+	case "UNION":
+		part = p.union(e.Groups)
 	case "OPTIONAL":
-		p.next()
-		part := p.group(false)
+		part = p.group(e.Groups[0], false)
 		clear(part.always)
-		p.join(b, part)
 	case "GRAPH":
-		p.next()
 		p.graph = true
-		part := newBinding()
-		p.variable(p.next(), part)
-		p.join(part, p.group(false))
+		p.variable(e.Subject.Token, part)
+		p.join(part, p.group(e.Groups[0], false))
 		p.connect(part)
-		p.join(b, part)
 	case "FILTER":
-		p.next()
-		p.filter(tested)
+		p.filter(e, tested)
 	case "BIND":
-		p.next()
-		p.bind(b)
+		p.bind(e, b, part)
 	case "VALUES":
-		p.next()
-		part := p.values()
+		p.values(e, part)
 		p.connect(part)
-		p.join(b, part)
 	case "MINUS":
-		p.next()
-		p.group(false)
-	case "SELECT":
-		p.until("{")
-		p.group(false)
-		p.untilEnd("}")
-	case ".":
-		p.next()
-	default:
-		p.triples(b)
+		p.group(e.Groups[0], false)
+	}
+	if !p.cut(e.Span) {
+		p.join(b, part)
 	}
 }
 
-// union reads a group and the alternatives that follow it. It always binds what all
-// of them bind.
-func (p *parser) union() binding {
-	all := p.group(false)
-	for p.accept("UNION") {
-		other := p.group(false)
+// union examines alternatives. They always bind what all of them bind.
+func (p *parser) union(groups []*sparql.Group) binding {
+	all := p.group(groups[0], false)
+	for _, g := range groups[1:] {
+		other := p.group(g, false)
 		maps.DeleteFunc(all.always, func(term string, _ bool) bool { return !other.always[term] })
 		maps.Copy(all.ever, other.ever)
 	}
 	return all
 }
 
-// filter reads the condition after FILTER. The constants of EXISTS stay, and its variables
-// are not in scope.
-func (p *parser) filter(tested map[string]bool) {
-	p.accept("NOT")
-	if p.accept("EXISTS") {
+// filter examines a condition. The constants of EXISTS stay, and its variables are not in
+// scope.
+func (p *parser) filter(e sparql.Element, tested map[string]bool) {
+	if e.Exists {
 		scope, candidates := len(p.scope), len(p.candidates)
-		p.group(false)
+		p.group(e.Groups[0], false)
 		p.scope = p.scope[:scope]
 		if p.keeps(keepHidden) {
 			p.candidates = p.candidates[:candidates]
 		}
 		return
 	}
-	from := p.pos
-	if p.peek() != "(" { // a function call
-		p.next()
-	}
-	if p.peek() != "(" {
-		p.refuse(Dialect, "FILTER without brackets")
-	}
-	vars := p.expression()
+	vars := p.expression(e)
 	if len(vars) == 0 {
 		p.refuse(Trivial, "a condition without variables")
 	}
-	for _, v := range vars {
-		tested[v] = tested[v] || p.asksBound(v, span{from, p.pos})
+	for _, i := range vars {
+		v := p.list[i].text
+		tested[v] = tested[v] || p.list[i-2].text == "BOUND"
 	}
 }
 
-// asksBound reports whether an expression has BOUND(v).
-func (p *parser) asksBound(v string, s span) bool {
-	for i := s.from + 2; i < s.to; i++ {
-		if p.list[i].text == v && p.list[i-2].text == "BOUND" {
-			return true
+// expression returns the variables of an expression.
+func (p *parser) expression(e sparql.Element) (vars []int) {
+	for i := e.From; i < e.To; i++ {
+		if p.list[i].isVariable() {
+			vars = append(vars, i)
 		}
-	}
-	return false
-}
-
-// expression reads an expression in brackets and returns its variables.
-func (p *parser) expression() (vars []string) {
-	from := p.pos
-	p.skip()
-	for _, x := range p.list[from:p.pos] {
-		if isVariable(x.text) {
-			vars = append(vars, x.text)
-		}
-		if x.text == "EXISTS" {
+		if p.list[i].text == "EXISTS" {
 			p.refuse(Nested, "EXISTS inside an expression")
 		}
 	}
 	return vars
 }
 
-// bind reads ( expression AS ?v ).
-func (p *parser) bind(b binding) {
-	if p.peek() != "(" {
-		p.refuse(Dialect, "BIND without brackets")
-	}
-	vars := p.expression()
-	part := newBinding()
-	for i, v := range vars {
-		if last := i == len(vars)-1; last {
-			p.variable(v, part)
+// bind examines ( expression AS ?v ).
+func (p *parser) bind(e sparql.Element, b, part binding) {
+	vars := p.expression(e)
+	for i, at := range vars {
+		if v := p.list[at].text; i == len(vars)-1 {
+			p.variable(at, part)
 		} else if !b.always[v] {
 			p.refuse(Unbound, "BIND uses "+v+" where it may be unbound")
 		}
 	}
 	clear(part.always) // an error leaves it unbound
-	p.join(b, part)
 }
 
-// values reads the variables and rows of an inline VALUES block.
-func (p *parser) values() binding {
-	b := newBinding()
-	if p.accept("(") {
-		for !p.accept(")") {
-			p.variable(p.next(), b)
-		}
-	} else {
-		p.variable(p.next(), b)
+// values examines an inline VALUES block.
+func (p *parser) values(e sparql.Element, b binding) {
+	for i := e.Names.From; i < e.Names.To; i++ {
+		p.variable(i, b)
 	}
-	if p.peek() != "{" {
-		p.refuse(Dialect, "VALUES without rows")
-	}
-	from := p.pos
-	p.skip()
-	if slices.Contains(p.list[from:p.pos], part{text: "UNDEF", param: -1}) {
+	if slices.ContainsFunc(p.list[e.Names.To:e.To], func(x part) bool { return x.text == "UNDEF" }) {
 		clear(b.always)
 	}
-	return b
 }
 
-// variable brings t into scope if it is a variable.
-func (p *parser) variable(t string, b binding) {
-	if !isVariable(t) {
+// variable brings the token at i into scope if it is a variable.
+func (p *parser) variable(i int, b binding) {
+	if t := p.list[i]; t.isVariable() {
+		b.add(t.text)
+		if !slices.Contains(p.scope, t.text) {
+			p.scope = append(p.scope, t.text)
+		}
+	}
+}
+
+// triples examines a subject with its properties.
+func (p *parser) triples(e sparql.Element, b binding) {
+	subject := e.Subject.Token
+	if p.list[subject].text == "[" {
+		p.properties(e.Subject.Properties, b, -1)
+		p.properties(e.Properties, b, -1)
 		return
 	}
-	b.add(t)
-	if !slices.Contains(p.scope, t) {
-		p.scope = append(p.scope, t)
-	}
-}
-
-// triples reads a subject with its properties.
-func (p *parser) triples(b binding) {
-	part := newBinding()
-	subject := -1
-	if p.peek() != "[" {
-		subject = p.pos
-		p.term(part)
-		p.properties(part, subject)
-	} else if empty := p.blankProperties(part); empty || p.peek() != "." && p.peek() != "}" {
-		p.properties(part, -1)
-	}
-	p.connect(part)
-	p.join(b, part)
+	p.term(e.Subject, b)
+	p.properties(e.Properties, b, subject)
 }
 
 // connect notes that the terms of a part are connected.
@@ -250,59 +215,23 @@ func intersects(a, b map[string]bool) bool {
 	return false
 }
 
-// blankProperties reads [ … ] and reports whether it was empty.
-func (p *parser) blankProperties(b binding) (empty bool) {
-	p.expect("[")
-	if p.accept("]") {
-		return true
-	}
-	p.properties(b, -1)
-	p.expect("]")
-	return false
-}
-
-// properties reads predicates and objects up to the end of the subject's
-// triples. subject is its token, -1 if it is none.
-func (p *parser) properties(b binding, subject int) {
+// properties examines predicates and objects. subject is its token, -1 if it is none.
+func (p *parser) properties(list []sparql.Property, b binding, subject int) {
 	var all predicate
-	for more := true; more; {
-		path := p.path(b)
+	for _, x := range list {
+		path := p.path(x.Path, b)
 		all.open = all.open || path.open
 		all.search = all.search || path.search
-		p.objects(path, b, subject)
-		more = false
-		for p.accept(";") {
-			more = !p.endsProperties()
+		for _, object := range x.Objects {
+			p.term(object, b)
+			if t := p.list[object.Token]; t.text != "[" {
+				p.candidate(object.Token, path, b)
+				p.once(path.variable, t.text, subject)
+			}
 		}
 	}
 	if subject >= 0 {
 		p.candidate(subject, all, b)
-	}
-}
-
-// endsProperties reports whether no predicate follows.
-func (p *parser) endsProperties() bool {
-	switch p.peek() {
-	case ".", "}", "]", ";", "", "{", "OPTIONAL", "GRAPH", "MINUS", "SERVICE", "FILTER", "BIND", "VALUES":
-		return true
-	}
-	return false
-}
-
-func (p *parser) objects(path predicate, b binding, subject int) {
-	for {
-		switch p.peek() {
-		case "[":
-			p.blankProperties(b)
-		default:
-			object := p.pos
-			p.term(b)
-			p.candidate(object, path, b)
-			p.once(path.variable, p.list[object].text, subject)
-		}
-		if !p.accept(",") {
-			return
-		}
 	}
 }
 
@@ -318,47 +247,44 @@ func (p *parser) once(predicate, object string, subject int) {
 	}
 }
 
-// term reads a subject or object that is not [ … ].
-func (p *parser) term(b binding) {
-	switch t := p.next(); {
-	case isVariable(t):
-		p.variable(t, b)
-	case t == "(": // a collection, whose constants stay
-		for p.peek() != ")" {
-			if p.peek() == "[" {
-				p.refuse(Dialect, "a blank node's properties in a collection")
-			}
-			p.term(b)
-		}
-		p.next()
-	case isBlank(t):
-		b.add(t)
-	case isIRI(t), isLiteral(t), isNumber(t), isPrefixed(t):
-	default:
-		p.refuse(Dialect, "unexpected "+t)
+// term examines a subject or object. The constants of a collection stay.
+func (p *parser) term(n sparql.Node, b binding) {
+	p.variable(n.Token, b)
+	if t := p.list[n.Token]; t.kind == sparql.BlankNode {
+		b.add(t.text)
+	}
+	p.properties(n.Properties, b, -1)
+	for _, item := range n.Items {
+		p.term(item, b)
 	}
 }
 
 // candidate notes that the constant at i may become a parameter.
 func (p *parser) candidate(i int, path predicate, b binding) {
-	t := p.list[i].text
+	t := p.list[i]
 	switch {
 	case path.open && p.keeps(keepPath), path.search && p.keeps(keepSearch), path.class && p.keeps(keepClass):
 		return
-	case isIRI(t):
-		if !isAbsolute(t) {
-			p.refuse(Dialect, "the IRI "+t+" is relative")
+	case t.kind == sparql.IRI:
+		if !isAbsolute(t.text) {
+			p.refuse(Dialect, "the IRI "+t.text+" is relative")
 		}
-	case isPrefixed(t):
-	case !isLiteral(t) && !isNumber(t):
+	case t.kind == sparql.Name:
+	case !t.isLiteral():
 		return
 	case path.long:
 		p.refuse(Path, "a literal at an end of a path")
-	case !isString(t) && p.keeps(keepTyped):
+	case !t.isString() && p.keeps(keepTyped):
 		return
 	}
 	p.candidates = append(p.candidates, i)
-	b.add(t)
+	b.add(t.text)
+}
+
+// isAbsolute reports whether the IRI t has a scheme.
+func isAbsolute(t string) bool {
+	colon := strings.IndexByte(t, ':')
+	return colon > 1 && !strings.ContainsAny(t[:colon], "/?#")
 }
 
 // predicate is what matters of a predicate or path.
@@ -373,61 +299,20 @@ type predicate struct {
 
 const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
-// path reads a predicate or property path.
-func (p *parser) path(b binding) (v predicate) {
-	from := p.pos
-	p.alternative(&v)
+// path examines a predicate or property path.
+func (p *parser) path(x sparql.Path, b binding) predicate {
+	v := predicate{open: x.Open, long: x.To > x.From+1}
 	p.open = p.open || v.open
-	if v.long = p.pos > from+1; !v.long {
-		t := p.list[from].text
-		v.class = t == "a" || t == rdfType
-		if isVariable(t) {
-			p.variable(t, b)
-			v.variable = t
+	for _, i := range x.Predicates {
+		v.search = v.search || isSearch(p.list[i].text)
+	}
+	if t := p.list[x.From]; !v.long {
+		v.class = t.text == "a" || t.text == rdfType
+		if p.variable(x.From, b); t.isVariable() {
+			v.variable = t.text
 		}
 	}
 	return v
-}
-
-func (p *parser) alternative(v *predicate) {
-	for {
-		p.accept("^")
-		p.primary(v)
-		switch p.peek() {
-		case "*", "?", "+":
-			v.open = true
-			p.next()
-		}
-		if !p.accept("/") && !p.accept("|") {
-			return
-		}
-	}
-}
-
-func (p *parser) primary(v *predicate) {
-	switch t := p.next(); {
-	case t == "(":
-		p.alternative(v)
-		p.expect(")")
-	case t == "!":
-		v.open = true
-		p.negated()
-	case t == "a", isVariable(t):
-	case isIRI(t), isPrefixed(t):
-		v.search = v.search || isSearch(t)
-	default:
-		p.refuse(Dialect, "unexpected "+t+" in place of a predicate")
-	}
-}
-
-// negated reads the set after an exclamation mark.
-func (p *parser) negated() {
-	if p.peek() == "(" {
-		p.skip()
-		return
-	}
-	p.accept("^")
-	p.next()
 }
 
 // searches are the namespaces of predicates that are functions of an engine.

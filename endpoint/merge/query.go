@@ -3,6 +3,8 @@ package merge
 import (
 	"strconv"
 	"strings"
+
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // Query returns the text that asks for all members at once. Each member is its
@@ -134,7 +136,7 @@ func (w *writer) body(t *Template) {
 		w.words("{")
 		w.params = m
 		for _, p := range t.pattern {
-			if p.param < 0 && isBlank(p.text) { // a label may not occur in two groups
+			if p.param < 0 && p.kind == sparql.BlankNode { // a label may not occur in two groups
 				p.text += "_" + strconv.Itoa(i)
 			}
 			w.parts([]part{p})
@@ -158,4 +160,15 @@ func (w *writer) values() {
 		w.words(")")
 	}
 	w.words("}")
+}
+
+// isWord reports whether t consists of letters and underscores: a keyword, a
+// function, or a word of a dialect.
+func isWord(t string) bool {
+	for _, c := range t {
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return t[0] > '9'
 }

@@ -95,7 +95,7 @@ func watchQueries(t *testing.T, texts []string) (list []string) {
 	queries, _ := cohorts(t, texts, "")
 	for _, c := range queries {
 		for _, args := range c.members {
-			if isIRI(args[0]) && len(entities) < 200 {
+			if args[0][0] == '<' && len(entities) < 200 {
 				entities[args[0][1:len(args[0])-1]] = true
 			}
 		}
@@ -130,12 +130,8 @@ func matching(t *testing.T, texts []string) string {
 			if err != nil {
 				continue
 			}
-			tokens, ok := tokens(a.Normal)
-			if !ok {
-				continue
-			}
 			for range 2 {
-				instantiate(tokens, r, triples)
+				instantiate(sparql.Parse(a.Normal).Tokens, r, triples)
 			}
 		}
 	}
@@ -148,11 +144,11 @@ func matching(t *testing.T, texts []string) string {
 }
 
 // instantiate adds triples for the plain triple patterns among tokens.
-func instantiate(tokens []string, r *rand.Rand, triples map[string]bool) {
+func instantiate(tokens []sparql.Token, r *rand.Rand, triples map[string]bool) {
 	values := map[string]string{}
-	ground := func(token string, object bool) string {
-		switch {
-		case isVariable(token):
+	ground := func(x sparql.Token, object bool) string {
+		switch token := x.Text; {
+		case x.Kind == sparql.Variable:
 			if values[token] == "" {
 				values[token] = fmt.Sprintf("<http://x/%s%d>", token[1:], r.IntN(2))
 			}
@@ -160,18 +156,18 @@ func instantiate(tokens []string, r *rand.Rand, triples map[string]bool) {
 				return fmt.Sprintf("\"%s %d\"@en", token[1:], r.IntN(2))
 			}
 			return values[token]
-		case isIRI(token) && isAbsolute(token), object && isLiteral(token):
+		case x.Kind == sparql.IRI && isAbsolute(token), object && x.Kind == sparql.String:
 			return token
 		}
 		return ""
 	}
-	subject := ""
+	var subject sparql.Token
 	for i := 0; i+2 < len(tokens); i++ {
-		first := tokens[i] == "{" || tokens[i] == "."
+		first := tokens[i].Text == "{" || tokens[i].Text == "."
 		if first {
 			subject = tokens[i+1]
 		}
-		if !first && tokens[i] != ";" || tokens[i] == ";" && subject == "" {
+		if !first && tokens[i].Text != ";" || tokens[i].Text == ";" && subject.Text == "" {
 			continue
 		}
 		at := i + 1
@@ -182,8 +178,8 @@ func instantiate(tokens []string, r *rand.Rand, triples map[string]bool) {
 			return
 		}
 		verb := tokens[at]
-		if verb == "a" {
-			verb = rdfType
+		if verb.Text == "a" {
+			verb.Kind, verb.Text = sparql.IRI, rdfType
 		}
 		s, p, o := ground(subject, false), ground(verb, false), ground(tokens[at+1], true)
 		if s != "" && p != "" && o != "" {

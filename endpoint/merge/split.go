@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // ErrAnswer reports that the answer of a merged query does not have the
@@ -178,7 +179,7 @@ func (s *splitter) triples(b *diff.Builder, args []string) error {
 			switch {
 			case p.param >= 0:
 				terms[i] = parseTerm(args[p.param])
-			case isVariable(p.text):
+			case p.isVariable():
 				terms[i] = s.terms[slices.Index(t.Vars, p.text[1:])]
 			default:
 				terms[i] = parseTerm(p.text)
@@ -225,15 +226,14 @@ const xsd = "http://www.w3.org/2001/XMLSchema#"
 // parseTerm reads a term of a normal form.
 func parseTerm(t string) diff.Term {
 	switch {
-	case isIRI(t):
+	case t[0] == '<':
 		return diff.Term{Kind: diff.IRI, Value: t[1 : len(t)-1]}
-	case isLiteral(t):
-		end := closingQuote(t)
-		term := diff.Term{Kind: diff.Literal, Value: unescape(t[1:end])}
-		switch suffix := t[end+1:]; {
-		case strings.HasPrefix(suffix, "@"):
-			term.Lang = suffix[1:]
-		case suffix != "":
+	case t[0] == '"':
+		text, suffix, _ := sparql.Unquote(t)
+		term := diff.Term{Kind: diff.Literal, Value: text}
+		if lang, ok := strings.CutPrefix(suffix, "@"); ok {
+			term.Lang = lang
+		} else if suffix != "" {
 			term.Datatype = suffix[3 : len(suffix)-1]
 		}
 		return term
@@ -246,7 +246,3 @@ func parseTerm(t string) diff.Term {
 	}
 	return diff.Term{Kind: diff.Literal, Value: t, Datatype: xsd + "integer"}
 }
-
-var unescaper = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\n`, "\n", `\r`, "\r", `\t`, "\t", `\b`, "\b", `\f`, "\f")
-
-func unescape(s string) string { return unescaper.Replace(s) }

@@ -1,5 +1,7 @@
 package sparql
 
+import "cmp"
+
 // Analysis is the result of analysing a query text.
 type Analysis struct {
 	Form   string // SELECT, ASK, CONSTRUCT or DESCRIBE
@@ -37,22 +39,9 @@ type Analysis struct {
 // whole grammar, and accepts dialects. It takes time linear in the text, never
 // panics, and is safe for concurrent use.
 func Analyse(text string) (*Analysis, error) {
-	l, lexical := lex(text)
-	defer l.release()
-	tokens := l.tokens
-	p, err := readPrologue(text, tokens)
-	if p != nil && p.end < len(tokens) && startsUpdate(tokens[p.end:]) {
-		return nil, ErrUpdate
-	}
-	if lexical != nil {
-		return nil, lexical
-	}
+	p, body, err := read(text)
 	if err != nil {
 		return nil, err
-	}
-	body := tokens[p.end:]
-	if len(body) == 0 || !queryForms[body[0].keyword()] {
-		return nil, noForm(text, body)
 	}
 	undeclared, err := expand(text, body, p)
 	if err != nil {
@@ -70,23 +59,43 @@ func Analyse(text string) (*Analysis, error) {
 		return nil, tooLong(text)
 	}
 	for _, t := range undeclared {
-		a.Undeclared = append(a.Undeclared, t.text[:len(t.text)-1])
+		a.Undeclared = append(a.Undeclared, t.Text[:len(t.Text)-1])
 	}
 	a.Warnings = s.warnings(a, p, undeclared)
 	return a, nil
 }
 
+// read returns the prologue and the body of one query.
+func read(text string) (*prologue, []Token, error) {
+	if len(text) > MaxText {
+		return nil, nil, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
+	}
+	tokens, lexical := Tokens(text) // those before an error distinguish an update from a broken query
+	p, err := readPrologue(text, tokens)
+	if p != nil && p.end < len(tokens) && startsUpdate(tokens[p.end:]) {
+		return nil, nil, ErrUpdate
+	}
+	if err = cmp.Or(lexical, err); err != nil {
+		return nil, nil, err
+	}
+	body := tokens[p.end:]
+	if len(body) == 0 || !queryForms[body[0].keyword()] {
+		return nil, nil, noForm(text, body)
+	}
+	return p, body, nil
+}
+
 // startsUpdate recognises an update by its first word. WITH begins an update
 // too, never a query.
-func startsUpdate(body []token) bool {
+func startsUpdate(body []Token) bool {
 	w := body[0].keyword()
 	return updateWords[w] || w == "WITH"
 }
 
-func noForm(text string, body []token) error {
+func noForm(text string, body []Token) error {
 	const expected = "a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
 	if len(body) == 0 {
 		return syntaxError(text, len(text), "%s, but the text ends here", expected)
 	}
-	return syntaxError(text, body[0].pos, "%s, not with %q", expected, shorten(body[0].text))
+	return syntaxError(text, body[0].Pos, "%s, not with %q", expected, shorten(body[0].Text))
 }

@@ -16,11 +16,10 @@ func ForeignColumn(text string, columns []string) string {
 		asked[strings.ToLower(v)] = true
 	}
 	if a.Star {
-		l, _ := lex(text) // which Analyse has read without an error
-		defer l.release()
-		for _, t := range l.tokens {
-			if t.kind == variable {
-				asked[strings.ToLower(t.text[1:])] = true
+		tokens, _ := Tokens(text) // which Analyse has read without an error
+		for _, t := range tokens {
+			if t.Kind == Variable {
+				asked[strings.ToLower(t.Text[1:])] = true
 			}
 		}
 	}

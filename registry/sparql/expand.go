@@ -7,13 +7,13 @@ import "strings"
 // declaration of its prefix, if joining the namespace and the local name might
 // give another IRI than the endpoint gets: if the namespace is relative, or if
 // there are dot segments, which are resolved in an IRI but not in a name.
-func expand(text string, body []token, p *prologue) (undeclared []token, err error) {
+func expand(text string, body []Token, p *prologue) (undeclared []Token, err error) {
 	var seen map[string]bool
 	size := 0
 	for i := range body {
 		t := &body[i]
-		if t.kind == prefixedName {
-			name := t.text[:strings.IndexByte(t.text, ':')+1]
+		if t.Kind == Name {
+			name := t.Text[:strings.IndexByte(t.Text, ':')+1]
 			switch d := p.prefixes[name]; {
 			case d != nil:
 				expandName(t, d, len(name))
@@ -22,10 +22,10 @@ func expand(text string, body []token, p *prologue) (undeclared []token, err err
 					seen = map[string]bool{}
 				}
 				seen[name] = true
-				undeclared = append(undeclared, token{kind: word, text: name, pos: t.pos})
+				undeclared = append(undeclared, Token{Kind: Word, Text: name, Pos: t.Pos})
 			}
 		}
-		if size += len(t.text); size > MaxText {
+		if size += len(t.Text); size > MaxText {
 			return nil, tooLong(text)
 		}
 	}
@@ -36,14 +36,14 @@ func tooLong(text string) error {
 	return syntaxError(text, 0, "the query is more than %d bytes long once its prefixes are expanded", MaxText)
 }
 
-func expandName(t *token, d *declaration, colon int) {
+func expandName(t *Token, d *declaration, colon int) {
 	namespace := d.namespace()
-	expanded := "<" + namespace + unescapeLocal(t.text[colon:]) + ">"
+	expanded := "<" + namespace + unescapeLocal(t.Text[colon:]) + ">"
 	if schemeLen(namespace) == 0 || hasDotSegment(namespace) || hasDotSegment(expanded[1:len(expanded)-1]) {
 		d.kept = true
 		return
 	}
-	t.kind, t.text = iriRef, expanded
+	t.Kind, t.Text = IRI, expanded
 }
 
 func hasDotSegment(iri string) bool {

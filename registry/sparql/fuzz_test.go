@@ -44,6 +44,9 @@ func FuzzAnalyse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := Analyse(text)
+		if _, ok := Patterns(text); ok && err != nil && errors.Is(err, ErrUpdate) {
+			t.Errorf("%q: an update has patterns", text)
+		}
 		if err == nil {
 			checkForm(t, a)
 			checkFixpoint(t, a)

@@ -1,9 +1,7 @@
 package sparql
 
 import (
-	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -20,59 +18,20 @@ const (
 type lexer struct {
 	text    string
 	pos     int
-	tokens  []token
-	open    []token
+	tokens  []Token
+	open    []Token
 	noColon int // a name has no colon before this index, so it is a word
 }
 
-// lexers keeps the lists of lexers, which are most of what an analysis would allocate.
-var lexers = sync.Pool{New: func() any { return new(lexer) }}
-
-// manyTokens is the length of the longest list of tokens that is kept.
-const manyTokens = 1 << 12
-
-// lex splits a text into tokens. The lexer has those found even if it fails: they
-// distinguish an update from a broken query. The caller releases the lexer when it no
-// longer uses the tokens.
-func lex(text string) (*lexer, error) {
-	l := lexers.Get().(*lexer)
-	if len(text) > MaxText {
-		return l, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
-	}
-	if i := invalidUTF8(text); i >= 0 {
-		return l, syntaxError(text, i, "the text is not valid UTF-8")
-	}
-	l.text, l.tokens = text, slices.Grow(l.tokens, len(text)/6+8)
-	if strings.HasPrefix(text, "\ufeff") {
-		l.pos = len("\ufeff")
-	}
-	return l, l.run()
-}
-
-// release makes the lists of the lexer available to another analysis.
-func (l *lexer) release() {
-	if cap(l.tokens) > manyTokens {
-		return
-	}
-	clear(l.tokens) // they refer to the text
-	clear(l.open[:cap(l.open)])
-	*l = lexer{tokens: l.tokens[:0], open: l.open[:0]}
-	lexers.Put(l)
-}
-
-func invalidUTF8(s string) int {
-	if utf8.ValidString(s) {
-		return -1
-	}
-	for i, r := range s {
-		if _, n := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && n == 1 {
-			return i
+func (l *lexer) run() error {
+	for i, r := range l.text {
+		if r == utf8.RuneError && !strings.HasPrefix(l.text[i:], string(r)) {
+			return l.errorAt(i, "the text is not valid UTF-8")
 		}
 	}
-	return -1
-}
-
-func (l *lexer) run() error {
+	if strings.HasPrefix(l.text, "\ufeff") {
+		l.pos = len("\ufeff")
+	}
 	for {
 		if err := l.skipSpace(); err != nil {
 			return err
@@ -86,7 +45,7 @@ func (l *lexer) run() error {
 	}
 	if len(l.open) > 0 {
 		b := l.open[len(l.open)-1]
-		return l.errorAt(b.pos, "%q is never closed", b.text)
+		return l.errorAt(b.Pos, "%q is never closed", b.Text)
 	}
 	return nil
 }
@@ -96,16 +55,16 @@ func (l *lexer) errorAt(pos int, format string, args ...any) error {
 }
 
 // emit adds the token from the current position to end and moves there.
-func (l *lexer) emit(k kind, end int) {
-	l.tokens = append(l.tokens, token{kind: k, text: l.text[l.pos:end], pos: l.pos})
+func (l *lexer) emit(k Kind, end int) {
+	l.tokens = append(l.tokens, Token{k, l.text[l.pos:end], l.pos, end})
 	l.pos = end
 }
 
 // emitName is emit for a token that may contain codepoint escapes.
-func (l *lexer) emitName(k kind, end int) {
+func (l *lexer) emitName(k Kind, end int) {
 	l.emit(k, end)
 	t := &l.tokens[len(l.tokens)-1]
-	t.text = decodeCodepoints(t.text)
+	t.Text = decodeCodepoints(t.Text)
 }
 
 func (l *lexer) byteAt(i int) byte {

@@ -17,18 +17,18 @@ func (l *lexer) scan(i int, accept func(rune) bool) int {
 // hyphens, words may not: only the colon decides.
 func (l *lexer) name() {
 	if l.text[l.pos] == ':' {
-		l.emitName(prefixedName, l.local(l.pos+1))
+		l.emitName(Name, l.local(l.pos+1))
 		return
 	}
 	if l.pos >= l.noColon {
 		end := l.scan(l.pos, func(r rune) bool { return r == '.' || isNameChar(r) })
 		if l.byteAt(end) == ':' && l.text[end-1] != '.' {
-			l.emitName(prefixedName, l.local(end+1))
+			l.emitName(Name, l.local(end+1))
 			return
 		}
 		l.noColon = end
 	}
-	l.emitName(word, l.scan(l.pos, isVarChar))
+	l.emitName(Word, l.scan(l.pos, isVarChar))
 }
 
 // local returns the end of the local name that starts at i. A dot belongs to it
@@ -73,7 +73,7 @@ func (l *lexer) localChar(i int, first bool) int {
 // variable reads ?x and $x; a '?' before anything else is the path operator.
 func (l *lexer) variable() error {
 	if r, n := runeAt(l.text, l.pos+1); n > 0 && (isNameStart(r) || isDigit(r)) {
-		l.emitName(variable, l.scan(l.pos+1, isVarChar))
+		l.emitName(Variable, l.scan(l.pos+1, isVarChar))
 		return nil
 	}
 	return l.punctuation()
@@ -96,7 +96,7 @@ func (l *lexer) blankNode() error {
 		}
 		end = dots
 	}
-	l.emitName(blankNode, end)
+	l.emitName(BlankNode, end)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (l *lexer) langTag() error {
 	if end == l.pos+1 {
 		return l.errorAt(l.pos, "a language tag needs letters after @")
 	}
-	l.emit(langTag, end)
+	l.emit(LangTag, end)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (l *lexer) number() {
 			end = fraction
 		}
 	}
-	l.emit(number, l.exponent(end))
+	l.emit(Number, l.exponent(end))
 }
 
 // exponent returns the end of an exponent at i, or i.

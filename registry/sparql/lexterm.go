@@ -6,7 +6,7 @@ import "strings"
 // << and <<(.
 func (l *lexer) angle() error {
 	if end := l.iriEnd(l.pos); end > 0 && !l.comparison(end) {
-		l.emitName(iriRef, end)
+		l.emitName(IRI, end)
 		return nil
 	}
 	rest := l.text[l.pos:]
@@ -15,17 +15,17 @@ func (l *lexer) angle() error {
 	}
 	switch {
 	case strings.HasPrefix(rest, "<="):
-		l.emit(punct, l.pos+2)
+		l.emit(Punct, l.pos+2)
 		return nil
 	case l.comparesIRI():
-		l.emit(punct, l.pos+1)
+		l.emit(Punct, l.pos+1)
 		return nil
 	case strings.HasPrefix(rest, "<<("):
 		return l.bracket("<<(")
 	case strings.HasPrefix(rest, "<<"):
 		return l.bracket("<<")
 	}
-	l.emit(punct, l.pos+1)
+	l.emit(Punct, l.pos+1)
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (l *lexer) comparesIRI() bool {
 }
 
 func (l *lexer) inParentheses() bool {
-	return len(l.open) > 0 && l.open[len(l.open)-1].text == "("
+	return len(l.open) > 0 && l.open[len(l.open)-1].Text == "("
 }
 
 func (l *lexer) afterOperand() bool {
@@ -119,7 +119,7 @@ func (l *lexer) quoted() error {
 			}
 			i += n
 		case strings.HasPrefix(l.text[i:], delimiter):
-			l.emit(stringLit, i+len(delimiter))
+			l.emit(String, i+len(delimiter))
 			return nil
 		case len(delimiter) == 1 && (c == '\n' || c == '\r'):
 			return l.errorAt(l.pos, "the string is not closed before the end of the line; use %[1]s%[1]s%[1]s for several lines", delimiter)
@@ -165,7 +165,7 @@ var closers = map[string]string{"(": ")", "{": "}", "[": "]", "<<": ">>", "<<(":
 func (l *lexer) punctuation() error {
 	rest := l.text[l.pos:]
 	if l.closesLong(rest) {
-		return l.bracket(closers[l.open[len(l.open)-1].text])
+		return l.bracket(closers[l.open[len(l.open)-1].Text])
 	}
 	for _, p := range []string{"{|", "^^", "&&", "||", "!=", ">="} {
 		if strings.HasPrefix(rest, p) {
@@ -173,7 +173,7 @@ func (l *lexer) punctuation() error {
 		}
 	}
 	if r, n := runeAt(l.text, l.pos+1); rest[0] == '%' && n > 0 && isNameStart(r) {
-		l.emitName(solutionSet, l.scan(l.pos+1, isVarChar))
+		l.emitName(SolutionSet, l.scan(l.pos+1, isVarChar))
 		return nil
 	}
 	if strings.IndexByte("(){}[].,;=<>!+-*/|^?&~%", rest[0]) < 0 {
@@ -188,7 +188,7 @@ func (l *lexer) closesLong(rest string) bool {
 	if len(l.open) == 0 {
 		return false
 	}
-	closer := closers[l.open[len(l.open)-1].text]
+	closer := closers[l.open[len(l.open)-1].Text]
 	return len(closer) > 1 && strings.HasPrefix(rest, closer)
 }
 
@@ -209,19 +209,19 @@ func (l *lexer) bracket(p string) error {
 		if len(l.open) == MaxDepth {
 			return l.errorAt(l.pos, "brackets are nested more than %d deep", MaxDepth)
 		}
-		l.open = append(l.open, token{kind: punct, text: p, pos: l.pos})
+		l.open = append(l.open, Token{Kind: Punct, Text: p, Pos: l.pos})
 	} else if isCloser(p) {
 		if len(l.open) == 0 {
 			return l.errorAt(l.pos, "%q closes nothing", p)
 		}
 		last := l.open[len(l.open)-1]
-		if closers[last.text] != p {
-			line, column := lineColumn(l.text, last.pos)
-			return l.errorAt(l.pos, "%q does not close the %q of line %d, column %d", p, last.text, line, column)
+		if closers[last.Text] != p {
+			line, column := lineColumn(l.text, last.Pos)
+			return l.errorAt(l.pos, "%q does not close the %q of line %d, column %d", p, last.Text, line, column)
 		}
 		l.open = l.open[:len(l.open)-1]
 	}
-	l.emit(punct, l.pos+len(p))
+	l.emit(Punct, l.pos+len(p))
 	return nil
 }
 

@@ -4,11 +4,11 @@ import "strings"
 
 // normalForm returns the kept declarations and the body, with one space between
 // tokens.
-func normalForm(p *prologue, body []token) string {
+func normalForm(p *prologue, body []Token) string {
 	var b strings.Builder
 	size := 0
 	for _, t := range body {
-		size += len(t.text) + 1
+		size += len(t.Text) + 1
 	}
 	b.Grow(size)
 	for _, d := range p.items {
@@ -28,26 +28,26 @@ func normalForm(p *prologue, body []token) string {
 
 // attached reports whether t is written without a space: a part of the string
 // before it, or a datatype IRI after ^^.
-func attached(before, t token) bool {
-	if before.kind == stringLit {
-		return t.kind == langTag || t.is("^^")
+func attached(before, t Token) bool {
+	if before.Kind == String {
+		return t.Kind == LangTag || t.is("^^")
 	}
 	return before.is("^^")
 }
 
 // canonical returns the token as written in the normal form.
-func (t token) canonical() string {
-	switch t.kind {
-	case variable:
-		if t.text[0] == '$' {
-			return "?" + t.text[1:]
+func (t Token) canonical() string {
+	switch t.Kind {
+	case Variable:
+		if t.Text[0] == '$' {
+			return "?" + t.Text[1:]
 		}
-	case stringLit:
-		return canonicalString(t.text)
-	case word:
-		return canonicalWord(t.text)
+	case String:
+		return canonicalString(t.Text)
+	case Word:
+		return canonicalWord(t.Text)
 	}
-	return t.text
+	return t.Text
 }
 
 // canonicalWord converts keywords to upper case. 'a' and unknown words stay.
@@ -103,6 +103,23 @@ func escapeOf(c byte) byte {
 		return 'f'
 	}
 	return 0
+}
+
+// Unquote splits a literal of a Tree into its text and its suffix, the language after @ or the
+// datatype after ^^. ok is false if the text has an escape that SPARQL does not define.
+func Unquote(literal string) (text, suffix string, ok bool) {
+	end := 1
+	for end < len(literal) && literal[end] != '"' {
+		if literal[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	if end >= len(literal) || literal[0] != '"' || strings.HasPrefix(literal, `"""`) {
+		return "", "", false
+	}
+	text, ok = stringContent(literal[:end+1])
+	return text, literal[end+1:], ok
 }
 
 // stringContent unescapes a string; ok is false if it has an unknown escape.

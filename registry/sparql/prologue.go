@@ -9,7 +9,7 @@ import (
 type prologue struct {
 	items    []*declaration
 	prefixes map[string]*declaration // the last declaration of each prefix
-	pragma   *token                  // the first DEFINE, nil if there is none
+	pragma   *Token                  // the first DEFINE, nil if there is none
 	dataset  bool                    // a DEFINE names graphs to query, as FROM does
 	crawling []string                // the pragmas that start Virtuoso's crawler
 	end      int                     // index of the first token after it
@@ -35,12 +35,12 @@ func (d *declaration) namespace() string { return d.iri[1 : len(d.iri)-1] }
 
 type prologueReader struct {
 	text   string
-	tokens []token
+	tokens []Token
 	i      int
 	out    *prologue
 }
 
-func readPrologue(text string, tokens []token) (*prologue, error) {
+func readPrologue(text string, tokens []Token) (*prologue, error) {
 	r := &prologueReader{text: text, tokens: tokens, out: &prologue{prefixes: map[string]*declaration{}}}
 	for {
 		more, err := r.declaration()
@@ -65,7 +65,7 @@ func (r *prologueReader) declaration() (bool, error) {
 		return true, r.define()
 	case "PREFIX":
 		r.i++
-		return true, r.prefix(r.peek(0).text)
+		return true, r.prefix(r.peek(0).Text)
 	}
 	if name, ok := gluedPrefix(t); ok {
 		return true, r.prefix(name)
@@ -75,25 +75,25 @@ func (r *prologueReader) declaration() (bool, error) {
 
 // gluedPrefix returns the name in PREFIX:<…> or PREFIXp:<…>, which is lexed as
 // one prefixed name but can only be a declaration here.
-func gluedPrefix(t token) (string, bool) {
-	if t.kind != prefixedName || !strings.HasPrefix(upperASCII(t.text), "PREFIX") {
+func gluedPrefix(t Token) (string, bool) {
+	if t.Kind != Name || !strings.HasPrefix(upperASCII(t.Text), "PREFIX") {
 		return "", false
 	}
-	name := t.text[len("PREFIX"):]
+	name := t.Text[len("PREFIX"):]
 	r, _ := utf8.DecodeRuneInString(name)
 	return name, r == ':' || r != '_' && isNameStart(r)
 }
 
 // peek returns the token n ahead, an empty punctuation at the end.
-func (r *prologueReader) peek(n int) token {
+func (r *prologueReader) peek(n int) Token {
 	if r.i+n < len(r.tokens) {
 		return r.tokens[r.i+n]
 	}
-	return token{kind: punct, pos: len(r.text)}
+	return Token{Kind: Punct, Pos: len(r.text)}
 }
 
 func (r *prologueReader) errorHere(message string) error {
-	return syntaxError(r.text, r.peek(0).pos, "%s", message)
+	return syntaxError(r.text, r.peek(0).Pos, "%s", message)
 }
 
 func (r *prologueReader) keep(text string) {
@@ -102,17 +102,17 @@ func (r *prologueReader) keep(text string) {
 
 func (r *prologueReader) base() error {
 	r.i++
-	if r.peek(0).kind != iriRef {
+	if r.peek(0).Kind != IRI {
 		return r.errorHere("BASE needs an IRI in angle brackets")
 	}
-	r.keep("BASE " + r.peek(0).text)
+	r.keep("BASE " + r.peek(0).Text)
 	r.i++
 	return nil
 }
 
 func (r *prologueReader) version() error {
 	r.i++
-	if r.peek(0).kind != stringLit {
+	if r.peek(0).Kind != String {
 		return r.errorHere("VERSION needs a string")
 	}
 	r.keep("VERSION " + r.peek(0).canonical())
@@ -122,16 +122,16 @@ func (r *prologueReader) version() error {
 
 func (r *prologueReader) prefix(name string) error {
 	t := r.peek(0)
-	if t.kind != prefixedName || strings.IndexByte(name, ':') != len(name)-1 {
+	if t.Kind != Name || strings.IndexByte(name, ':') != len(name)-1 {
 		return r.errorHere("PREFIX needs a name that ends with a colon")
 	}
 	r.i++
 	iri := r.peek(0)
-	if iri.kind != iriRef {
+	if iri.Kind != IRI {
 		return r.errorHere("PREFIX " + shorten(name) + " needs an IRI in angle brackets")
 	}
 	r.i++
-	d := &declaration{name: name, iri: iri.text}
+	d := &declaration{name: name, iri: iri.Text}
 	r.out.prefixes[name] = d
 	r.out.items = append(r.out.items, d)
 	return nil
@@ -145,10 +145,10 @@ func (r *prologueReader) define() error {
 		r.out.pragma = &t
 	}
 	r.i++
-	if k := r.peek(0).kind; k != prefixedName && k != word {
+	if k := r.peek(0).Kind; k != Name && k != Word {
 		return r.errorHere("DEFINE needs the name of a pragma")
 	}
-	name := r.peek(0).text
+	name := r.peek(0).Text
 	if hasPrefixFold(name, []string{"input:default-graph", "input:named-graph"}) {
 		r.out.dataset = true
 	}
@@ -174,11 +174,11 @@ func (r *prologueReader) define() error {
 // pragmaValue keeps a name unchanged, with the prefix that may declare it.
 func (r *prologueReader) pragmaValue() (string, error) {
 	t := r.peek(0)
-	if t.kind == punct || t.kind == variable {
+	if t.Kind == Punct || t.Kind == Variable {
 		return "", r.errorHere("DEFINE needs a value")
 	}
-	if t.kind == prefixedName {
-		if d := r.out.prefixes[t.text[:strings.IndexByte(t.text, ':')+1]]; d != nil {
+	if t.Kind == Name {
+		if d := r.out.prefixes[t.Text[:strings.IndexByte(t.Text, ':')+1]]; d != nil {
 			d.kept = true
 		}
 	}

@@ -28,12 +28,12 @@ type frame struct {
 // expanded.
 type scanner struct {
 	text       string
-	body       []token
+	body       []Token
 	top        *scope
 	frames     []frame
 	subselect  bool
-	unordered  []token // sub-selects' LIMIT or OFFSET without ORDER BY
-	ungrouped  *token  // the first projected variable that is neither grouped nor aggregated
+	unordered  []Token // sub-selects' LIMIT or OFFSET without ORDER BY
+	ungrouped  *Token  // the first projected variable that is neither grouped nor aggregated
 	services   orderedSet
 	reaches    orderedSet
 	random     orderedSet
@@ -80,7 +80,7 @@ func (f *orderedSet) has(name string) bool {
 // usualDepth is the depth of brackets for which a scanner has room.
 const usualDepth = 6
 
-func newScanner(text string, body []token) *scanner {
+func newScanner(text string, body []Token) *scanner {
 	top := newScope(body[0].keyword(), true)
 	return &scanner{
 		text: text, body: body, top: top, frames: append(make([]frame, 0, usualDepth), frame{scope: top}), serviceArg: -1,
@@ -89,8 +89,8 @@ func newScanner(text string, body []token) *scanner {
 
 func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
-func (s *scanner) errorAt(t token, format string, args ...any) error {
-	return syntaxError(s.text, t.pos, format, args...)
+func (s *scanner) errorAt(t Token, format string, args ...any) error {
+	return syntaxError(s.text, t.Pos, format, args...)
 }
 
 func (s *scanner) inner() *frame { return &s.frames[len(s.frames)-1] }
@@ -106,7 +106,7 @@ func (s *scanner) run() error {
 
 func (s *scanner) token(i int) error {
 	t := s.body[i]
-	if t.kind == punct && isCloser(t.text) {
+	if t.Kind == Punct && isCloser(t.Text) {
 		s.close()
 	}
 	if c := s.inner().scope; c != nil {
@@ -114,18 +114,18 @@ func (s *scanner) token(i int) error {
 			return err
 		}
 	}
-	switch t.kind {
-	case word:
+	switch t.Kind {
+	case Word:
 		return s.word(i)
-	case iriRef:
+	case IRI:
 		s.iri(i)
 		s.sideEffect(i)
-	case prefixedName:
+	case Name:
 		s.sideEffect(i)
-	case variable:
+	case Variable:
 		s.named(i)
-	case punct:
-		if _, opens := closers[t.text]; opens {
+	case Punct:
+		if _, opens := closers[t.Text]; opens {
 			return s.openBracket(i)
 		}
 	}
@@ -144,7 +144,7 @@ func (s *scanner) word(i int) error {
 	case w == "AS":
 		return s.as(i)
 	case nonDeterministic[w] && i+1 < len(s.body) && s.body[i+1].is("("):
-		s.random.add(w, t.pos)
+		s.random.add(w, t.Pos)
 	}
 	return nil
 }
@@ -154,25 +154,25 @@ func (s *scanner) service(i int) error {
 	if target < len(s.body) && s.body[target].keyword() == "SILENT" {
 		target++
 	}
-	if target == len(s.body) || s.body[target].kind == punct {
+	if target == len(s.body) || s.body[target].Kind == Punct {
 		return s.errorAt(s.body[i], "SERVICE needs the IRI of an endpoint")
 	}
 	s.serviceArg = target
-	s.services.add(s.body[target].canonical(), s.body[i].pos)
+	s.services.add(s.body[target].canonical(), s.body[i].Pos)
 	return nil
 }
 
 // as refuses a name without its question mark: "( … AS n )" in a projection, in GROUP BY and in BIND, and
 // "… AS n" in a projection. Calls of dialects may have types there.
 func (s *scanner) as(i int) error {
-	if i+1 == len(s.body) || s.body[i+1].kind != word {
+	if i+1 == len(s.body) || s.body[i+1].Kind != Word {
 		return nil
 	}
 	f, name := s.inner(), s.body[i+1]
 	bare := f.scope != nil && f.scope.clause == projection
 	bracket := f.role == expression && (!s.isCall(f.opens) || s.body[f.opens-1].keyword() == "BIND")
 	if bare || bracket {
-		return s.errorAt(name, "AS needs a variable: write ?%s", shorten(name.text))
+		return s.errorAt(name, "AS needs a variable: write ?%s", shorten(name.Text))
 	}
 	return nil
 }
@@ -183,13 +183,13 @@ func (s *scanner) named(i int) {
 		return
 	}
 	if c := s.frames[len(s.frames)-2].scope; c != nil && c.clause == groupBy {
-		c.keys.add(s.body[i].text[1:], 0)
+		c.keys.add(s.body[i].Text[1:], 0)
 	}
 	if len(s.frames) != 2 {
 		return
 	}
 	if c := s.top; c.clause == projection && c.form == "SELECT" {
-		c.vars = append(c.vars, s.body[i].text[1:])
+		c.vars = append(c.vars, s.body[i].Text[1:])
 		c.unnamed--
 	}
 }
@@ -201,7 +201,7 @@ func (s *scanner) iri(i int) {
 	if !f.data && !described || i == s.serviceArg || s.body[i-1].is("^^") || s.isFunction(i) {
 		return
 	}
-	iri := s.body[i].text
+	iri := s.body[i].Text
 	if iri = iri[1 : len(iri)-1]; schemeLen(iri) > 0 {
 		s.constants = append(s.constants, iri)
 	}
@@ -220,19 +220,19 @@ func (s *scanner) isFunction(i int) bool {
 // expression: FILTER, HAVING, a built-in; not the keyword a, which takes a
 // class.
 func (s *scanner) afterCallWord(i int) bool {
-	return s.body[i-1].kind == word && s.body[i-1].text != "a"
+	return s.body[i-1].Kind == Word && s.body[i-1].Text != "a"
 }
 
 func (s *scanner) openBracket(i int) error {
 	parent := s.inner()
 	f := frame{role: triples, data: parent.data, opens: i}
 	switch {
-	case s.body[i].text == "(":
+	case s.body[i].Text == "(":
 		f.role = s.parenthesis(i, parent)
 		if parent.scope != nil {
 			f.data = parent.scope.clause == values
 		}
-	case s.body[i].text == "{" && parent.scope != nil:
+	case s.body[i].Text == "{" && parent.scope != nil:
 		f.data = true
 		if err := s.group(i, parent.scope, &f); err != nil {
 			return err
@@ -250,7 +250,7 @@ func (s *scanner) parenthesis(i int, parent *frame) role {
 		return list
 	case s.afterCallWord(i):
 		return expression
-	case s.body[i-1].kind == iriRef || s.body[i-1].kind == prefixedName:
+	case s.body[i-1].Kind == IRI || s.body[i-1].Kind == Name:
 		if s.afterCallWord(i - 1) {
 			return expression // FILTER <f>(…)
 		}
@@ -297,13 +297,13 @@ func (s *scanner) afterValues(closed *frame) clause {
 func (s *scanner) leave(c *scope) {
 	s.checkGroups(c)
 	if !c.ordered && (c.limit >= 0 || c.offset > 0) && c.form != "ASK" {
-		s.unordered = append(s.unordered, token{pos: c.limitPos})
+		s.unordered = append(s.unordered, Token{Pos: c.limitPos})
 	}
 }
 
 // finish checks that the query is complete.
 func (s *scanner) finish() error {
-	end := token{pos: len(s.text)}
+	end := Token{Pos: len(s.text)}
 	switch {
 	case !s.top.matched && s.top.form != "DESCRIBE":
 		return s.errorAt(end, "%s without a pattern: a group { … } is missing", s.top.form)

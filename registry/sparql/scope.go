@@ -45,7 +45,7 @@ type scope struct {
 	star          bool
 	from          bool
 	vars          []string
-	plain         []token    // the projected variables, without expressions, and *
+	plain         []Token    // the projected variables, without expressions, and *
 	grouped       bool       // it has GROUP BY
 	keys          orderedSet // the variables of GROUP BY
 	unnamed       int        // projected expressions that no AS has followed
@@ -100,8 +100,8 @@ func (s *scanner) clauseToken(c *scope, i int) error {
 
 // groupCondition reads one token of GROUP BY.
 func (s *scanner) groupCondition(c *scope, i int) {
-	if t := s.body[i]; t.kind == variable {
-		c.keys.add(t.text[1:], 0)
+	if t := s.body[i]; t.Kind == Variable {
+		c.keys.add(t.Text[1:], 0)
 	} else if t.is("(") && !s.isCall(i) {
 		if v, ok := s.parenthesised(i); ok {
 			c.keys.add(v, 0)
@@ -115,7 +115,7 @@ func (s *scanner) checkGroups(c *scope) {
 		return
 	}
 	for i, t := range c.plain {
-		if t.is("*") || !c.keys.has(t.text[1:]) {
+		if t.is("*") || !c.keys.has(t.Text[1:]) {
 			s.ungrouped = &c.plain[i]
 			return
 		}
@@ -128,14 +128,14 @@ func (s *scanner) enter(c *scope, next clause, i int) error {
 	case next == groupBy:
 		c.grouped = true
 	case next == orderBy:
-		c.ordered, c.orderPos = true, t.pos
+		c.ordered, c.orderPos = true, t.Pos
 	case next == limit && c.limit >= 0 || next == offset && c.offset >= 0:
 		return s.errorAt(t, "%s is repeated here", t.keyword())
 	case next == limit || next == offset:
-		if i+1 == len(s.body) || s.body[i+1].kind != number {
+		if i+1 == len(s.body) || s.body[i+1].Kind != Number {
 			return s.errorAt(t, "%s needs a whole number", t.keyword())
 		}
-		c.limitPos = t.pos
+		c.limitPos = t.Pos
 	}
 	c.clause = next
 	return nil
@@ -145,9 +145,9 @@ func (s *scanner) enter(c *scope, next clause, i int) error {
 // the largest that does.
 func (s *scanner) count(c *scope, i int) error {
 	t := s.body[i]
-	n, err := strconv.ParseUint(t.text, 10, 63)
+	n, err := strconv.ParseUint(t.Text, 10, 63)
 	if err != nil && !isRange(err) {
-		return s.errorAt(t, "%s needs a whole number, not %s", s.body[i-1].keyword(), shorten(t.text))
+		return s.errorAt(t, "%s needs a whole number, not %s", s.body[i-1].keyword(), shorten(t.Text))
 	}
 	if err != nil {
 		n = math.MaxInt64
@@ -171,8 +171,8 @@ func (s *scanner) projected(c *scope, i int) {
 		c.star = true
 		c.plain = append(c.plain, t)
 	case c.form != "SELECT", i == 0, w == "REDUCED", t.is(","), t.is(")"):
-	case t.kind == variable:
-		c.vars = append(c.vars, t.text[1:])
+	case t.Kind == Variable:
+		c.vars = append(c.vars, t.Text[1:])
 		if s.body[i-1].keyword() != "AS" {
 			c.plain = append(c.plain, t)
 		}
@@ -195,8 +195,8 @@ func (s *scanner) orderCondition(c *scope, i int) {
 	t := s.body[i]
 	switch w := t.keyword(); {
 	case w == "ORDER" || w == "BY" || w == "ASC" || w == "DESC" || t.is(",") || t.is(")"):
-	case t.kind == variable:
-		c.orderKeys = append(c.orderKeys, t.text[1:])
+	case t.Kind == Variable:
+		c.orderKeys = append(c.orderKeys, t.Text[1:])
 	case t.is("("):
 		if v, ok := s.parenthesised(i); ok && !s.isCall(i) {
 			c.orderKeys = append(c.orderKeys, v)
@@ -210,18 +210,18 @@ func (s *scanner) orderCondition(c *scope, i int) {
 
 // parenthesised returns the variable of "( ?v )" at i.
 func (s *scanner) parenthesised(i int) (string, bool) {
-	if i+2 < len(s.body) && s.body[i+1].kind == variable && s.body[i+2].is(")") {
-		return s.body[i+1].text[1:], true
+	if i+2 < len(s.body) && s.body[i+1].Kind == Variable && s.body[i+2].is(")") {
+		return s.body[i+1].Text[1:], true
 	}
 	return "", false
 }
 
 // isCall reports whether the parenthesis at i holds arguments.
 func (s *scanner) isCall(i int) bool {
-	switch t := s.body[i-1]; t.kind {
-	case iriRef, prefixedName:
+	switch t := s.body[i-1]; t.Kind {
+	case IRI, Name:
 		return true
-	case word:
+	case Word:
 		switch t.keyword() {
 		case "SELECT", "DISTINCT", "REDUCED", "BY", "ASC", "DESC":
 			return false
@@ -246,5 +246,5 @@ func (s *scanner) trailing(i int) error {
 	case queryForms[t.keyword()]:
 		return s.errorAt(t, "a second %s begins here; one query only", t.keyword())
 	}
-	return s.errorAt(t, "%q cannot follow a complete query", shorten(t.text))
+	return s.errorAt(t, "%q cannot follow a complete query", shorten(t.Text))
 }

@@ -2,48 +2,60 @@ package sparql
 
 import "strings"
 
-// kind is the lexical class of a token, after the terminals of the SPARQL grammar.
-type kind uint8
+// Kind is the lexical class of a token, after the terminals of the SPARQL grammar.
+type Kind uint8
 
+// The kinds of tokens.
 const (
-	word         kind = iota // keyword, built-in function, a, true, false, or a word of some dialect
-	iriRef                   // <…>
-	prefixedName             // p:local; after expand, with an undeclared or unexpandable prefix
-	variable                 // ?x or $x
-	blankNode                // _:label
-	stringLit                // in any of the four quotings
-	langTag                  // @en, @ar--rtl
-	number                   // with its sign if there is no space between
-	solutionSet              // %name, Blazegraph's named subqueries
-	punct
+	Word        Kind = iota // keyword, built-in function, a, true, false, or a word of some dialect
+	IRI                     // <…>
+	Name                    // p:local; after expand, with an undeclared or unexpandable prefix
+	Variable                // ?x or $x
+	BlankNode               // _:label
+	String                  // in any of the four quotings; in a Tree with its language or datatype
+	LangTag                 // @en, @ar--rtl
+	Number                  // with its sign if there is no space between
+	SolutionSet             // %name, Blazegraph's named subqueries
+	Punct
 )
 
-// token is one terminal. text is as written, with codepoint escapes decoded
-// outside of strings. pos is the byte offset in the query text.
-type token struct {
-	kind kind
-	text string
-	pos  int
+// Token is one terminal. Text is as written, with codepoint escapes decoded outside of
+// strings. Pos and End are byte offsets in the query text.
+type Token struct {
+	Kind     Kind
+	Text     string
+	Pos, End int
 }
 
-func (t token) is(s string) bool { return t.kind == punct && t.text == s }
+// Tokens splits a query or an update into tokens, without comments. If the text cannot be
+// split, the error says why, and the list ends there.
+func Tokens(text string) ([]Token, error) {
+	l := lexer{text: text, tokens: make([]Token, 0, len(text)/6+8)}
+	err := l.run()
+	return l.tokens, err
+}
+
+func (t Token) is(s string) bool { return t.Kind == Punct && t.Text == s }
 
 // keyword returns the token's text in upper case if it is a word, else "".
-func (t token) keyword() string {
-	if t.kind != word {
+func (t Token) keyword() string {
+	if t.Kind != Word {
 		return ""
 	}
-	return upperASCII(t.text)
+	return upperASCII(t.Text)
 }
+
+// Keyword reports whether SPARQL defines the word, in any case.
+func (t Token) Keyword() bool { return t.Text == "a" || keywords[t.keyword()] }
 
 // endsOperand reports whether an expression may end with t, so that a following
 // '<' may be the comparison.
-func (t token) endsOperand() bool {
-	switch t.kind {
-	case punct:
-		return t.text == ")" || t.text == "]"
-	case word:
-		return strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false")
+func (t Token) endsOperand() bool {
+	switch t.Kind {
+	case Punct:
+		return t.Text == ")" || t.Text == "]"
+	case Word:
+		return strings.EqualFold(t.Text, "true") || strings.EqualFold(t.Text, "false")
 	}
 	return true
 }
@@ -51,19 +63,12 @@ func (t token) endsOperand() bool {
 // upperASCII converts a–z only: Unicode case mapping would make "aſk" a
 // keyword.
 func upperASCII(s string) string {
-	for i := range len(s) {
-		if c := s[i]; 'a' <= c && c <= 'z' {
-			return strings.Map(upperRune, s)
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
 		}
-	}
-	return s
-}
-
-func upperRune(r rune) rune {
-	if 'a' <= r && r <= 'z' {
-		return r - 'a' + 'A'
-	}
-	return r
+		return r
+	}, s)
 }
 
 // keywords are the case-insensitive words of SPARQL 1.1 and 1.2. Words of

@@ -24,14 +24,14 @@ const (
 	Ungrouped         = "ungrouped"
 )
 
-func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warning {
+func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []Token) []Warning {
 	var out []Warning
 	add := func(code string, pos int, format string, args ...any) {
 		line, column := lineColumn(s.text, pos)
 		out = append(out, Warning{Code: code, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
 	if len(s.unordered) > 0 {
-		add(LimitWithoutOrder, s.unordered[0].pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
+		add(LimitWithoutOrder, s.unordered[0].Pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
 	}
 	if key, ok := s.looseOrder(); ok {
 		add(OrderTies, s.top.orderPos, "ORDER BY %s, which is not among the projected variables: rows may move for no visible reason, and rows that tie come in any order", key)
@@ -43,25 +43,25 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
 	}
 	if t := s.ungrouped; t != nil {
-		add(Ungrouped, t.pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.text))
+		add(Ungrouped, t.Pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.Text))
 	}
 	if len(undeclared) > 0 {
-		add(UndeclaredPrefix, undeclared[0].pos, "%s", undeclaredPrefixes(undeclared))
+		add(UndeclaredPrefix, undeclared[0].Pos, "%s", undeclaredPrefixes(undeclared))
 	}
 	if p.pragma != nil {
-		add(Pragma, p.pragma.pos, "DEFINE is understood by Virtuoso alone")
+		add(Pragma, p.pragma.Pos, "DEFINE is understood by Virtuoso alone")
 	}
 	return out
 }
 
 // undeclaredPrefixes lists undeclared prefixes, with the usual meaning of well-known
 // ones.
-func undeclaredPrefixes(undeclared []token) string {
+func undeclaredPrefixes(undeclared []Token) string {
 	names, usual := make([]string, len(undeclared)), []string(nil)
 	for i, t := range undeclared {
-		names[i] = t.text
-		if iri, ok := usualPrefixes[t.text]; ok && len(usual) < 5 {
-			usual = append(usual, "PREFIX "+t.text+" <"+iri+">")
+		names[i] = t.Text
+		if iri, ok := usualPrefixes[t.Text]; ok && len(usual) < 5 {
+			usual = append(usual, "PREFIX "+t.Text+" <"+iri+">")
 		}
 	}
 	said := "no PREFIX for " + enumerate(names) + ", so only an endpoint that knows it by itself can run the query"
