@@ -42,6 +42,7 @@ func FuzzAnalyse(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
+	f.Add("SELECT $x { ?s ?p $x } GROUP BY ?s")
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := Analyse(text)
 		if _, ok := Patterns(text); ok && err != nil && errors.Is(err, ErrUpdate) {

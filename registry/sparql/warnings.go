@@ -43,7 +43,7 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []Token) []Warni
 		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
 	}
 	if t := s.ungrouped; t != nil {
-		add(Ungrouped, t.Pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.Text))
+		add(Ungrouped, t.Pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.canonical()))
 	}
 	if len(undeclared) > 0 {
 		add(UndeclaredPrefix, undeclared[0].Pos, "%s", undeclaredPrefixes(undeclared))
