@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,11 +24,11 @@ type exchanged struct {
 	Revisions int               `json:"revisions"`
 	Times     [][]int32         `json:"exec_ms"`
 	Changes   []exchangedSeries `json:"changes"`
-	Ordered   bool              `json:"ordered"`
-	Features  [][]int           `json:"features"`
-	Gaps      []Gap             `json:"gaps"`
-	Templates []int             `json:"templates"`
-	MergeCost MergeCost         `json:"merge_cost"`
+	Ordered   bool              `json:"ordered,omitzero"`
+	Features  [][]int           `json:"features,omitzero"`
+	Gaps      []Gap             `json:"gaps,omitzero"`
+	Templates []int             `json:"templates,omitzero"`
+	MergeCost MergeCost         `json:"merge_cost,omitzero"`
 }
 
 type exchangedSeries struct {
@@ -90,83 +89,17 @@ func (x *exchanged) decode(d *jsontext.Decoder) error {
 
 // WriteJSON writes the exchange format.
 func (t *Trace) WriteJSON(w io.Writer) error {
-	b := bufio.NewWriterSize(w, 1<<20)
-	fmt.Fprintf(b, `{"queries":%d,"revisions":%d`, t.Queries, t.Revisions)
-	if t.Ordered {
-		b.WriteString(`,"ordered":true`)
+	x := exchanged{
+		Queries: t.Queries, Revisions: t.Revisions, Times: t.Times, Ordered: t.Ordered,
+		Features: t.Features, Gaps: t.Gaps, Templates: t.Templates, MergeCost: t.MergeCost,
 	}
-	b.WriteString(`,"exec_ms":[`)
-	for i, row := range t.Times {
-		separate(b, i)
-		writeList(b, row)
-	}
-	b.WriteString("],\n\"changes\":[")
-	for i, s := range t.Series {
-		separate(b, i)
-		fmt.Fprintf(b, `{"id":%d,"initial":`, s.Query)
-		writeList(b, s.Versions[0].Rows)
-		b.WriteString(`,"versions":[`)
-		for k, v := range s.Versions[1:] {
-			if k > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(b, `{"rev":%d,"rows":`, v.Rev)
-			writeList(b, v.Rows)
-			b.WriteByte('}')
+	for i := range t.Series {
+		s := &t.Series[i]
+		c := exchangedSeries{ID: &s.Query, Initial: s.Versions[0].Rows}
+		for _, v := range s.Versions[1:] {
+			c.Versions = append(c.Versions, exchangedVersion{v.Rev, v.Rows})
 		}
-		b.WriteString("]}")
+		x.Changes = append(x.Changes, c)
 	}
-	b.WriteByte(']')
-	if err := t.writeRest(b); err != nil {
-		return err
-	}
-	b.WriteString("}\n")
-	return b.Flush()
-}
-
-func (t *Trace) writeRest(b *bufio.Writer) error {
-	if t.Features != nil {
-		if err := writeMember(b, "features", t.Features); err != nil {
-			return err
-		}
-	}
-	if t.Gaps != nil {
-		if err := writeMember(b, "gaps", t.Gaps); err != nil {
-			return err
-		}
-	}
-	if t.Templates != nil {
-		if err := writeMember(b, "templates", t.Templates); err != nil {
-			return err
-		}
-	}
-	if t.MergeCost != (MergeCost{}) {
-		return writeMember(b, "merge_cost", t.MergeCost)
-	}
-	return nil
-}
-
-func writeMember(b *bufio.Writer, name string, v any) error {
-	text, err := json.Marshal(v)
-	if err == nil {
-		_, err = fmt.Fprintf(b, ",\n%q:%s", name, text)
-	}
-	return err
-}
-
-func separate(b *bufio.Writer, i int) {
-	if i > 0 {
-		b.WriteString(",\n")
-	}
-}
-
-func writeList[T int32 | int64](b *bufio.Writer, list []T) {
-	b.WriteByte('[')
-	for i, v := range list {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(v), 10))
-	}
-	b.WriteByte(']')
+	return json.MarshalWrite(w, x)
 }

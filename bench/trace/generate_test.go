@@ -51,7 +51,7 @@ func TestGenerateIsReproducible(t *testing.T) {
 			}
 		}
 		var b bytes.Buffer
-		if err := tr.WriteCompact(&b); err != nil {
+		if err := tr.Write(&b); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

@@ -243,15 +243,15 @@ func (c Recording) about() map[string]string {
 // open begins a recording or continues an unfinished one.
 func (c Recording) open() (*unfinished, error) {
 	path := c.Path + ".part"
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c.create(path)
 	} else if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	s, err := c.resume(f)
 	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
@@ -278,54 +278,55 @@ func (c Recording) session(f *os.File) *unfinished {
 	return &unfinished{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
 }
 
-// resume reads the complete frames of a file and truncates the rest.
+// resume reads the whole lines of a file and writes them again, without what a crash has
+// left incomplete.
 func (c Recording) resume(f *os.File) (*unfinished, error) {
 	r, err := newFrameReader(f)
-	if errors.Is(err, errCutOff) { // killed before the head was written
-		return c.restart(f)
-	} else if err != nil {
+	if err != nil && !errors.Is(err, errCutOff) {
 		return nil, err
 	}
-	want := c.about()
-	for k, v := range r.head.About {
-		if want[k] != v {
-			return nil, fmt.Errorf("an unfinished recording of something else (%s) is there: finish it as it was begun, or remove the file", k)
+	var frames []Frame
+	for err == nil {
+		var frame Frame
+		if frame, err = r.next(); err == nil {
+			frames = append(frames, frame)
 		}
 	}
-	s := c.session(f)
-	for {
-		at := r.at
-		frame, err := r.next()
-		switch {
-		case err == nil:
-		case err == io.EOF || errors.Is(err, errCutOff) || errors.Is(err, ErrInvalid) && (c.Volatile || r.nothingFollows()):
-			// The end mark, or a frame that a crash left incomplete. Both are written again.
-			if err := f.Truncate(at); err != nil {
-				return nil, err
+	if err != io.EOF && !errors.Is(err, errCutOff) && !c.Volatile {
+		return nil, err // the dataset is further than what can be read
+	}
+	if r != nil {
+		want := c.about()
+		for k, v := range r.head.About {
+			if want[k] != v {
+				return nil, fmt.Errorf("an unfinished recording of something else (%s) is there: finish it as it was begun, or remove the file", k)
 			}
-			if _, err := f.Seek(at, io.SeekStart); err != nil {
-				return nil, err
-			}
-			s.w, err = resume(f, r.head, r.prev, r.rev)
-			return s, err
-		default:
-			return nil, err // the dataset is further than what can be read
-		}
-		for _, v := range frame.Versions {
-			s.known[v.Query], s.rows[v.Query] = true, v.Rows
 		}
 	}
+	return c.rewrite(frames)
 }
 
-func (c Recording) restart(f *os.File) (*unfinished, error) {
-	if err := f.Truncate(0); err != nil {
+// rewrite begins the file with revisions that have been recorded before.
+func (c Recording) rewrite(frames []Frame) (*unfinished, error) {
+	part, next := c.Path+".part", c.Path+".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	s, err := c.create(next)
+	if err != nil {
 		return nil, err
 	}
-	s := c.session(f)
-	var err error
-	s.w, err = NewWriter(f, c.head())
-	return s, err
+	for _, f := range frames {
+		for _, v := range f.Versions {
+			s.known[v.Query], s.rows[v.Query] = true, v.Rows
+		}
+		err = errors.Join(err, s.write(f, false))
+	}
+	if err = errors.Join(err, s.file.Sync()); err == nil {
+		err = rename(next, part)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.file.Close())
+	}
+	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
 	"github.com/freshet/freshet/bench/trace"
@@ -46,8 +47,8 @@ func TestFormatsRoundTrip(t *testing.T) {
 			tr.Gaps = []trace.Gap{{Rev: tr.Revisions, Query: 0, Outcome: "partial", Error: "cut off"}}
 		}
 		for name, write := range map[string]func(*bytes.Buffer) error{
-			"json":    func(b *bytes.Buffer) error { return tr.WriteJSON(b) },
-			"compact": func(b *bytes.Buffer) error { return tr.WriteCompact(b) },
+			"json":  func(b *bytes.Buffer) error { return tr.WriteJSON(b) },
+			"lines": func(b *bytes.Buffer) error { return tr.Write(b) },
 		} {
 			var b bytes.Buffer
 			if err := write(&b); err != nil {
@@ -114,30 +115,34 @@ func TestReadJSONErrors(t *testing.T) {
 	}
 }
 
-// A compact file that is cut off or damaged anywhere is an error, never a panic
+// A trace file that is cut off or damaged anywhere is an error, never a panic
 // and never a shorter trace.
-func TestCompactDamage(t *testing.T) {
+func TestDamage(t *testing.T) {
 	tr := readTrace(t, twoQueries)
 	var b bytes.Buffer
-	if err := tr.WriteCompact(&b); err != nil {
+	if err := tr.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.Bytes()
 	for n := range whole {
-		if _, err := trace.ReadCompact(bytes.NewReader(whole[:n])); !errors.Is(err, trace.ErrInvalid) {
+		if _, err := trace.Read(bytes.NewReader(whole[:n])); !errors.Is(err, trace.ErrInvalid) {
 			t.Fatalf("cut off at %d of %d: %v", n, len(whole), err)
 		}
 		hurt := bytes.Clone(whole)
 		hurt[n] ^= 0x55
-		if got, err := trace.ReadCompact(bytes.NewReader(hurt)); err == nil && cmp.Diff(tr, got, same) != "" {
+		if got, err := trace.Read(bytes.NewReader(hurt)); err == nil && cmp.Diff(tr, got, same) != "" {
 			t.Fatalf("damaged at %d: read as another trace", n)
 		}
 	}
 }
 
 func TestLoadNamesTheFile(t *testing.T) {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "bad.trace")
-	if err := os.WriteFile(path, []byte("freshet-trace 99\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, z.EncodeAll([]byte("{\"freshet_trace\":99}\n"), nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := trace.Load(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "version 99") {

@@ -18,7 +18,7 @@ func generateCommand(w *cli.Env) *cobra.Command {
 		Use: "generate", Short: "Make a synthetic trace with published statistics", Args: cobra.NoArgs,
 		Long: `Makes a trace whose statistics are those published about a dataset, and prints
 each of them beside its target. The same seed makes the same trace. A name
-that ends in .json gives the exchange format, any other the compact one. With
+that ends in .json gives the exchange format, any other zstd of JSON lines. With
 --drift half of the queries that change stop half-way, and others start.`,
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -59,7 +59,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 func convertCommand(w *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "convert IN OUT", Short: "Read a trace in one format and write it in another", Args: cobra.ExactArgs(2),
-		Long:    `Reads either format; OUT is written in the exchange format when its name ends in .json, else in the compact one.`,
+		Long:    `Reads either format; OUT is written in the exchange format when its name ends in .json, else as JSON lines in zstd.`,
 		Example: "  freshet bench convert t.trace t.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			t, err := loadTrace(args[0])

@@ -85,7 +85,7 @@ func saveTrace(path string, t *trace.Trace) error {
 		if strings.HasSuffix(path, ".json") {
 			return t.WriteJSON(w)
 		}
-		return t.WriteCompact(w)
+		return t.Write(w)
 	})
 }
 
