@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
@@ -14,10 +18,35 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
+var measure = flag.String("measure", "", "the arguments of TestMeasureMerging, such as '--limit 10'; paths are absolute")
+
+// TestMeasureMerging measures what asking for several queries at once saves, as the
+// documentation of merged requests describes.
+func TestMeasureMerging(t *testing.T) {
+	if *measure == "" {
+		t.Skip("give the arguments with -measure")
+	}
+	code, stdout, stderr := runMerge(t, strings.Fields(*measure)...)
+	if code != cli.ExitOK {
+		t.Fatal(stderr)
+	}
+	fmt.Println(stdout)
+}
+
+func runMerge(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return clitest.Run(t, func(w *cli.Env) *cobra.Command {
+		root := &cobra.Command{Use: "measure"}
+		root.AddCommand(mergeCommand(w))
+		cli.Finish(root, nil)
+		return root
+	}, nil, "", append([]string{"merge"}, args...)...)
+}
+
 // Merged requests find the same changes with fewer requests.
 func TestBenchMerge(t *testing.T) {
 	clitest.NeedEngine(t)
-	code, stdout, stderr := runCLI(t, nil, "", "bench", "merge", "--limit", "3", "--count", "120", "--budget", "20s", "--merge", "off,values", "--json")
+	code, stdout, stderr := runMerge(t, "--limit", "3", "--count", "120", "--budget", "20s", "--merge", "off,values", "--json")
 	if code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
@@ -41,7 +70,7 @@ func TestBenchMerge(t *testing.T) {
 
 func TestBenchMergeUsage(t *testing.T) {
 	for _, args := range [][]string{{"--merge", "always"}, {"--policy", "lru"}} {
-		if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "merge"}, args...)...); code != cli.ExitUsage {
+		if code, _, stderr := runMerge(t, args...); code != cli.ExitUsage {
 			t.Errorf("%v: %d %s", args, code, stderr)
 		}
 	}

@@ -91,8 +91,6 @@ result, and the --learning slots after them, are not part of the figures.
 
 Without --queries, it makes as many queries of each of a dozen templates, about
 one resource of the base each. Without --base, it generates the data of a small city.`,
-		Example: `  freshet bench merge --limit 10
-  freshet bench merge --base base.nt.gz --changesets changesets --limit 12 --budget 10s,2s --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g --pid 1234`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			results, err := b.run(c.Context(), w)
 			if err != nil {
