@@ -35,11 +35,8 @@ func (a *remote) flags(c *cobra.Command) {
 	f.BoolVar(&a.asJSON, "json", false, "print JSON, one object a line for lists and streams")
 }
 
-// usualServer is where a server of this machine serves.
-const usualServer = "http://127.0.0.1:8080"
-
 func (a *remote) base() string {
-	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), usualServer} {
+	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), cli.UsualServer} {
 		if s != "" {
 			return strings.TrimRight(s, "/")
 		}

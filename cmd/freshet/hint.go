@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/changesets"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
@@ -53,11 +54,11 @@ pattern that names no IRI.`,
 			if every < time.Second {
 				return cli.UsageErrorf("--every is at least 1s")
 			}
-			p, err := openPublication(source)
+			p, err := changesets.Open(source)
 			if err != nil {
 				return err
 			}
-			return a.followPublication(c.Context(), args[0], p, checkpoint{file: state, from: from}, every, once)
+			return a.followPublication(c.Context(), args[0], p, changesets.Checkpoint{File: state, From: from}, every, once)
 		}}
 	a.flags(c)
 	f := c.Flags()
@@ -136,8 +137,8 @@ func pieces(list []string) (out [][]string) {
 
 // followPublication sends a hint for each changeset, in order. It reports errors and
 // tries again.
-func (a hintSender) followPublication(ctx context.Context, endpoint string, p *publication, start checkpoint, every time.Duration, once bool) error {
-	next, err := p.begin(ctx, start)
+func (a hintSender) followPublication(ctx context.Context, endpoint string, p *changesets.Publication, start changesets.Checkpoint, every time.Duration, once bool) error {
+	next, err := p.Begin(ctx, start)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (a hintSender) followPublication(ctx context.Context, endpoint string, p *p
 	}
 	for {
 		next, err = a.catchUp(ctx, endpoint, p, next)
-		if e := start.write(next); e != nil {
+		if e := start.Write(next); e != nil {
 			return e
 		}
 		if err != nil && (once || final(err)) {
@@ -174,21 +175,20 @@ func final(err error) bool {
 
 // catchUp sends a hint for each published changeset from next on. It returns the next
 // changeset to read.
-func (a hintSender) catchUp(ctx context.Context, endpoint string, p *publication, next changesetID) (changesetID, error) {
-	last, err := p.last(ctx)
+func (a hintSender) catchUp(ctx context.Context, endpoint string, p *changesets.Publication, next changesets.ID) (changesets.ID, error) {
+	last, err := p.Last(ctx)
 	if err != nil {
 		return next, err
 	}
-	for !last.before(next) {
-		h, found, err := p.read(ctx, next, a.w.Stderr)
+	for !last.Before(next) {
+		h, found, err := p.Read(ctx, next, a.w.Stderr)
 		if err != nil {
 			return next, err
 		}
 		if !found {
-			next = p.after(next, last)
+			next = p.After(next, last)
 			continue
 		}
-		p.missing = 0
 		done, err := a.sendHint(ctx, endpoint, h)
 		if err != nil {
 			return next, err
@@ -201,7 +201,7 @@ func (a hintSender) catchUp(ctx context.Context, endpoint string, p *publication
 		if err != nil {
 			return next, err
 		}
-		next.number++
+		next = next.Next()
 	}
 	return next, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/demo"
 )
 
 func newRoot(w *cli.Env) *cobra.Command {
@@ -22,7 +23,7 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet query add --endpoint coins --name types query.rq
   freshet watch types`,
 	}
-	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w),
+	root.AddCommand(serveCommand(w), demo.Command(w, changeLine), sparqlCommand(w),
 		hintCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
 	for _, x := range []row{queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow, watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, tokenTable} {
 		root.AddCommand(clientCommand(w, x))

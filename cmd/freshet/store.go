@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/exchange"
 	"github.com/freshet/freshet/store"
 )
 
@@ -105,4 +106,50 @@ func storeCommand(w *cli.Env) *cobra.Command {
 		}})
 	c.AddCommand(exportCommand(w, open), importCommand(w, &data))
 	return c
+}
+
+// A withStore opens the store, calls do and closes it.
+type withStore func(do func(*store.DB) error) error
+
+func exportCommand(w *cli.Env, open withStore) *cobra.Command {
+	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line", Args: cobra.NoArgs,
+		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
+their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
+webhooks of rules. It contains neither results nor history nor alerts; use 'freshet backup'
+for those. Rules whose query was released are left out.`,
+		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
+		RunE: func(*cobra.Command, []string) error {
+			return open(func(db *store.DB) error {
+				return exchange.Export(db, func(r exchange.Line) error { return cli.PrintJSON(w.Stdout, r) })
+			})
+		}}
+}
+
+func importCommand(w *cli.Env, data *string) *cobra.Command {
+	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay", Args: cobra.ExactArgs(1),
+		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
+registration. Alert rules are evaluated from the results that their queries get, and paused ones
+stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			in := w.Stdin
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return cli.UsageErrorf("%v", err)
+				}
+				defer f.Close()
+				in = f
+			}
+			db, err := store.Open(*data, store.Options{})
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			n, err := exchange.Import(db, in, w.Stderr)
+			fmt.Fprintf(w.Stderr, "%d added, %d were there already, %d refused\n", n.Added, n.There, n.Refused)
+			if err == nil && n.Refused > 0 {
+				err = fmt.Errorf("%d lines were not imported", n.Refused)
+			}
+			return err
+		}}
 }

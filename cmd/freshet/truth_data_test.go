@@ -48,7 +48,7 @@ func cityHistory(t testing.TB, seed uint64, questions, steps int) history {
 	if err := city.New(seed).WriteDir(dir, steps); err != nil {
 		t.Fatal(err)
 	}
-	h := history{base: filepath.Join(dir, "base.nt.gz"), steps: changesets(t, dir, steps)}
+	h := history{base: filepath.Join(dir, "base.nt.gz"), steps: changesetsOf(t, dir, steps)}
 	for _, q := range city.Queries(questions, seed) {
 		h.questions = append(h.questions, question{q.Name, q.Form, q.Text})
 	}
@@ -69,7 +69,7 @@ func nomismaHistory(t testing.TB, steps int) history {
 		t.Skipf("no nomisma in FRESHET_TEST_DATA: %v", err)
 	}
 	defer f.Close()
-	h := history{base: filepath.Join(dir, "base.nt.gz"), steps: changesets(t, dir, steps)}
+	h := history{base: filepath.Join(dir, "base.nt.gz"), steps: changesetsOf(t, dir, steps)}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -85,7 +85,7 @@ func nomismaHistory(t testing.TB, steps int) history {
 	return h
 }
 
-func changesets(t testing.TB, dir string, most int) []local.Changeset {
+func changesetsOf(t testing.TB, dir string, most int) []local.Changeset {
 	t.Helper()
 	list, err := local.Changesets(filepath.Join(dir, "changesets"))
 	if err != nil {

@@ -46,6 +46,9 @@ func colorful(terminal bool, getenv func(string) string) bool {
 	return terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
+// UsualServer is where a server of this machine serves.
+const UsualServer = "http://127.0.0.1:8080"
+
 // Exit codes, part of the public contract.
 const (
 	ExitOK          = 0

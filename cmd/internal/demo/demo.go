@@ -1,4 +1,5 @@
-package main
+// Package demo runs the demo: a server with an embedded endpoint, a city whose data changes, sample queries and followers.
+package demo
 
 import (
 	"context"
@@ -29,10 +30,12 @@ type demo struct {
 	seed                       uint64
 	changesets, nodes          int
 	quiet, json                bool
+	line                       func(name string, c registry.Change, color bool) string
 }
 
-func demoCommand(w *cli.Env) *cobra.Command {
-	var d demo
+// Command returns the command "demo". line writes a change as a line for people.
+func Command(w *cli.Env, line func(name string, c registry.Change, color bool) string) *cobra.Command {
+	d := demo{line: line}
 	c := &cobra.Command{
 		Use: "demo", Short: "Try it: a server with an embedded endpoint, changing data and sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a simulated city (sensors,
@@ -128,7 +131,7 @@ in another terminal: freshet follow %s --endpoint %s%s
 
 // elsewhere is the flag for a server that is not at the usual address.
 func elsewhere(url string) string {
-	if url == usualServer {
+	if url == cli.UsualServer {
 		return ""
 	}
 	return " --server " + url
@@ -223,7 +226,7 @@ func (d demo) print(ctx context.Context, w *cli.Env, srv *server.Server, names m
 
 func (d demo) printChange(w *cli.Env, srv *server.Server, name string, c registry.Change) error {
 	if !d.json {
-		_, err := fmt.Fprintln(w.Stdout, changeLine(name, c, w.Color))
+		_, err := fmt.Fprintln(w.Stdout, d.line(name, c, w.Color))
 		return err
 	}
 	line, err := notify.MarshalChange(c, srv.Format())

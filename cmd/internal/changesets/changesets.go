@@ -1,4 +1,5 @@
-package main
+// Package changesets reads published changesets in the layout of DBpedia Live, from a directory or over HTTP.
+package changesets
 
 import (
 	"compress/gzip"
@@ -19,17 +20,17 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A changesetID identifies a changeset in the layout of DBpedia Live. Numbers count
+// An ID identifies a changeset in the layout of DBpedia Live. Numbers count
 // from 0 in each hour. A changeset without changes has no files.
-type changesetID struct {
+type ID struct {
 	hour   time.Time
 	number int
 }
 
 const hourForm = "2006-01-02-15"
 
-// parseChangesetID reads YYYY-MM-DD-HH-NNNNNN.
-func parseChangesetID(s string) (c changesetID, err error) {
+// parseID reads YYYY-MM-DD-HH-NNNNNN.
+func parseID(s string) (c ID, err error) {
 	s = strings.TrimSpace(s)
 	if len(s) != len(hourForm)+7 || s[len(hourForm)] != '-' {
 		return c, fmt.Errorf("%.40q is not of the form YYYY-MM-DD-HH-NNNNNN", s)
@@ -43,39 +44,44 @@ func parseChangesetID(s string) (c changesetID, err error) {
 	return c, nil
 }
 
-func (c changesetID) String() string {
+// String returns the id as YYYY-MM-DD-HH-NNNNNN.
+func (c ID) String() string {
 	return fmt.Sprintf("%s-%06d", c.hour.Format(hourForm), c.number)
 }
 
 // path is the path of its files, without their suffix.
-func (c changesetID) path() string {
+func (c ID) path() string {
 	return fmt.Sprintf("%s/%06d", c.hour.Format("2006/01/02/15"), c.number)
 }
 
-func (c changesetID) before(o changesetID) bool {
+// Next returns the id of the next number in the hour.
+func (c ID) Next() ID { return ID{c.hour, c.number + 1} }
+
+// Before reports whether c was published before o.
+func (c ID) Before(o ID) bool {
 	if !c.hour.Equal(o.hour) {
 		return c.hour.Before(o.hour)
 	}
 	return c.number < o.number
 }
 
-// A publication is a directory or URL where changesets are published.
-type publication struct {
+// A Publication is a directory or URL where changesets are published.
+type Publication struct {
 	dir     string // empty for a URL
 	base    string
 	client  *http.Client
 	missing int // missing numbers in a row
 }
 
-// A checkpoint says where following begins: at the changeset in file, else at from.
-type checkpoint struct{ file, from string }
+// A Checkpoint says where following begins: at the changeset in File, else at From.
+type Checkpoint struct{ File, From string }
 
-// write stores the next changeset to read. It replaces the file atomically.
-func (c checkpoint) write(next changesetID) error {
-	if c.file == "" {
+// Write stores the next changeset to read. It replaces the file atomically.
+func (c Checkpoint) Write(next ID) error {
+	if c.File == "" {
 		return nil
 	}
-	_, err := cli.WriteFile(c.file, 0o644, func(w io.Writer) (int64, error) {
+	_, err := cli.WriteFile(c.File, 0o644, func(w io.Writer) (int64, error) {
 		n, err := fmt.Fprintln(w, next)
 		return int64(n), err
 	})
@@ -91,18 +97,19 @@ const (
 	maxMissing       = 3       // missing numbers in a row that end an hour
 )
 
-func openPublication(at string) (*publication, error) {
+// Open opens a publication: a directory or an HTTP URL.
+func Open(at string) (*Publication, error) {
 	if u, err := url.Parse(at); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
-		return &publication{base: strings.TrimRight(at, "/"), client: &http.Client{Timeout: 5 * time.Minute}}, nil
+		return &Publication{base: strings.TrimRight(at, "/"), client: &http.Client{Timeout: 5 * time.Minute}}, nil
 	}
 	if info, err := os.Stat(at); err != nil || !info.IsDir() {
 		return nil, cli.UsageErrorf("--changesets: %s is neither a directory nor an http URL", at)
 	}
-	return &publication{dir: at}, nil
+	return &Publication{dir: at}, nil
 }
 
 // open opens a file. The error wraps fs.ErrNotExist when it does not exist.
-func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, error) {
+func (p *Publication) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if p.dir != "" {
 		return os.Open(filepath.Join(p.dir, filepath.FromSlash(name)))
 	}
@@ -128,59 +135,59 @@ func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, err
 	return nil, fmt.Errorf("%s/%s: %w", p.base, name, err)
 }
 
-// last returns the newest published changeset. In a directory without
+// Last returns the newest published changeset. In a directory without
 // lastPublishedFile.txt that is the newest of the files.
-func (p *publication) last(ctx context.Context) (changesetID, error) {
+func (p *Publication) Last(ctx context.Context) (ID, error) {
 	f, err := p.open(ctx, "lastPublishedFile.txt")
 	if errors.Is(err, fs.ErrNotExist) && p.dir != "" {
 		all, err := local.Changesets(p.dir)
 		if err != nil || len(all) == 0 {
-			return changesetID{}, err
+			return ID{}, err
 		}
-		return parseChangesetID(strings.ReplaceAll(all[len(all)-1].Name, "/", "-"))
+		return parseID(strings.ReplaceAll(all[len(all)-1].Name, "/", "-"))
 	}
 	if err != nil {
-		return changesetID{}, err
+		return ID{}, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
-		return changesetID{}, err
+		return ID{}, err
 	}
-	return parseChangesetID(string(b))
+	return parseID(string(b))
 }
 
-// begin returns the first changeset to read: the one in the checkpoint's file, else
+// Begin returns the first changeset to read: the one in the Checkpoint's file, else
 // the one that --from names, else the one after the last published.
-func (p *publication) begin(ctx context.Context, start checkpoint) (changesetID, error) {
-	if start.file != "" {
-		b, err := os.ReadFile(start.file)
+func (p *Publication) Begin(ctx context.Context, start Checkpoint) (ID, error) {
+	if start.File != "" {
+		b, err := os.ReadFile(start.File)
 		if err == nil {
-			c, err := parseChangesetID(string(b))
+			c, err := parseID(string(b))
 			if err != nil {
-				return c, cli.UsageErrorf("--state: %s: %v", start.file, err)
+				return c, cli.UsageErrorf("--state: %s: %v", start.File, err)
 			}
 			return c, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return changesetID{}, cli.UsageErrorf("--state: %v", err)
+			return ID{}, cli.UsageErrorf("--state: %v", err)
 		}
 	}
-	if start.from != "" {
-		c, err := parseChangesetID(start.from)
+	if start.From != "" {
+		c, err := parseID(start.From)
 		if err != nil {
 			return c, cli.UsageErrorf("--from: %v", err)
 		}
 		return c, nil
 	}
-	c, err := p.last(ctx)
+	c, err := p.Last(ctx)
 	c.number++
 	return c, err
 }
 
-// after returns the changeset to try when c does not exist: the next number while its
+// After returns the changeset to try when c does not exist: the next number while its
 // hour may have more, otherwise the first of the next hour.
-func (p *publication) after(c, last changesetID) changesetID {
+func (p *Publication) After(c, last ID) ID {
 	if p.missing++; c.hour.Equal(last.hour) || p.missing < maxMissing {
 		c.number++
 		return c
@@ -192,9 +199,9 @@ func (p *publication) after(c, last changesetID) changesetID {
 	return c
 }
 
-// read reads the terms that a changeset touches. found is false when it has no files.
+// Read reads the terms that a changeset touches. found is false when it has no files.
 // The complete lines of a truncated file count.
-func (p *publication) read(ctx context.Context, c changesetID, warn io.Writer) (h *registry.Hint, found bool, err error) {
+func (p *Publication) Read(ctx context.Context, c ID, warn io.Writer) (h *registry.Hint, found bool, err error) {
 	h = &registry.Hint{}
 	for _, part := range []string{"clear", "removed", "added", "reinserted"} {
 		for _, suffix := range []string{".nt.gz", ".nt"} {
@@ -216,6 +223,9 @@ func (p *publication) read(ctx context.Context, c changesetID, warn io.Writer) (
 			found = true
 			break
 		}
+	}
+	if found {
+		p.missing = 0
 	}
 	return h, found, nil
 }

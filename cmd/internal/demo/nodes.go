@@ -1,4 +1,4 @@
-package main
+package demo
 
 // This file runs the servers of the demo: one, or the nodes of a cluster in one process.
 

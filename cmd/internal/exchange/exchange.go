@@ -1,4 +1,5 @@
-package main
+// Package exchange writes what is registered in a store as lines of JSON, and reads them into another one.
+package exchange
 
 import (
 	"bufio"
@@ -7,19 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
-	"github.com/spf13/cobra"
-
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
 
-// An exported is one line of an export, with one of its fields set. Results and
-// history are not exported; a backup holds them.
-type exported struct {
+// A Line is one line of an export, with one of its fields set. Results and
+// history are not Line; a backup holds them.
+type Line struct {
 	Endpoint *registry.Endpoint `json:"endpoint,omitempty"`
 	Token    *registry.Token    `json:"token,omitempty"`
 	Query    *registry.Query    `json:"query,omitempty"`
@@ -27,30 +24,14 @@ type exported struct {
 	Rule     *registry.Rule     `json:"rule,omitempty"`
 }
 
-// A withStore opens the store, calls do and closes it.
-type withStore func(do func(*store.DB) error) error
-
-func exportCommand(w *cli.Env, open withStore) *cobra.Command {
-	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line", Args: cobra.NoArgs,
-		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
-their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
-webhooks of rules. It contains neither results nor history nor alerts; use 'freshet backup'
-for those. Rules whose query was released are left out.`,
-		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
-		RunE: func(*cobra.Command, []string) error {
-			return open(func(db *store.DB) error {
-				return export(db, func(r exported) error { return cli.PrintJSON(w.Stdout, r) })
-			})
-		}}
-}
-
-func export(db *store.DB, put func(exported) error) error {
+// Export calls put for each object of a store: endpoints, tokens, queries, profiles, and the rules of queries.
+func Export(db *store.DB, put func(Line) error) error {
 	endpoints, err := db.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
 	for _, e := range endpoints {
-		if err := put(exported{Endpoint: &e}); err != nil {
+		if err := put(Line{Endpoint: &e}); err != nil {
 			return err
 		}
 	}
@@ -59,33 +40,39 @@ func export(db *store.DB, put func(exported) error) error {
 		return err
 	}
 	for _, t := range tokens {
-		if err := put(exported{Token: &t}); err != nil {
+		if err := put(Line{Token: &t}); err != nil {
 			return err
 		}
 	}
 	err = eachPage(func(cursor string) ([]registry.ListedQuery, string, error) {
 		return db.Catalog.List(registry.QueryFilter{}, cursor, 500)
-	}, func(q registry.ListedQuery) error { return put(exported{Query: &q.Query}) })
+	}, func(q registry.ListedQuery) error { return put(Line{Query: &q.Query}) })
 	if err != nil {
 		return err
 	}
 	err = eachPage(func(cursor string) ([]registry.ListedProfile, string, error) {
 		return db.Rounds.ListProfiles(registry.ProfileFilter{}, cursor, 500)
-	}, func(p registry.ListedProfile) error { return put(exported{Profile: &p.Profile}) })
+	}, func(p registry.ListedProfile) error { return put(Line{Profile: &p.Profile}) })
 	if err != nil {
 		return err
 	}
+	return exportRules(db, put)
+}
+
+func exportRules(db *store.DB, put func(Line) error) error {
 	rules, err := db.Rules.Rules()
 	if err != nil {
 		return err
 	}
 	for _, r := range rules {
-		if _, err := db.Queries.Query(r.Query); errors.Is(err, registry.ErrNotFound) {
+		_, err := db.Queries.Query(r.Query)
+		if errors.Is(err, registry.ErrNotFound) {
 			continue // the rule has ended
-		} else if err != nil {
-			return err
 		}
-		if err := put(exported{Rule: &r.Rule}); err != nil {
+		if err == nil {
+			err = put(Line{Rule: &r.Rule})
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -109,44 +96,15 @@ func eachPage[T any](list func(cursor string) (page []T, next string, err error)
 	return nil
 }
 
-func importCommand(w *cli.Env, data *string) *cobra.Command {
-	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay", Args: cobra.ExactArgs(1),
-		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
-registration. Alert rules are evaluated from the results that their queries get, and paused ones
-stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			in := w.Stdin
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return cli.UsageErrorf("%v", err)
-				}
-				defer f.Close()
-				in = f
-			}
-			db, err := store.Open(*data, store.Options{})
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			n, err := importAll(db, in, w.Stderr)
-			fmt.Fprintf(w.Stderr, "%d added, %d were there already, %d refused\n", n.added, n.there, n.refused)
-			if err == nil && n.refused > 0 {
-				err = fmt.Errorf("%d lines were not imported", n.refused)
-			}
-			return err
-		}}
-}
-
-// imported counts lines.
-type imported struct{ added, there, refused int }
+// Counts are the numbers of lines of an import.
+type Counts struct{ Added, There, Refused int }
 
 // errThere reports that a record's name or id is taken.
 var errThere = errors.New("there already")
 
-// importAll adds line by line; each is one transaction. A line that cannot be
+// Import adds line by line; each is one transaction. A line that cannot be
 // registered is named and left out.
-func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error) {
+func Import(db *store.DB, in io.Reader, say io.Writer) (n Counts, err error) {
 	rules, err := db.Rules.Rules()
 	if err != nil {
 		return n, err
@@ -165,14 +123,14 @@ func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error
 			var wrong *registry.Problem
 			switch err := importLine(db, line, names); {
 			case errors.Is(err, errThere), errors.Is(err, registry.ErrExists):
-				n.there++
+				n.There++
 			case errors.Is(err, errLine), errors.As(err, &wrong):
-				n.refused++
+				n.Refused++
 				fmt.Fprintf(say, "line %d: %v\n", number, err)
 			case err != nil:
 				return n, fmt.Errorf("line %d: %w", number, err)
 			default:
-				n.added++
+				n.Added++
 			}
 		}
 		if end == io.EOF {
@@ -188,7 +146,7 @@ var errLine = errors.New("not a line of an export")
 func importLine(db *store.DB, line []byte, names map[string]bool) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	var r exported
+	var r Line
 	if err := d.Decode(&r); err != nil {
 		return fmt.Errorf("%w: %w", errLine, err)
 	}
@@ -202,7 +160,7 @@ func importLine(db *store.DB, line []byte, names map[string]bool) error {
 }
 
 // readmit analyses a query as registering it would.
-func (r exported) readmit(db *store.DB) (registry.Query, error) {
+func (r Line) readmit(db *store.DB) (registry.Query, error) {
 	e, err := db.Endpoints.Endpoint(r.Query.Endpoint)
 	if errors.Is(err, registry.ErrNotFound) {
 		return registry.Query{}, fmt.Errorf("%w: query %s: there is no endpoint %s, add it first", errLine, r.Query.ID, r.Query.Endpoint)
@@ -217,7 +175,7 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 }
 
 // addRule stores a rule without a state, so that it is evaluated as a new one.
-func (r exported) addRule(db *store.DB, names map[string]bool) error {
+func (r Line) addRule(db *store.DB, names map[string]bool) error {
 	x := *r.Rule
 	if _, err := db.Rules.Rule(x.ID); err == nil || names[x.Caller+" "+x.Name] {
 		return errThere
@@ -240,7 +198,7 @@ func (r exported) addRule(db *store.DB, names map[string]bool) error {
 	return nil
 }
 
-func (r exported) store(db *store.DB) error {
+func (r Line) store(db *store.DB) error {
 	switch {
 	case r.Endpoint != nil:
 		return addNew(db.Endpoints.EditEndpoint, r.Endpoint.Name, registry.Configured{Endpoint: *r.Endpoint})

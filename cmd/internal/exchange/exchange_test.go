@@ -1,0 +1,74 @@
+package exchange
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+// An import analyses texts like a registration does. It names the lines that could not be
+// registered and imports the rest.
+func TestImportAnalyses(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	reg, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	city := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/"}.WithDefaults()
+	if err := reg.ApplyFile([]registry.Endpoint{city}, nil); err != nil {
+		t.Fatal(err)
+	}
+	line := func(edit func(q *registry.Query)) string {
+		q, err := reg.Analyse(registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } LIMIT 3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Holders = []registry.Holder{{Caller: "a"}}
+		edit(&q)
+		b, _ := json.Marshal(Line{Query: &q})
+		return string(b)
+	}
+	withID := func(q *registry.Query) { q.ID = registry.Identity(q.Endpoint, q.Normal, q.Ordered, nil, nil) }
+	in := strings.Join([]string{
+		line(func(q *registry.Query) { q.Text = "DELETE WHERE { ?s ?p ?o }" }),
+		line(func(q *registry.Query) { q.Text = "SELECT * { SERVICE <http://x/> { ?s ?p ?o } }" }),
+		line(func(q *registry.Query) { q.Text = "SELECT nothing" }),
+		line(func(q *registry.Query) { q.ID = "q_another" }),
+		line(func(q *registry.Query) { q.Endpoint = "nowhere"; withID(q) }),
+		`{"token":{"name":"a b","role":"app"}}`,
+		"{not JSON", `{}`, "",
+		line(func(q *registry.Query) {
+			q.Form, q.Limit, q.Constants, q.Pause = "ASK", 9, []string{"urn:x"}, &registry.Pause{By: "a", All: true}
+		}),
+		line(func(q *registry.Query) { q.Normal = "as another version wrote it"; withID(q) }),
+	}, "\n")
+	var said strings.Builder
+	n, err := Import(db, strings.NewReader(in), &said)
+	if err != nil || n != (Counts{Added: 2, Refused: 8}) {
+		t.Errorf("%+v, %v\n%s", n, err, said.String())
+	}
+	for _, want := range []string{"line 1: query q_", "line 2: ", "allow_service", "line 3: ", "line 4: ", "line 5: ", "no endpoint nowhere", "line 6: ", "line 7: ", "line 8: "} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in\n%s", want, said.String())
+		}
+	}
+	items, err := db.Queries.CountQueries("")
+	if err != nil || items != 2 {
+		t.Fatalf("%d queries, %v", items, err)
+	}
+	q, err := reg.Analyse(registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } LIMIT 3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Queries.Query(q.ID)
+	if err != nil || got.Form != q.Form || got.Limit != 3 || len(got.Constants) != 0 || got.Pause == nil || got.Paused() == nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
