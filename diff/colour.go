@@ -1,15 +1,17 @@
 package diff
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
 // Colour refinement is used when the budget is spent. It mixes the hashes of
-// each node's neighbours into its own until no more nodes are distinguished. A
-// search orders the nodes that remain alike, see search.go. The labels are
-// canonical if nodes that the search cannot distinguish are interchangeable, as
-// in nearly all graphs; because this is not certain, the result is Approximate.
+// each node's neighbours into its own until no more nodes are distinguished. Of nodes
+// that remain alike, it gives one another colour and goes on, until every node with
+// neighbours has its own or the work is spent. The labels are canonical if nodes that
+// remain alike are interchangeable, as in nearly all graphs; because this is not certain,
+// the result is Approximate.
 
 // colourWork bounds the rows visited by the refinement of one result.
 const colourWork = 300_000
@@ -29,9 +31,10 @@ func (l *labeller) approximate() error {
 	if err := c.refine(); err != nil {
 		return err
 	}
-	order, err := c.search().order()
+	first := c.colour
+	order, err := c.order()
 	for _, v := range order {
-		l.issue(v, c.colour[v])
+		l.issue(v, first[v])
 	}
 	return err
 }
@@ -48,12 +51,53 @@ func (l *labeller) rankByPlace(alike map[string][]int32) ([]int, error) {
 	if err := c.refine(); err != nil {
 		return nil, err
 	}
-	order, err := c.search().order()
+	order, err := c.order()
 	rank := make([]int, len(l.at))
 	for i, v := range order {
 		rank[v] = i
 	}
 	return rank, err
+}
+
+// order returns the nodes by their colours, and within a colour by those that follow when
+// nodes that are alike get colours of their own.
+func (c *colours) order() ([]int32, error) {
+	first := c.colour
+	for v := c.alike(); v >= 0 && c.work > 0; v = c.alike() {
+		c.colour = slices.Clone(c.colour)
+		c.colour[v] = sum([]byte("!" + c.colour[v]))
+		if err := c.refine(); err != nil {
+			return nil, err
+		}
+	}
+	order := make([]int32, len(first))
+	for v := range order {
+		order[v] = int32(v)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(strings.Compare(first[a], first[b]), strings.Compare(c.colour[a], c.colour[b]))
+	})
+	return order, nil
+}
+
+// alike returns a node of the colour that the fewest nodes with neighbours, but at least
+// two, share; -1 if there is none.
+func (c *colours) alike() int32 {
+	nodes := map[string][]int32{}
+	for v, h := range c.colour {
+		if c.l.hasNeighbours(int32(v)) {
+			nodes[h] = append(nodes[h], int32(v))
+		}
+	}
+	best := int32(-1)
+	for h, list := range nodes {
+		if b := best; len(list) > 1 {
+			if b < 0 || len(list) < len(nodes[c.colour[b]]) || len(list) == len(nodes[c.colour[b]]) && h < c.colour[b] {
+				best = list[0]
+			}
+		}
+	}
+	return best
 }
 
 // refine repeats until the number of colours no longer grows or the work is
