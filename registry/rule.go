@@ -3,6 +3,8 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -24,38 +26,40 @@ type RuleSettings struct {
 	To            []Receiver        `json:"to,omitempty"`
 }
 
-// A Receiver is where a rule sends its alerts: exactly one of the addresses is set.
+// A Receiver is where a rule sends its alerts. Package notify/alert has the kinds. In JSON it is an
+// object whose member with the name of the kind is the address.
 type Receiver struct {
-	Webhook      string `json:"webhook,omitempty"`      // URL, called after Standard Webhooks
-	Alertmanager string `json:"alertmanager,omitempty"` // base URL
-	Email        string `json:"email,omitempty"`        // address
-	Secret       string `json:"secret,omitempty"`       // of a webhook; generated if empty
+	Kind    string
+	Address string
+	Secret  string // of kinds that have one
 }
 
-// ReceiverKinds are the kinds of receivers.
-var ReceiverKinds = []string{"alertmanager", "email", "webhook"}
-
-// Kind returns which of ReceiverKinds the receiver is.
-func (r Receiver) Kind() string {
-	switch {
-	case r.Webhook != "":
-		return "webhook"
-	case r.Alertmanager != "":
-		return "alertmanager"
+// MarshalJSON implements json.Marshaler.
+func (r Receiver) MarshalJSON() ([]byte, error) {
+	address, err := json.Marshal(map[string]string{r.Kind: r.Address})
+	if r.Secret == "" || err != nil {
+		return address, err
 	}
-	return "email"
+	secret, err := json.Marshal(map[string]string{"secret": r.Secret})
+	return slices.Concat(address[:len(address)-1], []byte(","), secret[1:]), err
 }
 
-// Addresses returns the addresses that are set.
-func (r Receiver) Addresses() []string {
-	return slices.DeleteFunc([]string{r.Webhook, r.Alertmanager, r.Email}, func(s string) bool { return s == "" })
+// UnmarshalJSON implements json.Unmarshaler. A receiver with several addresses gets a kind that does not
+// exist.
+func (r *Receiver) UnmarshalJSON(b []byte) error {
+	var m map[string]string
+	if json.Unmarshal(b, &m) != nil {
+		return errors.New(`a receiver is an object of strings, as in {"webhook": "https://example.org/alerts"}`)
+	}
+	*r = Receiver{Secret: m["secret"]}
+	delete(m, "secret")
+	r.Kind = strings.Join(slices.Sorted(maps.Keys(m)), " and ")
+	r.Address = m[r.Kind]
+	return nil
 }
-
-// Address returns the address of a receiver that has one.
-func (r Receiver) Address() string { return strings.Join(r.Addresses(), "") }
 
 // Key names the receiver within a rule.
-func (r Receiver) Key() string { return r.Kind() + " " + r.Address() }
+func (r Receiver) Key() string { return r.Kind + " " + r.Address }
 
 // AlertPrefix begins the ids of the subscriptions of receivers.
 const AlertPrefix = "al_"
@@ -69,8 +73,8 @@ func (r Receiver) ID(caller string) string {
 
 // Subscription returns the subscription that a receiver is to a caller, before its first message.
 func (r Receiver) Subscription(caller string, at time.Time) Subscription {
-	callback := r.Address()
-	if r.Email != "" {
+	callback := r.Address
+	if r.Kind == "email" {
 		callback = "mailto:" + callback
 	}
 	return Subscription{ID: r.ID(caller), Way: Alerts, Caller: caller, To: &r, Callback: callback, State: Active, CreatedAt: at.UTC()}

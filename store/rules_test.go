@@ -54,7 +54,7 @@ func TestRules(t *testing.T) {
 			t.Error(err, diff)
 		}
 		s, err := d.Subscriptions.Subscription(alertReceiver(receiver))
-		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Webhook != want[0].To.Webhook || s.State != registry.Active {
+		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Address != want[0].To.Address || s.State != registry.Active {
 			t.Errorf("%+v %v", s, err)
 		}
 	}
@@ -140,7 +140,7 @@ func TestRuleStates(t *testing.T) {
 // alertTo returns a message to a webhook of a name.
 func alertTo(receiver, id string) registry.AlertMessage {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: registry.Receiver{Webhook: "http://" + receiver + ".example", Secret: "s"}}
+	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: registry.Receiver{Kind: "webhook", Address: "http://" + receiver + ".example", Secret: "s"}}
 }
 
 // alertReceiver returns the id of the subscription that has the messages of alertTo.

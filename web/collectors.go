@@ -3,7 +3,9 @@ package web
 // This file collects the metrics that a scrape reads from the registry and the scheduler.
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -185,7 +187,7 @@ func (s *server) collectRules(put func(*prometheus.Desc, float64, ...string)) er
 	put(evaluationsDesc, float64(t.Evaluated), "complete")
 	put(evaluationsDesc, float64(t.Failed), "failed")
 	put(ruleLagDesc, t.Lag.Seconds())
-	for _, kind := range registry.ReceiverKinds {
+	for _, kind := range slices.Sorted(maps.Keys(t.Messages)) {
 		m := t.Messages[kind]
 		put(alertMessagesDesc, float64(m.Delivered), kind, "delivered")
 		put(alertMessagesDesc, float64(m.Failed), kind, "failed")

@@ -41,7 +41,7 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
 		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
-		v.To = append(v.To, api.Receiver{Webhook: MaskedCallback(x.Webhook), Alertmanager: x.Alertmanager, Email: x.Email,
+		v.To = append(v.To, api.Receiver{Kind: x.Kind, Address: MaskedCallback(x.Address),
 			Waiting: x.Waiting, Sent: x.Sent, GivenUp: x.GivenUp, Failures: x.Failures, LastError: x.LastError, LastSent: x.LastSent})
 	}
 	return v
@@ -244,12 +244,12 @@ func patchedRule(old registry.RuleSettings, patch map[string]any) (s registry.Ru
 	return s, nil
 }
 
-// UnmaskReceivers replaces the masked addresses of webhooks by those of the stored rule.
+// UnmaskReceivers replaces masked addresses by those of the stored rule.
 func UnmaskReceivers(s *registry.RuleSettings, old registry.RuleSettings) {
 	for i := range s.To {
 		for _, was := range old.To {
-			if s.To[i].Webhook != "" && s.To[i].Webhook == MaskedCallback(was.Webhook) {
-				s.To[i].Webhook = was.Webhook
+			if s.To[i].Kind == was.Kind && s.To[i].Address == MaskedCallback(was.Address) {
+				s.To[i].Address = was.Address
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,16 @@ func TestRules(t *testing.T) {
 	w.do("DELETE", "/v1/rules/b", "").problem(401, "unauthorized")
 }
 
+// The document of the API names every kind of receivers, in requests and in answers.
+func TestReceiverKinds(t *testing.T) {
+	text := newWorld(t).get("/v1/openapi.yaml").status(200).body
+	for _, k := range alert.Kinds() {
+		if n := len(regexp.MustCompile(`(?m)^ +`+k.Name+`: \{type: string`).FindAll(text, -1)); n != 2 {
+			t.Errorf("%s is a property of %d schemas, want Receiver and the receivers of Rule", k.Name, n)
+		}
+	}
+}
+
 // The alerts of a rule come in pages, and the answer about the rule has the first ones.
 func TestAlertsOfARule(t *testing.T) {
 	const many = 130
@@ -199,7 +210,7 @@ func TestRuleEdits(t *testing.T) {
 	if a.string("for") != "0s" || len(to) != 2 || to[0].(map[string]any)["secret"] != nil || to[1].(map[string]any)["secret"] == nil {
 		t.Errorf("receivers: %s", a.body)
 	}
-	if r, err := w.rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "r"); err != nil || r.To[0].Webhook != hook {
+	if r, err := w.rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "r"); err != nil || r.To[0].Address != hook {
 		t.Errorf("the address is %v: %v", r.To, err)
 	}
 	if a = w.post(at+"/pause", "").status(200); a.string("status") != "paused" || a.json()["firing"] != 0.0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web/api"
@@ -178,11 +179,13 @@ var ruleFlags = []option{
 	{name: "summary", value: "", usage: `a text for people, e.g. "?line is ?delay minutes late"`},
 }
 
-var receiverFlags = []option{
-	{name: "webhook", value: texts(nil), usage: "URL that gets the alerts after Standard Webhooks; may be given several times", member: "-"},
-	{name: "alertmanager", value: texts(nil), usage: "base URL of Alertmanager, e.g. http://127.0.0.1:9093; may be given several times", member: "-"},
-	{name: "email", value: texts(nil), usage: "address that gets the alerts by e-mail; may be given several times", member: "-"},
-}
+// receiverFlags are those of a rule's receivers, one for each kind.
+var receiverFlags = func() (list []option) {
+	for _, k := range alert.Kinds() {
+		list = append(list, option{name: k.Name, value: texts(nil), usage: k.Usage + "; may be given several times", member: "-"})
+	}
+	return list
+}()
 
 // ruleLabels adds the labels of a rule.
 func ruleLabels(_ *remote, c *cobra.Command, _ []string, body map[string]any) error {
@@ -240,7 +243,7 @@ func alertReceivers(c *cobra.Command) []map[string]string {
 func printSaved(a *remote, v api.Rule) error {
 	for _, x := range v.To {
 		if x.Secret != "" {
-			fmt.Fprintf(a.w.Stderr, "The secret of %s is shown only now: %s\n", x.Webhook, x.Secret)
+			fmt.Fprintf(a.w.Stderr, "The secret of %s is shown only now: %s\n", x.Address, x.Secret)
 		}
 	}
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
@@ -277,7 +280,7 @@ func printRule(a *remote, v api.Rule) error {
 	line("status", "%s", status)
 	line("fired", "%s", quantity(int(v.Fired), "time"))
 	for _, x := range v.To {
-		text := strings.TrimSpace(x.Webhook + x.Alertmanager + x.Email)
+		text := x.Address
 		if x.Waiting > 0 {
 			text += fmt.Sprintf(", %s waiting", quantity(x.Waiting, "message"))
 		}

@@ -4,6 +4,7 @@ package alert_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ import (
 func TestWebhook(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
-	v := r.create(registry.RuleSettings{Name: "late", Query: "late", When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value late", To: []registry.Receiver{{Webhook: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: "late", When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if v.Status != registry.RuleWaiting || v.To[0].Secret == "" || v.Query != q {
 		t.Errorf("%+v", v)
 	}
@@ -54,7 +55,7 @@ func TestRestart(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	until(t, "a", func() bool { return len(h.messages()) == 1 })
 	r.delivered("late")
 	r.stop()
@@ -82,7 +83,7 @@ func TestRetry(t *testing.T) {
 	h.answer(http.StatusServiceUnavailable)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.record(q)
 	until(t, "two attempts", func() bool { return len(h.messages()) >= 2 })
 	if s := r.rule("late").Receivers[0]; s.Failures == 0 || !strings.Contains(s.LastError, "503") || s.Waiting == 0 {
@@ -112,7 +113,7 @@ func TestGone(t *testing.T) {
 	h.answer(http.StatusGone)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].GivenUp == 2 })
 	to := r.rule("late").Receivers[0]
 	if len(h.messages()) != 1 || to.State != registry.Disabled || !strings.Contains(to.Reason, "410") || to.Waiting != 0 {
@@ -136,7 +137,7 @@ func TestStale(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute), To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if v := r.rule("late"); v.Status != registry.RulePending {
 		t.Errorf("%+v", v)
 	}
@@ -159,7 +160,7 @@ func TestConfirmation(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute), To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if r.log.Record(q, table(t, "a=11"), time.Unix(1_790_000_000+120, 0)) {
 		t.Fatal("the result has changed")
 	}
@@ -175,7 +176,7 @@ func TestEnds(t *testing.T) {
 	q, p := r.log.Add("late", diff.Select, false), r.log.Add("other", diff.Select, false)
 	for i, id := range []string{q, p} {
 		r.record(id, "a=11")
-		r.create(registry.RuleSettings{Name: []string{"one", "two"}[i], Query: id, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+		r.create(registry.RuleSettings{Name: []string{"one", "two"}[i], Query: id, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	}
 	until(t, "both alerts", func() bool { return len(h.messages()) == 2 })
 	if err := r.Remove(r.rule("one").ID); err != nil {
@@ -206,7 +207,7 @@ func TestDeprived(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q)
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.withdrawn.Store(true)
 	r.record(q, "a=1")
 	if v := r.rule("late"); v.Status != registry.RuleFailing || !strings.Contains(v.Reason, "renew the token") {
@@ -226,7 +227,7 @@ func TestDeprivedMessage(t *testing.T) {
 	h.answer(http.StatusServiceUnavailable)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	until(t, "a failure", func() bool { return len(h.messages()) > 0 })
 	r.withdrawn.Store(true)
 	until(t, "a dead letter", func() bool {
@@ -244,7 +245,7 @@ func TestGap(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	until(t, "both alerts", func() bool { return len(h.messages()) == 2 })
 	r.delivered("late")
 	r.stop()
@@ -272,21 +273,29 @@ func TestBadRules(t *testing.T) {
 		{"named late already", func(*registry.RuleSettings) {}},
 		{"query is missing", func(s *registry.RuleSettings) { s.Query = "" }},
 		{"no query has", func(s *registry.RuleSettings) { s.Query = "nothing" }},
-		{"has one of webhook", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{}} }},
-		{"has one of webhook", func(s *registry.RuleSettings) {
-			s.To = []registry.Receiver{{Webhook: "http://127.0.0.1/", Alertmanager: "http://127.0.0.1/"}}
+		{"one of alertmanager, email, webhook", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{}} }},
+		{"one of alertmanager, email, webhook", func(s *registry.RuleSettings) {
+			if err := json.Unmarshal([]byte(`[{"webhook": "http://127.0.0.1/", "alertmanager": "http://127.0.0.1/"}]`), &s.To); err != nil {
+				t.Error(err)
+			}
 		}},
 		{"given twice", func(s *registry.RuleSettings) {
-			s.To = []registry.Receiver{{Webhook: "http://127.0.0.1/"}, {Webhook: "http://127.0.0.1/"}}
+			s.To = []registry.Receiver{{Kind: "webhook", Address: "http://127.0.0.1/"}, {Kind: "webhook", Address: "http://127.0.0.1/"}}
 		}},
-		{"websub.allow_callback_networks", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{Webhook: "http://10.0.0.1/"}} }},
-		{"websub.allow_callback_networks", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{Alertmanager: "http://10.0.0.1/"}} }},
-		{"without a query string", func(s *registry.RuleSettings) { s.To = []registry.Receiver{{Alertmanager: "http://127.0.0.1/?a"}} }},
+		{"websub.allow_callback_networks", func(s *registry.RuleSettings) {
+			s.To = []registry.Receiver{{Kind: "webhook", Address: "http://10.0.0.1/"}}
+		}},
+		{"websub.allow_callback_networks", func(s *registry.RuleSettings) {
+			s.To = []registry.Receiver{{Kind: "alertmanager", Address: "http://10.0.0.1/"}}
+		}},
+		{"without a query string", func(s *registry.RuleSettings) {
+			s.To = []registry.Receiver{{Kind: "alertmanager", Address: "http://127.0.0.1/?a"}}
+		}},
 		{"whsec_", func(s *registry.RuleSettings) {
-			s.To = []registry.Receiver{{Webhook: "http://127.0.0.1/", Secret: "x"}}
+			s.To = []registry.Receiver{{Kind: "webhook", Address: "http://127.0.0.1/", Secret: "x"}}
 		}},
-		{"only webhooks", func(s *registry.RuleSettings) {
-			s.To = []registry.Receiver{{Alertmanager: "http://127.0.0.1/", Secret: "x"}}
+		{"has no secret", func(s *registry.RuleSettings) {
+			s.To = []registry.Receiver{{Kind: "alertmanager", Address: "http://127.0.0.1/", Secret: "x"}}
 		}},
 		{"at most 10 receivers (limits.rule_receivers)", func(s *registry.RuleSettings) { s.To = make([]registry.Receiver, 11) }},
 	} {

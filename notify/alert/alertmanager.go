@@ -15,15 +15,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var alertmanagerKind = kind{batch: batch, together: true, repeats: true, check: checkAlertmanager, send: toAlertmanager}
+var _ = known(&kind{Kind: Kind{"alertmanager", "base URL of Alertmanager, e.g. http://127.0.0.1:9093"}, batch: batch, together: true, repeats: true,
+	check: checkAlertmanager, send: toAlertmanager})
 
-func checkAlertmanager(o *Options, to *registry.Receiver) error {
-	to.Alertmanager = strings.TrimSuffix(strings.TrimRight(to.Alertmanager, "/"), "/api/v2/alerts")
-	_, err := o.Guard.Check(to.Alertmanager)
-	if u, _ := url.Parse(to.Alertmanager); err == nil && u.RawQuery != "" {
+func checkAlertmanager(o *Options, address string) (string, error) {
+	address = strings.TrimSuffix(strings.TrimRight(address, "/"), "/api/v2/alerts")
+	_, err := o.Guard.Check(address)
+	if u, _ := url.Parse(address); err == nil && u.RawQuery != "" {
 		err = errors.New("it is the address of Alertmanager without a query string, such as http://alerts.example.org:9093")
 	}
-	return err
+	return address, err
 }
 
 // A postableAlert is an alert in Alertmanager's API v2.
@@ -50,7 +51,7 @@ func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMess
 		alerts[i] = a
 	}
 	body, err := json.Marshal(alerts)
-	post := deliver.HTTP(http.MethodPost, to.Alertmanager+"/api/v2/alerts", http.Header{"Content-Type": {"application/json"}}, body, 0)
+	post := deliver.HTTP(http.MethodPost, to.Address+"/api/v2/alerts", http.Header{"Content-Type": {"application/json"}}, body, 0)
 	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
 		r := post(ctx, c)
 		if r.OK() {

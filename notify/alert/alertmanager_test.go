@@ -120,7 +120,7 @@ func TestAlertmanager(t *testing.T) {
 	q := r.log.Add("late", diff.Select, false)
 	r.tick = int(time.Since(time.Unix(1_790_000_000, 0))/time.Minute) - 10 // Alertmanager drops what has ended long ago
 	r.record(q, "a=5", "b=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value late", Labels: map[string]string{"s": "?s", "severity": "page"}, To: []registry.Receiver{{Alertmanager: url + "/"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value late", Labels: map[string]string{"s": "?s", "severity": "page"}, To: []registry.Receiver{{Kind: "alertmanager", Address: url + "/"}}})
 	until(t, "the alert", func() bool { return len(*got.Load()) == 1 })
 	list := listAlerts(t, url)
 	if len(list) != 1 || list[0].Annotations["summary"] != "b is 11 late" || list[0].GeneratorURL != "http://fresh.example/queries/"+q {
@@ -172,7 +172,7 @@ func TestAlertmanagerBatches(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("r%d=11", i))
 	}
 	r.record(q, rows...)
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	until(t, "all alerts", func() bool { return r.rule("late").Receivers[0].Waiting == 0 })
 	if n := requests.Load(); n > 20 || alerts.Load() < 950 {
 		t.Errorf("%d alerts in %d requests", alerts.Load(), n)

@@ -18,7 +18,7 @@ func TestPause(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=5")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	changed := r.create(registry.RuleSettings{Name: "changed", Query: q, When: "changed"})
 	until(t, "a", func() bool { return len(h.messages()) == 1 })
 	for range 2 { // the second one does nothing
@@ -34,7 +34,7 @@ func TestPause(t *testing.T) {
 	r.stop()
 	r.start()
 	r.record(q, "a=11", "d=30")
-	other := r.create(registry.RuleSettings{Name: "other", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL + "/other"}}})
+	other := r.create(registry.RuleSettings{Name: "other", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL + "/other"}}})
 	until(t, "the other rule", func() bool { return r.rule("other").State.Fired == 2 && len(h.messages()) == 4 })
 	if v := r.rule("late"); v.Status != registry.RulePaused || v.State.Fired != 1 {
 		t.Errorf("%+v", v)
@@ -69,7 +69,7 @@ func TestPauseWithoutAnAnswer(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	for _, paused := range []bool{true, false, true} {
 		if _, err := r.SetPaused(t.Context(), v.ID, paused); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestReplace(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=21")
-	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s"}, To: []registry.Receiver{{Webhook: h.URL}}}
+	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s"}, To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}}
 	v := r.create(s)
 	until(t, "a and b", func() bool { return len(h.messages()) == 2 })
 	s.Summary, s.KeepFiringFor = "?s is late", registry.Duration(90e9)
@@ -133,7 +133,7 @@ func TestReplace(t *testing.T) {
 		"a bad condition":   {Name: "later", Query: q, When: "rows"},
 		"a missing query":   {Name: "later", Query: "none", When: "rows > 0"},
 		"a wrong receiver":  {Name: "later", Query: q, When: "rows > 0", To: []registry.Receiver{{}}},
-		"a private address": {Name: "later", Query: q, When: "rows > 0", To: []registry.Receiver{{Webhook: "http://10.0.0.1/"}}},
+		"a private address": {Name: "later", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "webhook", Address: "http://10.0.0.1/"}}},
 	} {
 		if _, err := r.Replace(t.Context(), app, v.ID, wrong); !errors.As(err, new(*registry.Problem)) {
 			t.Errorf("%s: %v", name, err)

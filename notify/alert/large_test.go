@@ -55,7 +55,7 @@ func wideLabels(n int, text string) map[string]string {
 func unreachable(t *testing.T, n int) (list []registry.Receiver) {
 	h := newServer(t, func(*http.Request) int { return http.StatusServiceUnavailable })
 	for i := range n {
-		list = append(list, registry.Receiver{Webhook: fmt.Sprint(h, "/", i)})
+		list = append(list, registry.Receiver{Kind: "webhook", Address: fmt.Sprint(h, "/", i)})
 	}
 	return list
 }
@@ -222,7 +222,7 @@ func TestRefusedCommand(t *testing.T) {
 		r.record(q, "a=1")
 		var v registry.ListedRule
 		again(func() (err error) {
-			v, err = r.Create(context.Background(), app, registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+			v, err = r.Create(context.Background(), app, registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 			return err
 		})
 		r.record(q, "a=11", "b=12")

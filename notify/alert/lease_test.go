@@ -20,7 +20,7 @@ func TestLateEdit(t *testing.T) {
 	h := newHook(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	rule := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	rule := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	late := registry.RuleEdit{Queue: []registry.AlertMessage{{ID: "late", Rule: rule.ID, Name: rule.Name, Query: q, To: rule.To[0], Caller: rule.Caller, State: registry.AlertFiring, At: time.Now()}}}
 	if err := r.db.Rules.EditRules(&late); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestLease(t *testing.T) {
 	h := newHook(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	settings := registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}}
+	settings := registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}}
 	r.stop()
 	var held atomic.Bool
 	r.options.Lease = func() (uint64, bool) { return 0, held.Load() }
@@ -74,7 +74,7 @@ func TestLeaseEndsWhileSending(t *testing.T) {
 	r.stop()
 	r.owns.Store(true)
 	r.start()
-	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url}}})
+	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url}}})
 	<-begun
 	r.owns.Store(false)
 	if !r.deliver.Calling() {
@@ -101,7 +101,7 @@ func TestSentWithoutRoom(t *testing.T) {
 	})
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url}}})
+	r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url}}})
 	until(t, "the request", func() bool { return requests.Load() > 0 })
 	if r.stored() != 1 {
 		t.Fatal("the store took a write")

@@ -49,13 +49,13 @@ type Mail struct {
 	TLS        *tls.Config // nil: the roots of the system
 }
 
-var mailKind = kind{batch: batch, together: true, send: toMail,
-	check: func(o *Options, to *registry.Receiver) error { return o.Mail.check(to.Email) }}
+var _ = known(&kind{Kind: Kind{"email", "address that gets the alerts by e-mail"}, batch: batch, together: true, send: toMail,
+	check: func(o *Options, address string) (string, error) { return address, o.Mail.check(address) }})
 
 func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	return func(ctx context.Context, _ *deliver.Client) deliver.Reply {
 		r := deliver.Reply{Sent: o.Now()}
-		err := o.mail(ctx, to.Email, list)
+		err := o.mail(ctx, to.Address, list)
 		if r.At = o.Now(); err != nil {
 			r.Err, r.Said = err, err.Error()
 		} else {

@@ -40,7 +40,7 @@ func TestMail(t *testing.T) {
 	r.mailing(alert.Mail{Server: b.Addr, Security: alert.StartTLS, Username: "freshet", Password: "sesame", TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "Süd=5", "Nord=11\nBcc: x@example.com")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value contains 11", Summary: "?s is ?value late", To: []registry.Receiver{{Email: "ops@example.org"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value contains 11", Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	until(t, "a refusal", func() bool {
 		return strings.Contains(r.rule("late").Receivers[0].LastError, "come back later")
 	})
@@ -68,7 +68,7 @@ func TestMailIsRefused(t *testing.T) {
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
 	make := func(to string) error {
-		_, err := r.Create(context.Background(), app, registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Email: to}}})
+		_, err := r.Create(context.Background(), app, registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: to}}})
 		return err
 	}
 	if err := make("ops@example.org"); err == nil || !strings.Contains(err.Error(), "mail.server") {
@@ -101,7 +101,7 @@ func TestMailServerHangsUp(t *testing.T) {
 	r := newRig(t)
 	r.mailing(alert.Mail{Server: b.Addr, Security: alert.NoTLS})
 	q := r.log.Add("late", diff.Select, false)
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Email: "ops@example.org"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	for i, rows := range [][]string{{"a=11"}, nil} {
 		r.record(q, rows...)
 		var x registry.ReceiverStatus
@@ -135,12 +135,12 @@ func TestSlowMailOfAnotherToken(t *testing.T) {
 	for i := range 4 {
 		s := registry.RuleSettings{Name: fmt.Sprint("slow", i), Query: q, When: "?value > 10"}
 		for k := range 10 {
-			s.To = append(s.To, registry.Receiver{Email: fmt.Sprintf("slow%d.%d@example.org", i, k)})
+			s.To = append(s.To, registry.Receiver{Kind: "email", Address: fmt.Sprintf("slow%d.%d@example.org", i, k)})
 		}
 		r.createFor("a", s)
 	}
 	until(t, "e-mails that take all places of a host", func() bool { return slow.Load() >= 16 })
-	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Email: "good@example.org"}}})
+	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "email", Address: "good@example.org"}}})
 	until(t, "the e-mail of the other token", func() bool { return len(b.Letters()) == 1 })
 	if n := slow.Load(); n != 16 {
 		t.Errorf("%d e-mails are under way", n)

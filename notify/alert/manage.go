@@ -7,12 +7,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/rule"
-	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -81,30 +82,29 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 	}
 	for i := range r.To {
 		to, pointer := &r.To[i], fmt.Sprintf("/to/%d", i)
-		if err := checkKind(to, pointer); err != nil {
+		given := to.Secret
+		if _, err := checkKind(to, pointer); err != nil {
 			return err
 		}
-		if to.Webhook != "" && to.Secret == "" {
-			return refuse(pointer+"/secret", "the secret of the webhook is missing")
-		} else if to.Webhook != "" {
-			if _, err := webhook.NewSecret(to.Secret); err != nil {
-				return err
-			}
+		if to.Secret != given {
+			return refuse(pointer+"/secret", "the secret of the %s is missing", to.Kind)
 		}
 	}
 	_, err := compileStored(r.RuleSettings, form, 1)
 	return err
 }
 
-// checkKind checks that a receiver has one address.
-func checkKind(to *registry.Receiver, pointer string) error {
-	if len(to.Addresses()) != 1 {
-		return refuse(pointer, `a receiver has one of webhook, alertmanager and email, as in {"webhook": "https://example.org/alerts"}`)
+// checkKind checks that a receiver has one address, and completes its secret.
+func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
+	if k = kinds[to.Kind]; k == nil {
+		return nil, refuse(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
-	if to.Webhook == "" && to.Secret != "" {
-		return refuse(pointer+"/secret", "only webhooks have a secret")
+	if k.secret != nil {
+		to.Secret, err = k.secret(to.Secret)
+	} else if to.Secret != "" {
+		err = refuse(pointer+"/secret", "a receiver of the kind %s has no secret", to.Kind)
 	}
-	return nil
+	return k, err
 }
 
 func (o *Options) checkReceivers(list []registry.Receiver) error {
@@ -114,22 +114,17 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 	seen := map[string]bool{}
 	for i := range list {
 		to, pointer := &list[i], fmt.Sprintf("/to/%d", i)
-		err := checkKind(to, pointer)
+		k, err := checkKind(to, pointer)
 		if err != nil {
 			return err
 		}
-		if err := kinds[to.Kind()].check(o, to); err != nil {
-			return refuse(pointer+"/"+to.Kind(), "%s cannot be used: %v", to.Kind(), err)
+		if to.Address, err = k.check(o, to.Address); err != nil {
+			return refuse(pointer+"/"+to.Kind, "%s cannot be used: %v", to.Kind, err)
 		}
 		if seen[to.Key()] {
 			return refuse(pointer, "this receiver is given twice")
 		}
 		seen[to.Key()] = true
-		if to.Webhook != "" {
-			if to.Secret, err = webhook.NewSecret(to.Secret); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
@@ -254,7 +249,7 @@ func (e *Engine) Replace(ctx context.Context, c registry.Caller, id string, r re
 	}
 	for i := range r.To {
 		for _, was := range old.To {
-			if r.To[i].Secret == "" && r.To[i].Webhook != "" && r.To[i].Key() == was.Key() {
+			if r.To[i].Secret == "" && r.To[i].Key() == was.Key() {
 				r.To[i].Secret = was.Secret
 			}
 		}

@@ -84,7 +84,7 @@ func TestTenThousandRules(t *testing.T) {
 	}))
 	defer hook.Close()
 	r := newRig(t)
-	ids := r.fill(many, many, registry.Receiver{Webhook: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
+	ids := r.fill(many, many, registry.Receiver{Kind: "webhook", Address: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
 	r.recordAll(ids, "a=11")
 	until(t, "a tenth of the alerts", func() bool { return got.Load() > many/10 })
 	r.stop()
@@ -114,7 +114,7 @@ func TestLargeEvaluation(t *testing.T) {
 	defer hook.Close()
 	r := newRig(t)
 	r.most = 4
-	ids := r.fill(1, rules, registry.Receiver{Webhook: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
+	ids := r.fill(1, rules, registry.Receiver{Kind: "webhook", Address: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
 	r.recordAll(ids, "a=11")
 	r.await("the alerts", rules, func(v registry.ListedRule) bool { return v.State.Fired == 1 })
 	until(t, "all messages", func() bool { return got.Load() == rules })

@@ -36,10 +36,10 @@ func TestFiringAlertsOfNewAlertmanager(t *testing.T) {
 	url, requests := newAlertmanager(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}}
+	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}}
 	v := r.create(s)
 	r.delivered("late")
-	s.To = append(s.To, registry.Receiver{Alertmanager: url})
+	s.To = append(s.To, registry.Receiver{Kind: "alertmanager", Address: url})
 	v, err := r.Replace(t.Context(), app, v.ID, s)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestNoFiringAlertAfterItsEnd(t *testing.T) {
 	defer let()
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	r.delivered("late")
 	r.record(q, "a=1")
 	stored := func() *registry.Subscription {
@@ -144,7 +144,7 @@ func TestGoneAlertmanager(t *testing.T) {
 	r := newRig(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	until(t, "the repetition", func() bool { return r.rule("late").Receivers[0].Failures > 0 })
 	if v := r.rule("late").Receivers[0]; v.State != registry.Disabled || !strings.Contains(v.Reason, "410") {
 		t.Errorf("%+v", v)

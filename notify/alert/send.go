@@ -17,10 +17,19 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// A Kind describes a kind of receivers to people.
+type Kind struct {
+	Name  string // the member of a receiver in JSON that is its address
+	Usage string // what the address is, and what is sent there
+}
+
 // A kind is a kind of receivers.
 type kind struct {
-	// check completes the address of a receiver and returns why it cannot be used.
-	check func(o *Options, to *registry.Receiver) error
+	Kind
+	// check completes an address, or returns why it cannot be used.
+	check func(o *Options, address string) (string, error)
+	// secret completes a secret, or returns why it cannot be used; nil: the kind has none.
+	secret func(given string) (string, error)
 	// send sends messages to a receiver. Its reply is about the first message that the receiver
 	// has not taken, or about all if they go in one request.
 	send func(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
@@ -32,8 +41,21 @@ type kind struct {
 	repeats bool
 }
 
-// kinds are the kinds of receivers, by registry.Receiver.Kind.
-var kinds = map[string]*kind{"alertmanager": &alertmanagerKind, "email": &mailKind, "webhook": &webhookKind}
+// kinds are the kinds of receivers by their names. The file of each adds it.
+var kinds = map[string]*kind{}
+
+func known(k *kind) *kind {
+	kinds[k.Name] = k
+	return k
+}
+
+// Kinds returns the kinds of receivers, ordered by their names.
+func Kinds() (list []Kind) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, kinds[name].Kind)
+	}
+	return list
+}
 
 const (
 	batch          = 100 // alerts in one request to Alertmanager or in one e-mail
@@ -55,7 +77,7 @@ var _ deliver.Target = Target{}
 func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	var k *kind
 	if s.To != nil {
-		k = kinds[s.To.Kind()]
+		k = kinds[s.To.Kind]
 	}
 	switch {
 	case k == nil:
@@ -310,7 +332,7 @@ func (t Target) repeatAll() {
 				continue
 			}
 			at := slices.IndexFunc(x.To, func(to registry.Receiver) bool { return to.ID(x.Caller) == id })
-			if kinds[x.To[at].Kind()].repeats {
+			if kinds[x.To[at].Kind].repeats {
 				missing = append(missing, x.To[at].Subscription(x.Caller, e.opts.Now()))
 			}
 			break

@@ -51,9 +51,9 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	r := newRig(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q)
-	settings := registry.RuleSettings{Name: "a", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url, Secret: secret}}}
+	settings := registry.RuleSettings{Name: "a", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url, Secret: secret}}}
 	a := r.createFor("a", settings)
-	settings.Name, settings.To = "b", []registry.Receiver{{Webhook: url}}
+	settings.Name, settings.To = "b", []registry.Receiver{{Kind: "webhook", Address: url}}
 	b := r.createFor("b", settings)
 	for i := range 5 {
 		r.record(q, fmt.Sprintf("r%d=11", i))
@@ -89,7 +89,7 @@ func TestRefusedMessage(t *testing.T) {
 	h.refuse = func(m message) bool { return strings.Contains(string(m.body), `"s":"bad"`) }
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11", "bad=11", "c=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	until(t, "the good messages", func() bool { return r.rule("late").Receivers[0].Sent == 2 })
 	until(t, "the dead letter", func() bool { return r.rule("late").Receivers[0].GivenUp == 1 })
 	seen := h.seen()
@@ -144,7 +144,7 @@ func TestRefusedAlertOfABatch(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("r%d=11", i))
 	}
 	r.record(q, rows...)
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Alertmanager: url}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	until(t, "the dead letter", func() bool {
 		v := r.rule("late").Receivers[0]
 		return v.GivenUp == 1 && v.Sent == 149 && v.Waiting == 0
@@ -172,7 +172,7 @@ func TestRemovedRuleOfARefusingReceiver(t *testing.T) {
 	url := newServer(t, func(*http.Request) int { requests.Add(1); return http.StatusForbidden })
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: url}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url}}})
 	until(t, "the refusal", func() bool { return r.rule("late").Receivers[0].Failures == 1 })
 	if err := r.Remove(v.ID); err != nil {
 		t.Fatal(err)
@@ -203,12 +203,12 @@ func TestHangingReceiversOfAnotherToken(t *testing.T) {
 	for i := range 60 {
 		s := registry.RuleSettings{Name: fmt.Sprint("bad", i), Query: q, When: "?value > 10"}
 		for k := range 10 {
-			s.To = append(s.To, registry.Receiver{Webhook: fmt.Sprintf("%s/%d/%d", bad, i, k)})
+			s.To = append(s.To, registry.Receiver{Kind: "webhook", Address: fmt.Sprintf("%s/%d/%d", bad, i, k)})
 		}
 		r.createFor("a", s)
 	}
 	until(t, "receivers that hang", func() bool { return hanging.Load() >= 32 })
-	good := r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: h.URL}}})
+	good := r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	for i := range 3 {
 		r.record(q, "a=11", fmt.Sprintf("b%d=11", i))
 	}
@@ -230,7 +230,7 @@ func TestReceiversOfOneToken(t *testing.T) {
 	make := func(caller, name string, to ...string) error {
 		s := registry.RuleSettings{Name: name, Query: q, When: "?value > 10"}
 		for _, x := range to {
-			s.To = append(s.To, registry.Receiver{Alertmanager: "http://127.0.0.1:1/" + x})
+			s.To = append(s.To, registry.Receiver{Kind: "alertmanager", Address: "http://127.0.0.1:1/" + x})
 		}
 		v, err := r.Create(t.Context(), registry.Caller{Name: caller, Role: registry.RoleApp}, s)
 		ids[name] = v.ID
@@ -260,7 +260,7 @@ func TestReceiversWithoutRules(t *testing.T) {
 	r.record(q, "a=11")
 	made := 0
 	for i := range 10 {
-		v, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Webhook: fmt.Sprint(url, "/", i)}}})
+		v, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: fmt.Sprint(url, "/", i)}}})
 		if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindQuota && strings.Contains(p.Detail, "drop some") {
 			break
 		} else if err != nil {

@@ -85,7 +85,7 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 
 // sum sums up the messages to receivers, by their kinds.
 func (e *Engine) sum(totals map[string]registry.MessageTotals, receivers []string) error {
-	for _, kind := range registry.ReceiverKinds {
+	for kind := range kinds {
 		totals[kind] = registry.MessageTotals{}
 	}
 	for _, w := range e.deliveries.WayStats() {
@@ -103,9 +103,9 @@ func (e *Engine) sum(totals map[string]registry.MessageTotals, receivers []strin
 		} else if err != nil {
 			return err
 		}
-		m := totals[s.To.Kind()]
+		m := totals[s.To.Kind]
 		m.Waiting += s.Waiting()
-		totals[s.To.Kind()] = m
+		totals[s.To.Kind] = m
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestTotals(t *testing.T) {
 	h.answer(http.StatusServiceUnavailable)
 	late, early := r.log.Add("late", diff.Select, false), r.log.Add("early", diff.Select, false)
 	r.record(late, "a=11", "b=11", "c=1")
-	to := []registry.Receiver{{Webhook: h.URL}}
+	to := []registry.Receiver{{Kind: "webhook", Address: h.URL}}
 	r.create(registry.RuleSettings{Name: "fires", Query: late, When: "?value > 10", To: to})
 	r.create(registry.RuleSettings{Name: "pends", Query: late, When: "?value < 10", For: registry.Duration(time.Hour), To: to})
 	r.create(registry.RuleSettings{Name: "waits", Query: early, When: "changed"})

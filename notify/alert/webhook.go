@@ -14,11 +14,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var webhookKind = kind{batch: row, check: checkWebhook, send: toWebhook}
+var _ = known(&kind{Kind: Kind{"webhook", "URL that gets the alerts after Standard Webhooks"}, batch: row,
+	check: checkURL, secret: webhook.NewSecret, send: toWebhook})
 
-func checkWebhook(o *Options, to *registry.Receiver) error {
-	_, err := o.Guard.Check(to.Webhook)
-	return err
+func checkURL(o *Options, address string) (string, error) {
+	_, err := o.Guard.Check(address)
+	return address, err
 }
 
 // A webhookAlert is the data of a message to a webhook.
@@ -49,7 +50,7 @@ func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) 
 			if err != nil {
 				return deliver.Reply{Err: err, Settled: i}
 			}
-			if r = deliver.HTTP(http.MethodPost, to.Webhook, header, body, 0)(ctx, c); !r.OK() {
+			if r = deliver.HTTP(http.MethodPost, to.Address, header, body, 0)(ctx, c); !r.OK() {
 				r.Settled = i
 				break
 			}

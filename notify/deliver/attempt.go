@@ -198,7 +198,7 @@ func (e *Engine) count(r *Reply, before, after *registry.Subscription) {
 	defer e.mu.Unlock()
 	e.tally(tallied{way: before.Way}).count(r, before, after)
 	if before.To != nil {
-		e.tally(tallied{before.Way, before.To.Kind()}).count(r, before, after)
+		e.tally(tallied{before.Way, before.To.Kind}).count(r, before, after)
 	}
 }
 

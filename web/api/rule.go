@@ -1,6 +1,9 @@
 package api
 
 import (
+	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -30,17 +33,44 @@ type Rule struct {
 	History       []RuleEvent         `json:"history,omitzero"`
 }
 
+// A Receiver is where alerts go, with the fate of their messages. In JSON the member with the name of its
+// kind is its address.
 type Receiver struct {
-	Webhook      string    `json:"webhook,omitempty"`
-	Alertmanager string    `json:"alertmanager,omitempty"`
-	Email        string    `json:"email,omitempty"`
-	Secret       string    `json:"secret,omitempty"` // only in the answer that creates it
-	Waiting      int       `json:"waiting"`
-	Sent         uint64    `json:"sent"`
-	GivenUp      uint64    `json:"given_up"`
-	Failures     int       `json:"failures"`
-	LastError    string    `json:"last_error,omitempty"`
-	LastSent     time.Time `json:"last_sent,omitzero"`
+	Kind      string    `json:"-"`
+	Address   string    `json:"-"`
+	Secret    string    `json:"secret,omitempty"` // only in the answer that creates it
+	Waiting   int       `json:"waiting"`
+	Sent      uint64    `json:"sent"`
+	GivenUp   uint64    `json:"given_up"`
+	Failures  int       `json:"failures"`
+	LastError string    `json:"last_error,omitempty"`
+	LastSent  time.Time `json:"last_sent,omitzero"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Receiver) MarshalJSON() ([]byte, error) {
+	type members Receiver
+	address, err := json.Marshal(map[string]string{r.Kind: r.Address})
+	rest, fail := json.Marshal(members(r))
+	if err := errors.Join(err, fail); err != nil {
+		return nil, err
+	}
+	return slices.Concat(address[:len(address)-1], []byte(","), rest[1:]), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Receiver) UnmarshalJSON(b []byte) error {
+	type members Receiver
+	var all map[string]any
+	if err := errors.Join(json.Unmarshal(b, (*members)(r)), json.Unmarshal(b, &all)); err != nil {
+		return err
+	}
+	for name, v := range all {
+		if text, ok := v.(string); ok && name != "secret" && name != "last_error" && name != "last_sent" {
+			r.Kind, r.Address = name, text
+		}
+	}
+	return nil
 }
 
 type Alert struct {

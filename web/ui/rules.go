@@ -132,22 +132,10 @@ func ruleValues(r registry.ListedRule) url.Values {
 	}
 	var to []string
 	for _, x := range r.To {
-		kind, address := shownReceiver(x)
-		to = append(to, kind+" "+address)
+		to = append(to, x.Kind+" "+web.MaskedCallback(x.Address))
 	}
 	values.Set("to", strings.Join(to, "\n"))
 	return values
-}
-
-// shownReceiver returns the kind and the address of a receiver, without the secrets of a callback.
-func shownReceiver(x registry.Receiver) (kind, address string) {
-	switch {
-	case x.Alertmanager != "":
-		return "alertmanager", x.Alertmanager
-	case x.Email != "":
-		return "email", x.Email
-	}
-	return "webhook", web.MaskedCallback(x.Webhook)
 }
 
 func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
@@ -243,16 +231,8 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 	}
 	for line := range strings.Lines(f.Get("to")) {
 		kind, address, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch address = strings.TrimSpace(address); kind {
-		case "":
-		case "webhook":
-			s.To = append(s.To, registry.Receiver{Webhook: address})
-		case "alertmanager":
-			s.To = append(s.To, registry.Receiver{Alertmanager: address})
-		case "email":
-			s.To = append(s.To, registry.Receiver{Email: address})
-		default:
-			f.bad("to", "rule-to")
+		if kind != "" {
+			s.To = append(s.To, registry.Receiver{Kind: kind, Address: strings.TrimSpace(address)})
 		}
 	}
 	return f, s
@@ -296,7 +276,7 @@ func (v ruleHandler) act() error {
 	var made []madeSecret
 	for _, to := range r.To {
 		if to.Secret != "" && !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
-			made = append(made, madeSecret{web.MaskedCallback(to.Webhook), to.Secret})
+			made = append(made, madeSecret{web.MaskedCallback(to.Address), to.Secret})
 		}
 	}
 	if len(made) == 0 {
@@ -340,8 +320,7 @@ type ruleNow struct {
 
 type ruleReceiver struct {
 	registry.ReceiverStatus
-	Kind, Address string
-	Last          template.HTML
+	Last template.HTML
 }
 
 // rule returns the rule that the path names, if it belongs to the visitor.
@@ -403,7 +382,7 @@ func (v ruleHandler) show() (content, error) {
 	now.Events = v.events(r.State.Events, r.Query)
 	for _, x := range r.Receivers {
 		to := ruleReceiver{ReceiverStatus: x}
-		to.Kind, to.Address = shownReceiver(x.Receiver)
+		to.Address = web.MaskedCallback(x.Address)
 		if !x.LastSent.IsZero() {
 			to.Last = v.Past(x.LastSent)
 		}

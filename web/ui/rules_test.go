@@ -98,7 +98,7 @@ func TestRulePages(t *testing.T) {
 	r.post("/rules", append(changed, "for", "soon")...).status(422).has("Edit late", `name="edit"`)
 	r.follow(r.post("/rules", changed...)).has("Rule late is saved.", "?delay &gt; 15", "line=S2")
 	r.follow(r.post("/rules", changed...)).has("was changed meanwhile", "Edit late", "?delay &gt; 15")
-	if x, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "late"); err != nil || x.To[0].Webhook != hook.URL+"/?key=sesame" {
+	if x, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "late"); err != nil || x.To[0].Address != hook.URL+"/?key=sesame" {
 		t.Errorf("the receiver is %v: %v", x.To, err)
 	}
 	r.follow(r.post("/rules/late/pause")).has("Rule late is paused.", ">Resume</button>", "There is no alert")
