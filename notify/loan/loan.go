@@ -17,6 +17,7 @@ type Loan[T any] struct {
 	mu    sync.Mutex
 	value T
 	has   bool
+	lent  bool
 	timer *time.Timer
 }
 
@@ -38,25 +39,43 @@ func (l *Loan[T]) Get() (v T, ok bool) {
 func (l *Loan[T]) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop()
+}
+
+func (l *Loan[T]) drop() {
 	var none T
 	l.value, l.has = none, false
 }
 
 // Lend is called before a write that may wait, and Back after it.
 func (l *Loan[T]) Lend() {
-	if _, has := l.Get(); !has {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.has {
 		return
 	}
-	if l.timer == nil {
-		l.timer = time.AfterFunc(Lag, l.Drop)
+	if l.lent = true; l.timer == nil {
+		l.timer = time.AfterFunc(Lag, l.expire)
 		return
 	}
 	l.timer.Reset(Lag)
 }
 
-// Back ends what Lend began.
+// Back ends what Lend began. The value that Get returns from then on stays.
 func (l *Loan[T]) Back() {
-	if l.timer != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lent {
+		l.lent = false
 		l.timer.Stop()
+	}
+}
+
+// expire drops the value if the write still lasts.
+func (l *Loan[T]) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lent {
+		l.drop()
 	}
 }
