@@ -1,13 +1,95 @@
 package notify
 
 import (
+	"net/http"
 	"net/netip"
+
+	"github.com/freshet/freshet/registry"
 )
 
-// An admission is a connection's place among those that the limits count.
-type admission struct {
+// A Place is that of a connection among those that the limits count.
+type Place struct {
+	Refused string // why there is no room for the connection, "" when there is
+	s       *Server
 	from    string // address, "" when it is not counted
-	refused string // why there is no room for the connection, "" when there is
+	count   *count
+	conn    Connection // nil until it has joined
+}
+
+// A Connection ends with the server. None of its methods waits.
+type Connection interface {
+	Drain()   // end, because the server goes down
+	Recheck() // check the token, because tokens have changed
+	Cut()     // end at once
+}
+
+// Connect counts a new client under a protocol. Once the server is shutting down, it answers the
+// request and returns false.
+func (s *Server) Connect(w http.ResponseWriter, r *http.Request, way registry.Way) (*Place, bool) {
+	p, ok := s.admit(r)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		Problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
+		return nil, false
+	}
+	p.count = s.counts.of(way)
+	p.count.open.Add(1)
+	return p, true
+}
+
+func (s *Server) admit(r *http.Request) (p *Place, ok bool) {
+	p = &Place{s: s, from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])}
+	if s.opts.Limits.OneAddress <= 0 || local(p.from) {
+		p.from = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return p, false
+	}
+	s.wg.Add(1)
+	n := s.connections.Add(1)
+	if most := s.opts.Limits.Connections; most > 0 && n > int64(most) {
+		p.Refused = "too many connections"
+	}
+	if p.from != "" {
+		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
+			p.Refused = "too many connections from this address"
+		}
+	}
+	return p, true
+}
+
+// Join makes a connection end with the server.
+func (p *Place) Join(c Connection) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.s.closed {
+		c.Drain()
+	}
+	p.conn = c
+	p.s.sessions[c] = struct{}{}
+}
+
+// Slow counts a connection whose reader is too slow.
+func (p *Place) Slow() {
+	p.s.slow.Add(1)
+	p.count.slow.Add(1)
+}
+
+// Leave gives the place back.
+func (p *Place) Leave() {
+	p.count.open.Add(-1)
+	p.s.mu.Lock()
+	if p.from != "" {
+		if p.s.addresses[p.from]--; p.s.addresses[p.from] == 0 {
+			delete(p.s.addresses, p.from)
+		}
+	}
+	delete(p.s.sessions, p.conn)
+	p.s.mu.Unlock()
+	p.s.connections.Add(-1)
+	p.s.wg.Done()
 }
 
 // local reports whether an address as ClientAddress gives it is this machine's.

@@ -3,19 +3,21 @@ package notify
 import (
 	"net/http"
 	"testing"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // The number of connections of one address is limited. An IPv6 /64 network counts as
 // one address, and this machine's own addresses do not count.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	s := NewServer(Options{Limits: Limits{OneAddress: 2}})
-	enter := func(remote string, forwarded ...string) admission {
+	enter := func(remote string, forwarded ...string) *Place {
 		t.Helper()
 		r := &http.Request{RemoteAddr: remote, Header: http.Header{}}
 		if len(forwarded) > 0 {
 			r.Header["X-Forwarded-For"] = forwarded
 		}
-		at, ok := s.admit(r)
+		at, ok := s.Connect(nil, r, registry.SSE)
 		if !ok {
 			t.Fatal("the server is down")
 		}
@@ -42,11 +44,11 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		{"127.0.0.1:4", []string{"203.0.113.9"}, true},
 		{"203.0.113.7:4", []string{"203.0.113.9"}, false},
 	} {
-		if at := enter(c.remote, c.forwarded...); (at.refused != "") != c.crowded {
-			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.refused, c.crowded)
+		if at := enter(c.remote, c.forwarded...); (at.Refused != "") != c.crowded {
+			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.Refused, c.crowded)
 		}
 	}
-	s.release(first)
+	first.Leave()
 	// Two of those refused are still to be closed.
 	if n := s.addresses["203.0.113.9"]; n != 3 {
 		t.Errorf("%d are counted", n)

@@ -37,14 +37,14 @@ import (
 func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {
 	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
-		problem(w, http.StatusBadRequest, "malformed", err.Error())
+		Problem(w, http.StatusBadRequest, "malformed", err.Error())
 		return
 	}
 	t := &allStream{s: s, cursor: cursor.MultiCursor{Filter: filter, Rate: rate, Limit: s.opts.Limits.Change,
 		Wants: func(c *registry.Change) (bool, error) { return allow(c), nil }}}
 	if text := lastEventID(r); text != "" {
 		if t.cursor.Resume(text) != nil {
-			problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must be the id of an event: epoch:number")
+			Problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must be the id of an event: epoch:number")
 			return
 		}
 	} else {
@@ -106,7 +106,7 @@ func (t *allStream) step() error {
 	case cursor.Change:
 		return t.change(&ev)
 	case cursor.Moved:
-		return t.write("alive", field{"query", ev.Query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.CheckedAt)})
+		return t.write("alive", field{"query", ev.Query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", TimeOrNil(ev.CheckedAt)})
 	case cursor.Gap:
 		if ev.Reason == cursor.TooLarge {
 			t.cursor.Sent(time.Now())

@@ -23,6 +23,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 )
 
 // crowdEnv makes the test binary run as clients, see crowdMain.
@@ -54,7 +55,7 @@ func crowdMain(spec string) {
 }
 
 func crowdDial(url string, queries []string) *websocket.Conn {
-	dialer := websocket.Dialer{Subprotocols: []string{notify.Subprotocol}, ReadBufferSize: 1024, WriteBufferSize: 512}
+	dialer := websocket.Dialer{Subprotocols: []string{live.Subprotocol}, ReadBufferSize: 1024, WriteBufferSize: 512}
 	conn, _, err := dialer.Dial(url, nil)
 	must(err)
 	must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"init"}`)))

@@ -81,7 +81,7 @@ func captured(e *registry.RoundEnd) []field {
 		x := &e.Intervals[i]
 		results[i].Query = x.Query
 		if d := x.Done; d != nil {
-			results[i] = captureResult{x.Query, d.Position, timeOrNil(d.At), d.Slot, d.Why}
+			results[i] = captureResult{x.Query, d.Position, TimeOrNil(d.At), d.Slot, d.Why}
 		}
 	}
 	return []field{{"profile", e.Profile}, {"epoch", e.Position.Epoch}, {"seq", e.Position.Seq}, {"prev", e.Position.Seq - 1},

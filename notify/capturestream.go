@@ -17,6 +17,14 @@ type CaptureEvent struct {
 	End    *registry.RoundEnd // of StreamChange
 }
 
+// Members returns the members of a message about the end of a round.
+func (e *CaptureEvent) Members() []Field {
+	if e.End.State == registry.RoundCaptured {
+		return captured(e.End)
+	}
+	return expired(e.End)
+}
+
 // FollowCaptures follows the rounds of a profile for one consumer, as Stream does a query. They are
 // never folded, because each is about its own results. It begins after the newest capture, or goes on
 // from After. Of the options, only After, As and Live apply.

@@ -33,18 +33,18 @@
 //
 // Who does the work: all connected clients have the same loop, Server.Stream, which waits for
 // its cursor. An event stream and a SEPA subscription are a goroutine each that ranges over
-// it. A WebSocket has a goroutine for each subscription, and one that reads its client. They
-// share a gathering: a goroutine enters it, adds frames, and leaves before it waits, and the
-// last one to leave writes. A wake-up of several queries enters all subscriptions first, so
-// what a commit brings to a connection is one write. While the client does not read, they
-// wait for that write, and what follows stays in the log. Package deliver calls webhooks and
-// WebSub callbacks.
+// it. A WebSocket (package live) has a goroutine for each subscription, which ranges over a
+// stream, and one that reads its client. They share a gathering: a goroutine enters it, adds
+// frames, and leaves before it waits, and the last one to leave writes. A wake-up of several
+// queries enters all subscriptions first, so what a commit brings to a connection is one write.
+// While the client does not read, they wait for that write, and what follows stays in the log.
+// Package deliver calls webhooks and WebSub callbacks.
 //
 // # Adding a way
 //
 // A way only encodes events and sends them. One for connected clients is an HTTP handler
 // that ranges over [Server.Stream] and writes each event. The example of Stream is such a
-// loop, and [Server.Accept] upgrades a WebSocket; package sepa is a complete way. One for
+// loop, and Accept of package live upgrades a WebSocket; package sepa is a complete way. One for
 // callbacks implements deliver.Target, whose Next returns the next request of a
 // subscription; package webhook is a complete way. Its handler makes a subscription with
 // Engine.Edit: an id with a prefix of its own, the query, and the state Active or, until
@@ -66,8 +66,8 @@
 // A change is read from the log, unpacked and written as JSON once for all followers of a
 // query. After that a message is a wake-up of a goroutine, a copy into a shared buffer and a
 // write(2). What waits has a small stack: a subscription waits in the shallowest frame of its
-// loop, and the goroutine that reads hands over to another one when there is input. A
-// follower without messages takes 15.7 KB of heap and stack.
+// loop, and so does the goroutine that reads. A follower without messages takes 15.7 KB of heap
+// and stack.
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3
 //

@@ -42,7 +42,7 @@ type documentKey struct {
 // A content holds the bytes of a document in separately allocated pieces: holding one
 // does not keep the others in memory.
 type content struct {
-	pieces [][]byte // of chunk bytes, but the last
+	pieces [][]byte // of Chunk bytes, but the last
 	size   int
 	sum    uint64
 	about  any
@@ -50,7 +50,7 @@ type content struct {
 
 // newContent keeps b if it is one piece, else copies it in pieces.
 func newContent(b []byte) *content {
-	if len(b) <= chunk {
+	if len(b) <= Chunk {
 		return &content{pieces: [][]byte{b}, size: len(b)}
 	}
 	var w pieces
@@ -68,11 +68,11 @@ type pieces struct {
 func (p *pieces) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		last := len(p.list) - 1
-		if last < 0 || len(p.list[last]) == chunk {
-			p.list = append(p.list, make([]byte, 0, min(chunk, max(len(rest), 4<<10))))
+		if last < 0 || len(p.list[last]) == Chunk {
+			p.list = append(p.list, make([]byte, 0, min(Chunk, max(len(rest), 4<<10))))
 			last++
 		}
-		room := chunk - len(p.list[last])
+		room := Chunk - len(p.list[last])
 		n := min(room, len(rest))
 		p.list[last] = append(p.list[last], rest[:n]...)
 		rest = rest[n:]
@@ -91,7 +91,8 @@ func (p *pieces) content(about any) *content {
 
 func weighContent(c *content) int { return c.size }
 
-var errMoved = errors.New("the content that was being sent is no longer kept")
+// ErrMoved reports that what was being sent is no longer kept.
+var ErrMoved = errors.New("the content that was being sent is no longer kept")
 
 // content returns what belongs to a key.
 func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
@@ -180,7 +181,7 @@ func (d *Document) Close() { d.held.Drop() }
 
 // WriteTo writes the document in pieces.
 func (d *Document) WriteTo(w io.Writer) (done int64, err error) {
-	err = d.each(func(p []byte) error {
+	err = d.Each(func(p []byte) error {
 		n, err := w.Write(p)
 		done += int64(n)
 		return err
@@ -188,9 +189,9 @@ func (d *Document) WriteTo(w io.Writer) (done int64, err error) {
 	return done, err
 }
 
-// each passes the pieces to write, in order.
-func (d *Document) each(write func([]byte) error) error {
-	last := max(0, (d.size-1)/chunk)
+// Each passes the pieces to write, in order.
+func (d *Document) Each(write func([]byte) error) error {
+	last := max(0, (d.size-1)/Chunk)
 	for i := 0; i <= last; i++ {
 		p, err := d.piece(i)
 		if err != nil {
@@ -210,6 +211,19 @@ func (d *Document) each(write func([]byte) error) error {
 	return nil
 }
 
+// During runs wait, which may take long. Meanwhile the content may be dropped.
+func (d *Document) During(wait func()) {
+	d.held.Lend()
+	wait()
+	d.held.Back()
+}
+
+// Have gets the content again if it was dropped. The error is ErrMoved if that cannot be.
+func (d *Document) Have() error {
+	_, err := d.piece(0)
+	return err
+}
+
 func (d *Document) piece(i int) ([]byte, error) {
 	c, ok := d.held.Get()
 	if !ok {
@@ -218,13 +232,13 @@ func (d *Document) piece(i int) ([]byte, error) {
 			return nil, err
 		}
 		if c.size != d.size || c.sum != d.sum {
-			return nil, errMoved
+			return nil, ErrMoved
 		}
 		d.held.Put(c)
 	}
 	return c.pieces[i], nil
 }
 
-// chunk is the piece of a message that has to make progress within the write
+// Chunk is the piece of a message that has to make progress within the write
 // timeout. A large message over a thin line is slow, not blocked.
-const chunk = 32 << 10
+const Chunk = 32 << 10

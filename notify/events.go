@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/freshet/freshet/notify/loan"
 )
 
 // events writes an event stream. A write that makes no progress for the timeout
@@ -63,7 +65,7 @@ func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	start := time.Now()
 	err := e.pieces(head)
 	if err == nil && doc != nil {
-		err = doc.each(e.piece)
+		err = doc.Each(e.piece)
 	}
 	if err == nil {
 		err = e.pieces(tail)
@@ -71,7 +73,7 @@ func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	if err == nil && !e.held {
 		err = e.flush()
 	}
-	e.lagging = time.Since(start) > lag
+	e.lagging = time.Since(start) > loan.Lag
 	return err
 }
 
@@ -80,7 +82,7 @@ func (e *events) flush() error { return e.withTimeout(e.control.Flush) }
 
 func (e *events) pieces(b []byte) error {
 	for len(b) > 0 {
-		n := min(len(b), chunk)
+		n := min(len(b), Chunk)
 		if err := e.piece(b[:n]); err != nil {
 			return err
 		}
@@ -106,8 +108,8 @@ func (e *events) withTimeout(write func() error) error {
 	return err
 }
 
-// problem answers with an RFC 9457 document.
-func problem(w http.ResponseWriter, status int, kind, detail string) {
+// Problem answers with an RFC 9457 document.
+func Problem(w http.ResponseWriter, status int, kind, detail string) {
 	body, err := json.Marshal(map[string]any{
 		"type": "/problems/" + kind, "title": http.StatusText(status), "status": status, "detail": detail,
 	})

@@ -7,15 +7,20 @@ import (
 	"time"
 )
 
-// A field is one member of a message.
-type field struct {
-	name  string
-	value any
+// A Field is one member of a message.
+type Field struct {
+	Name  string
+	Value any
 }
 
-// frame encodes a message. It writes the fields in the given order and omits those
+// Member returns a field.
+func Member(name string, value any) Field { return Field{name, value} }
+
+type field = Field
+
+// Message encodes a message. It writes the fields in the given order and omits those
 // whose value is nil or an empty string.
-func frame(kind string, fields ...field) []byte {
+func Message(kind string, fields ...field) []byte {
 	b := append(make([]byte, 0, 128), `{"type":`...)
 	b = appendJSON(b, kind)
 	for _, f := range fields {
@@ -38,7 +43,8 @@ func frameless(fields ...field) []byte {
 	return append(b, '}')
 }
 
-func appendMember(b []byte, name string, value any) []byte {
+// AppendMember appends a member to an object that has some.
+func AppendMember(b []byte, name string, value any) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
 	b = append(b, '"', ':')
@@ -46,13 +52,13 @@ func appendMember(b []byte, name string, value any) []byte {
 }
 
 func appendField(b []byte, f field) []byte {
-	if f.value == nil || f.value == "" {
+	if f.Value == nil || f.Value == "" {
 		return b
 	}
 	b = append(b, ',')
-	b = appendJSON(b, f.name)
+	b = appendJSON(b, f.Name)
 	b = append(b, ':')
-	return appendJSON(b, f.value)
+	return appendJSON(b, f.Value)
 }
 
 // appendJSON writes v. It cannot fail: v is a string, a finite number, a time within
@@ -102,23 +108,18 @@ func orNull(s string) any {
 	return s
 }
 
-func orNil(v bool) any {
+// OrNil returns nil for false.
+func OrNil(v bool) any {
 	if !v {
 		return nil
 	}
 	return v
 }
 
-func timeOrNil(t time.Time) any {
+// TimeOrNil returns nil for the zero time.
+func TimeOrNil(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
 	return t
-}
-
-func rawOrNil(m json.RawMessage) any {
-	if m == nil {
-		return nil
-	}
-	return m
 }

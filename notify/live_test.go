@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -82,7 +83,7 @@ func TestSubscribeDuringTheEnd(t *testing.T) {
 	}
 	p := r.hello()
 	p.send(registering)
-	if code := p.closed(); code != notify.CloseDraining {
+	if code := p.closed(); code != live.CloseDraining {
 		t.Errorf("closed with %d", code)
 	}
 	r.empty()

@@ -21,7 +21,16 @@ func (s *Server) Enlist(about registry.Subscription, end func()) *Entry {
 }
 
 // Program returns the User-Agent of a request, shortened.
-func Program(r *http.Request) string { return shortened(strings.ToValidUTF8(r.UserAgent(), "")) }
+func Program(r *http.Request) string { return Shortened(strings.ToValidUTF8(r.UserAgent(), "")) }
+
+// Shortened returns at most 64 bytes of a client's description of itself.
+func Shortened(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
 
 // A WayStats holds the counters of one protocol.
 type WayStats struct {

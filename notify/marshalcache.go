@@ -26,8 +26,7 @@ func keyOfChange(c *registry.Change, filter *cursor.Filter) documentKey {
 
 // changeDocument returns the content of a change as a document. It keeps no rows: if
 // they are needed again, they are read from the log.
-func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body *content) *Document {
-	key := keyOfChange(c, filter)
+func (s *Server) changeDocument(key documentKey, filter *cursor.Filter, body *content) *Document {
 	return newDocument(body, func() (*content, error) {
 		return s.documents.content(key, func() ([]byte, error) {
 			again, err := s.rereadChange(key.changeKey, filter)
@@ -47,7 +46,7 @@ func (s *Server) rereadChange(at changeKey, filter *cursor.Filter) (registry.Cha
 		return c, err
 	}
 	if c.Delta = filter.Delta(c.Delta); c.Delta == nil {
-		return c, errMoved
+		return c, ErrMoved
 	}
 	return c, nil
 }
@@ -82,7 +81,7 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 }
 
 // table returns a result at a position, or what a filter leaves of it. The error is
-// errMoved if the query has another result by now and the old one is not kept.
+// ErrMoved if the query has another result by now and the old one is not kept.
 func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
 	return s.tables.get(key, func() (*tableRows, error) {
@@ -91,10 +90,68 @@ func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*t
 		case err != nil:
 			return nil, err
 		case res == nil || st.Position != at:
-			return nil, errMoved
+			return nil, ErrMoved
 		}
 		return tableOf(f, res), nil
 	}, weighTable)
+}
+
+// A Body is a change in JSON: its members, without the braces.
+type Body struct {
+	*content
+	document func() *Document
+}
+
+// Small returns the members if they are few bytes, else nil.
+func (b *Body) Small() []byte {
+	if len(b.pieces) > 1 {
+		return nil
+	}
+	return b.pieces[0]
+}
+
+// Document returns the members as a document.
+func (b *Body) Document() *Document { return b.document() }
+
+// OpenChange returns the change of an event. It is encoded once for all followers of a query.
+func (s *Server) OpenChange(ev *StreamEvent) (*Body, error) {
+	filter, key := ev.filter, keyOfChange(ev.Change, ev.filter)
+	body, err := s.changeContent(ev.Change, filter)
+	if err != nil {
+		return nil, err
+	}
+	return &Body{body, func() *Document { return s.changeDocument(key, filter, body) }}, nil
+}
+
+// A Part is a range of the rows of a result.
+type Part struct {
+	To   int // the first row after it
+	Last bool
+	Size int // in bytes, about
+	json func() []byte
+	open func() (*Document, error)
+}
+
+// JSON encodes the rows.
+func (p *Part) JSON() []byte { return p.json() }
+
+// Open opens the rows as a document, which all followers share.
+func (p *Part) Open() (*Document, error) { return p.open() }
+
+// Release drops the rows. A consumer calls it before it waits.
+func (p *Part) Release() { p.json, p.open = nil, nil }
+
+// OpenPart returns the rows of a result from one on, of about size bytes. The error is ErrMoved if
+// the query has another result by now and the old one is not kept.
+func (s *Server) OpenPart(query string, at registry.Position, f *cursor.Filter, from, size int) (*Part, error) {
+	rows, err := s.table(query, at, f)
+	if err != nil {
+		return nil, err
+	}
+	to, last := rows.split(from, size)
+	return &Part{To: to, Last: last, Size: rows.size(from, to), json: func() []byte { return rows.json(from, to) }, open: func() (*Document, error) {
+		return s.openRows(query, at, f, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
+	}}, nil
 }
 
 // openRows opens a range of the rows of a result. as names the encoding.
@@ -118,7 +175,7 @@ func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Documen
 	if err != nil {
 		return nil, err
 	}
-	return s.changeDocument(c, filter, body), nil
+	return s.changeDocument(keyOfChange(c, filter), filter, body), nil
 }
 
 // format returns how changes are written that a filter has left.

@@ -123,21 +123,21 @@ func TestDocumentIsMadeAgain(t *testing.T) {
 	}
 	doc := open("a")
 	var got bytes.Buffer
-	err := doc.each(func(p []byte) error {
+	err := doc.Each(func(p []byte) error {
 		letGo(doc)
-		if len(p) > chunk || cap(p) > chunk {
+		if len(p) > Chunk || cap(p) > Chunk {
 			t.Errorf("a piece of %d bytes", cap(p))
 		}
 		got.Write(p)
 		return nil
 	})
-	if want := (len(text) + chunk - 1) / chunk; err != nil || got.String() != string(text) || made != want {
+	if want := (len(text) + Chunk - 1) / Chunk; err != nil || got.String() != string(text) || made != want {
 		t.Errorf("%d bytes of %d, made %d times, want %d: %v", got.Len(), len(text), made, want, err)
 	}
 	doc = open("a")
 	letGo(doc)
 	text = append([]byte("x"), text[1:]...)
-	if _, err := doc.WriteTo(io.Discard); !errors.Is(err, errMoved) {
+	if _, err := doc.WriteTo(io.Discard); !errors.Is(err, ErrMoved) {
 		t.Errorf("other bytes: %v", err)
 	}
 }

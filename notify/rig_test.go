@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
@@ -71,7 +72,7 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 	}
 	r.srv = notify.NewServer(o)
 	mux := http.NewServeMux()
-	mux.Handle("/v1/live", r.srv)
+	mux.Handle("/v1/live", live.New(r.srv))
 	mux.HandleFunc("/v1/queries/{id}/changes", func(w http.ResponseWriter, q *http.Request) {
 		query, err := r.log.Resolve(registry.Caller{}, q.PathValue("id"))
 		if err != nil {
@@ -161,7 +162,7 @@ type peer struct {
 func (r *rig) dial(header http.Header) *peer {
 	r.t.Helper()
 	own := *websocket.DefaultDialer
-	own.Subprotocols = []string{notify.Subprotocol}
+	own.Subprotocols = []string{live.Subprotocol}
 	own.NetDial = func(network, addr string) (net.Conn, error) {
 		c, err := net.Dial(network, addr)
 		if err == nil {

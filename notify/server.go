@@ -3,25 +3,18 @@ package notify
 import (
 	"context"
 	"errors"
-	"net/http"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
-// Subprotocol is the WebSocket subprotocol of Server.
-const Subprotocol = "freshet.v1"
-
-// A Server pushes changes to WebSocket and SSE clients. As an http.Handler it
-// is the WebSocket endpoint /v1/live; Changes and All answer SSE requests.
+// A Server pushes changes to connected clients. Changes and All answer SSE requests, and package
+// live serves WebSocket connections.
 type Server struct {
 	listing // of what connected clients follow
 
@@ -37,22 +30,20 @@ type Server struct {
 	unlimited cursor.Rules
 	strict    cursor.Rules // limited, and so does a single change
 	counts    counts
-	buffers   sync.Pool // of *[]byte, for what is about to be written
-	up        websocket.Upgrader
 
 	drain    chan struct{} // closed when the server goes down
 	draining sync.Once
 
 	mu       sync.Mutex // guards closed together with wg.Add, and sessions
 	closed   bool
-	sessions map[*Conn]struct{}
-	recheck  chan struct{} // closed by the next Recheck
+	sessions map[Connection]struct{} // connections
+	recheck  chan struct{}           // closed by the next Recheck
 
 	addresses map[string]int // connections of each address
 	wg        sync.WaitGroup
 
-	connections, subscriptions atomic.Int64
-	sent, folded, slow         atomic.Uint64
+	connections        atomic.Int64
+	sent, folded, slow atomic.Uint64
 }
 
 // NewServer returns a server that is ready to be mounted.
@@ -65,20 +56,11 @@ func NewServer(o Options) *Server {
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
-		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
 
-		sessions:  make(map[*Conn]struct{}),
+		sessions:  make(map[Connection]struct{}),
 		addresses: make(map[string]int),
 		recheck:   make(chan struct{}),
-		up: websocket.Upgrader{
-			WriteBufferSize: 4096,
-			WriteBufferPool: &sync.Pool{},
-			CheckOrigin:     func(*http.Request) bool { return true }, // ServeHTTP answers with a close code
-			Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
-				problem(w, status, "malformed", reason.Error())
-			},
-		},
 		limited:   cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change},
 		unlimited: cursor.Rules{Fold: o.Limits.Fold},
 		strict:    cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change, Single: true},
@@ -108,21 +90,23 @@ func (s *Server) After(query string, p registry.Position, limit int) ([]registry
 	}, pageWeight)
 }
 
+// Options returns the settings, with their defaults. They must not be changed.
+func (s *Server) Options() *Options { return &s.opts }
+
 // Documents returns the bodies of what the server sends, for other protocols.
 func (s *Server) Documents() *Documents { return s.documents }
 
 // Stats counts what a server does.
 type Stats struct {
-	Connections   int64  // open now, WebSocket and SSE
-	Subscriptions int64  // open now, WebSocket
-	Sent          uint64 // changes and snapshots written since the start
-	Folded        uint64 // changes that went out as part of another
-	Slow          uint64 // connections whose reader was too slow
+	Connections int64  // open now, WebSocket and SSE
+	Sent        uint64 // changes and snapshots written since the start
+	Folded      uint64 // changes that went out as part of another
+	Slow        uint64 // connections whose reader was too slow
 }
 
 // Stats returns the current counts.
 func (s *Server) Stats() Stats {
-	return Stats{s.connections.Load(), s.subscriptions.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
+	return Stats{s.connections.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
 }
 
 // Shutdown closes all connections with 4004, so that clients reconnect to the next
@@ -150,7 +134,7 @@ func (s *Server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		c.cut()
+		c.Cut()
 	}
 }
 
@@ -161,7 +145,7 @@ func (s *Server) beginDrain() {
 	s.closed = true
 	close(s.drain)
 	for e := range s.sessions {
-		e.drain()
+		e.Drain()
 	}
 }
 
@@ -173,7 +157,7 @@ func (s *Server) Recheck() {
 	close(s.recheck)
 	s.recheck = make(chan struct{})
 	for e := range s.sessions {
-		e.checkToken()
+		e.Recheck()
 	}
 }
 
@@ -212,74 +196,11 @@ func (s *Server) longFold(ctx context.Context) (leave func()) {
 	}
 }
 
-// elsewhere returns what to tell a client whose request another node may answer, or this one later, "" for
+// Elsewhere returns what to tell a client whose request another node may answer, or this one later, "" for
 // other errors.
-func elsewhere(err error) string {
+func Elsewhere(err error) string {
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindUnavailable {
 		return p.Detail
 	}
 	return ""
-}
-
-// unavailable logs an internal error and returns a refusal without its details. It ends the connection to
-// a node that is cut off from its cluster, because another node can answer.
-func (s *Server) unavailable(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	s.opts.Logger.Error(doing, "error", err)
-	if elsewhere(err) != "" {
-		return &closing{CloseElsewhere, "not available at this node: connect to another one, or again later"}
-	}
-	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
-}
-
-// admit counts a new client. ok is false once the server is shutting down.
-func (s *Server) admit(r *http.Request) (p admission, ok bool) {
-	p.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	if s.opts.Limits.OneAddress <= 0 || local(p.from) {
-		p.from = ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return p, false
-	}
-	s.wg.Add(1)
-	n := s.connections.Add(1)
-	if most := s.opts.Limits.Connections; most > 0 && n > int64(most) {
-		p.refused = "too many connections"
-	}
-	if p.from != "" {
-		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
-			p.refused = "too many connections from this address"
-		}
-	}
-	return p, true
-}
-
-func (s *Server) release(p admission) {
-	if p.from != "" {
-		s.mu.Lock()
-		if s.addresses[p.from]--; s.addresses[p.from] == 0 {
-			delete(s.addresses, p.from)
-		}
-		s.mu.Unlock()
-	}
-	s.connections.Add(-1)
-	s.wg.Done()
-}
-
-// register adds or removes a connection, which ends with the server and checks changed tokens.
-func (s *Server) register(e *Conn, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !on:
-		delete(s.sessions, e)
-	case s.closed:
-		e.drain()
-	default:
-		s.sessions[e] = struct{}{}
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -126,7 +127,7 @@ func TestManyReaders(t *testing.T) {
 			}
 		})
 	}
-	if n := r.srv.Stats().Subscriptions; n != readers {
+	if n := int64(len(r.srv.Subscriptions("", 1<<20))); n != readers {
 		t.Errorf("%d subscriptions, want %d", n, readers)
 	}
 	before := r.goroutines()
@@ -358,7 +359,7 @@ func TestRevokedWhileStalled(t *testing.T) {
 	got := 0
 	for {
 		_, err := p.next()
-		if websocket.IsCloseError(err, notify.CloseUnauthorized) {
+		if websocket.IsCloseError(err, live.CloseUnauthorized) {
 			break
 		}
 		if err != nil {

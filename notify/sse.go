@@ -42,7 +42,7 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 		err = o.Filter.Fits(&query)
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, "malformed", err.Error())
+		Problem(w, http.StatusBadRequest, "malformed", err.Error())
 		return
 	}
 	if !given {
@@ -89,7 +89,7 @@ func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position,
 	}
 	p, err := registry.ParsePosition(text)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must have the form epoch:number")
+		Problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must have the form epoch:number")
 		return p, true, false
 	}
 	return p, true, true
@@ -97,26 +97,24 @@ func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position,
 
 func (s *Server) sseError(w http.ResponseWriter, err error) {
 	if errors.Is(err, registry.ErrNotFound) {
-		problem(w, http.StatusNotFound, "not-found", "no such query")
+		Problem(w, http.StatusNotFound, "not-found", "no such query")
 		return
 	}
 	s.opts.Logger.Error("begin an event stream", "error", err)
 	w.Header().Set("Retry-After", "5")
-	problem(w, http.StatusServiceUnavailable, "unavailable", cmp.Or(elsewhere(err), "not now; try again later"))
+	Problem(w, http.StatusServiceUnavailable, "unavailable", cmp.Or(Elsewhere(err), "not now; try again later"))
 }
 
 // stream runs one event stream to its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context.Context, *events) error) {
-	at, ok := s.admit(r)
+	place, ok := s.Connect(w, r, registry.SSE)
 	if !ok {
-		w.Header().Set("Retry-After", "1")
-		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	defer s.release(at)
-	if at.refused != "" {
+	defer place.Leave()
+	if place.Refused != "" {
 		w.Header().Set("Retry-After", "10")
-		problem(w, http.StatusTooManyRequests, "too-many", at.refused)
+		Problem(w, http.StatusTooManyRequests, "too-many", place.Refused)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -128,9 +126,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 		case <-ctx.Done():
 		}
 	}()
-	count := s.counts.of(registry.SSE)
-	count.open.Add(1)
-	defer count.open.Add(-1)
 	e := newEvents(w, s.opts.Timing.Write)
 	defer e.control.SetWriteDeadline(time.Time{})
 	err := e.open(s.opts.Timing.Retry)
@@ -141,8 +136,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 		err = e.retry(s.opts.Timing.Retry / 2) // going down: the next server may be up already
 	}
 	if e.slow {
-		s.slow.Add(1)
-		count.slow.Add(1)
+		place.Slow()
 	}
 	s.opts.Logger.Debug("event stream closed", "reason", err)
 }
@@ -193,7 +187,7 @@ func (t *changesStream) write(ev *StreamEvent) error {
 	case StreamGap:
 		return t.e.event("gap", "", frameless(field{"reason", ev.Reason}))
 	case StreamMoved:
-		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.CheckedAt)}))
+		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", TimeOrNil(ev.CheckedAt)}))
 	case StreamChange:
 		doc, err := t.s.openChange(ev.Change, t.filter)
 		if err != nil {
@@ -220,14 +214,14 @@ func (t *changesStream) write(ev *StreamEvent) error {
 func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, err error) {
 	st, at, res := &ev.Status, ev.At, ev.Result
 	rows, err := t.s.table(t.query, at, t.filter)
-	if errors.Is(err, errMoved) { // since the event was made
+	if errors.Is(err, ErrMoved) { // since the event was made
 		rows, err = tableOf(t.filter, res), nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	fields := []field{{"query", t.query}, {"epoch", at.Epoch}, {"seq", at.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
-		{"form", string(res.Form())}, {"ordered", orNil(res.Ordered())}}
+		{"form", string(res.Form())}, {"ordered", OrNil(res.Ordered())}}
 	if ev.Filtered {
 		fields = append(fields, field{"filtered", true})
 	} else {

@@ -59,9 +59,9 @@ func (e *events) capture(ev *CaptureEvent) error {
 		return e.event("gap", ev.At.String(), frameless(field{"reason", ev.Reason}))
 	case StreamChange:
 		if ev.End.State == registry.RoundCaptured {
-			return e.event("captured", ev.At.String(), frameless(captured(ev.End)...))
+			return e.event("captured", ev.At.String(), frameless(ev.Members()...))
 		}
-		return e.event("expired", "", frameless(expired(ev.End)...))
+		return e.event("expired", "", frameless(ev.Members()...))
 	case StreamIdle:
 		return e.comment()
 	}

@@ -13,9 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/freshet/freshet/notify/live"
 	"github.com/gorilla/websocket"
-
-	"github.com/freshet/freshet/notify"
 )
 
 // An audience is the set of followers of one server. Each is disconnected and reconnects at
@@ -194,7 +193,7 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 		if err != nil {
 			var c *websocket.CloseError
 			// A node that finds its journal damaged while it serves ends in order.
-			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure && !(f.faults && c.Code == notify.CloseDraining) {
+			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure && !(f.faults && c.Code == live.CloseDraining) {
 				f.object("closed with %v", c)
 			}
 			return false

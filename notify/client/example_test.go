@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 )
@@ -36,10 +37,10 @@ func departures() (address string, stop func()) {
 		panic(err)
 	}
 	log.Record(log.Add("departures", diff.Select, false), rows, time.Now())
-	live := notify.NewServer(notify.Options{Log: log, Waker: notify.NewWaker(), Registrar: log, Gate: everybody{}, Head: log.Head})
-	s := httptest.NewServer(live)
+	hub := notify.NewServer(notify.Options{Log: log, Waker: notify.NewWaker(), Registrar: log, Gate: everybody{}, Head: log.Head})
+	s := httptest.NewServer(live.New(hub))
 	return s.URL, func() {
-		_ = live.Shutdown(context.Background()) // it does not fail without a deadline
+		_ = hub.Shutdown(context.Background()) // it does not fail without a deadline
 		s.Close()
 	}
 }

@@ -1,8 +1,10 @@
-package notify
+package live
 
 import (
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/notify"
 )
 
 // A beating is a protocol whose first heartbeat takes until tokens have changed.
@@ -30,7 +32,7 @@ func (b *beating) Beat(now time.Time, check bool) (time.Time, error) {
 
 // A heartbeat that ends while tokens change leaves the check that the change has asked for.
 func TestBeatKeepsRecheck(t *testing.T) {
-	c := &Conn{srv: NewServer(Options{}), ctx: t.Context(), nextPing: time.Now().Add(time.Hour)}
+	c := &Conn{srv: New(notify.NewServer(notify.Options{})), ctx: t.Context(), nextPing: time.Now().Add(time.Hour)}
 	b := &beating{c: c, checks: make(chan bool, 1)}
 	c.protocol = b
 	c.timer = time.AfterFunc(time.Hour, c.beat)

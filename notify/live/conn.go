@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -28,7 +29,7 @@ type Conn struct {
 	out      gathering
 	protocol Protocol
 	limiter  *rate.Limiter
-	gone     func() // called at the end
+	place    *notify.Place
 
 	ctx    context.Context // ends with the connection, its cause is why
 	cancel context.CancelCauseFunc
@@ -63,42 +64,38 @@ func Close(code int, reason string) error { return &closing{code, reason} }
 // HTTP server stays behind for it. A client has to offer the subprotocol, unless it is "". speak
 // copies what it needs of the request. way is the protocol that the connection is counted under.
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, subprotocol string, speak func(*Conn) Protocol) {
-	at, ok := s.admit(r)
+	place, ok := s.hub.Connect(w, r, way)
 	if !ok {
-		w.Header().Set("Retry-After", "1")
-		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
 	up := s.up
 	if subprotocol != "" {
 		up.Subprotocols = []string{subprotocol}
 	}
-	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
+	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: place.Slow}
 	ws, err := up.Upgrade(h, r, nil)
 	if err != nil {
-		s.release(at)
+		place.Leave()
 		return // the upgrader has answered
 	}
-	open := &s.counts.of(way).open
-	open.Add(1)
-	c := &Conn{srv: s, ws: ws, wire: h.wire, read: make(chan struct{}), limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst),
-		gone: func() { open.Add(-1); s.release(at) }}
+	c := &Conn{srv: s, ws: ws, wire: h.wire, read: make(chan struct{}), place: place,
+		limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst)}
 	c.wire.limiter = c.limiter
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.end}
 	c.protocol = speak(c)
-	go c.serve(s.rejection(r, ws.Subprotocol() == subprotocol, subprotocol, at))
+	go c.serve(s.rejection(r, ws.Subprotocol() == subprotocol, subprotocol, place.Refused))
 }
 
 // rejection returns why a connection is closed as soon as it is open, nil if it may stay.
-func (s *Server) rejection(r *http.Request, offered bool, subprotocol string, at admission) error {
+func (s *Server) rejection(r *http.Request, offered bool, subprotocol, refused string) error {
 	switch {
 	case !s.originAllowed(r):
 		return Close(CloseForbidden, originRefused)
 	case !offered:
 		return Close(CloseSubprotocol, "offer the subprotocol "+subprotocol)
-	case at.refused != "":
-		return Close(CloseTooMany, at.refused)
+	case refused != "":
+		return Close(CloseTooMany, refused)
 	}
 	return nil
 }
@@ -107,7 +104,7 @@ func (s *Server) rejection(r *http.Request, offered bool, subprotocol string, at
 const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
 
 // originAllowed reports whether a request's origin may connect: the server's own, one
-// of Options.Origins, or none, as of programs that are not browsers.
+// of notify.Options.Origins, or none, as of programs that are not browsers.
 func (s *Server) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -129,7 +126,7 @@ func (c *Conn) serve(rejection error) {
 	c.nextPing = time.Now().Add(c.srv.opts.Timing.Ping)
 	c.timer = time.AfterFunc(0, c.beat)
 	c.mu.Unlock()
-	c.srv.register(c, true)
+	c.place.Join(c)
 	err := rejection
 	for err == nil {
 		c.wire.alive()
@@ -178,7 +175,7 @@ func (c *Conn) Write(frame []byte) error {
 
 // WriteDocument sends one frame with a large middle. The caller must not hold large values, because
 // it may wait for the client.
-func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
+func (c *Conn) WriteDocument(before []byte, doc *notify.Document, after []byte) error {
 	if err := c.out.document(before, doc, after); err != nil {
 		c.end(err)
 	}
@@ -229,19 +226,19 @@ func (c *Conn) beat() {
 	c.timer.Reset(time.Until(next))
 }
 
-// checkToken makes beat check the token.
-func (c *Conn) checkToken() {
+// Recheck implements notify.Connection.
+func (c *Conn) Recheck() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.recheck = true
 	c.timer.Reset(0)
 }
 
-// drain ends the connection because the server goes down.
-func (c *Conn) drain() { c.end(Close(CloseDraining, "server is going down")) }
+// Drain implements notify.Connection.
+func (c *Conn) Drain() { c.end(Close(CloseDraining, "server is going down")) }
 
-// cut ends the connection at once.
-func (c *Conn) cut() { c.wire.Close() }
+// Cut implements notify.Connection.
+func (c *Conn) Cut() { c.wire.Close() }
 
 // end ends the connection. It does not wait.
 func (c *Conn) end(err error) {
@@ -263,8 +260,7 @@ func (c *Conn) finish(end error) {
 	c.closeGracefully(end)
 	c.protocol.Wait()
 	c.srv.opts.Logger.Debug("connection closed", "reason", end)
-	c.srv.register(c, false)
-	c.gone()
+	c.place.Leave()
 }
 
 // closeGracefully sends a close frame, if there is one, and gives the client time to

@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/gorilla/websocket"
 )
 
@@ -75,15 +76,13 @@ var endOfMessage = []byte("}")
 // document adds a message with a large middle, and writes it from where it is shared. An
 // error means that nothing was added: the connection ends, or the content was dropped during
 // the wait and is gone.
-func (g *gathering) document(before []byte, doc *Document, after []byte) error {
-	doc.held.Lend()
-	g.writing.Lock()
+func (g *gathering) document(before []byte, doc *notify.Document, after []byte) error {
+	doc.During(g.writing.Lock)
 	defer g.writing.Unlock()
-	doc.held.Back()
 	if g.ctx.Err() != nil { // only what is collected already comes before the close frame
 		return errGone
 	}
-	if _, err := doc.piece(0); err != nil {
+	if err := doc.Have(); err != nil {
 		return err
 	}
 	g.mu.Lock()
@@ -113,7 +112,7 @@ func (g *gathering) take() (frames *[]byte) {
 }
 
 // write writes what was collected, and a document after it. The caller holds writing.
-func (g *gathering) write(frames *[]byte, doc *Document, after []byte) {
+func (g *gathering) write(frames *[]byte, doc *notify.Document, after []byte) {
 	var err error
 	if !g.failed {
 		err = g.wire.send(*frames, doc, after)

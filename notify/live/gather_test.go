@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"bufio"
@@ -10,13 +10,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/notify"
 )
 
 // gather returns a gathering over a pipe, and the client's end of the pipe.
 func gather(t *testing.T) (*gathering, net.Conn) {
 	server, client := net.Pipe()
 	t.Cleanup(func() { server.Close(); client.Close() })
-	timing := &Timing{Write: time.Minute}
+	timing := &notify.Timing{Write: time.Minute}
 	return &gathering{wire: newWire(server, timing, func() {}), ctx: t.Context(), pool: &sync.Pool{New: func() any { return new([]byte) }}, fail: func(error) {}}, client
 }
 
@@ -46,7 +48,14 @@ func TestDocumentIsOneFrame(t *testing.T) {
 	g, client := gather(t)
 	const adders, each = 8, 3000
 	large := []byte(strings.Repeat("d", 100))
-	again := func() (*content, error) { return newContent(large), nil }
+	documents := notify.NewDocuments()
+	open := func() *notify.Document {
+		doc, _, err := documents.Open("test", "large", func(w io.Writer) (any, error) { return w.Write(large) })
+		if err != nil {
+			t.Error(err)
+		}
+		return doc
+	}
 	for i := range adders {
 		go func() {
 			for range each {
@@ -54,7 +63,7 @@ func TestDocumentIsOneFrame(t *testing.T) {
 				if i%2 == 0 {
 					g.add([]byte("{small"), []byte("}"))
 				} else {
-					g.document([]byte("{"), newDocument(newContent(large), again), endOfMessage)
+					g.document([]byte("{"), open(), endOfMessage)
 				}
 				g.Leave()
 			}

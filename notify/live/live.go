@@ -1,13 +1,13 @@
-package notify
+package live
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -21,14 +21,6 @@ type liveConn struct {
 	login   login
 	initDue time.Time // init is due
 	subs    map[string]*subscription
-}
-
-// ServeHTTP upgrades a request to a connection that speaks freshet.v1.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {
-		return &liveConn{Conn: c, subs: make(map[string]*subscription), initDue: time.Now().Add(s.opts.Timing.Init),
-			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: s.opts.Credential(r)}}
-	})
 }
 
 // Take implements Protocol.
@@ -73,9 +65,9 @@ func (c *liveConn) report(err error) error {
 	if err == nil || !errors.As(err, &r) {
 		return err
 	}
-	fields := []field{{"id", r.id}, {"code", r.code}, {"message", r.message}}
+	fields := []field{member("id", r.id), member("code", r.code), member("message", r.message)}
 	if r.retryAfter > 0 {
-		fields = append(fields, field{"retry_after", registry.Duration(r.retryAfter)})
+		fields = append(fields, member("retry_after", registry.Duration(r.retryAfter)))
 	}
 	c.out.add(frame("error", fields...))
 	return nil
@@ -119,7 +111,11 @@ func (c *liveConn) dispatch(r request) error {
 	case "ack":
 		return c.ack(r)
 	case "ping":
-		c.out.add(frame("pong", field{"payload", rawOrNil(r.Payload)}))
+		var payload any
+		if r.Payload != nil {
+			payload = r.Payload
+		}
+		c.out.add(frame("pong", member("payload", payload)))
 		return nil
 	}
 	return badParams("unknown type %.64q", r.Type)
@@ -139,19 +135,19 @@ func (c *liveConn) init(r request, err error) error {
 	if err := l.check(c.srv); err != nil {
 		return err
 	}
-	l.client, l.ready, l.expiry = shortened(r.Client), true, l.caller.Expires
+	l.client, l.ready, l.expiry = notify.Shortened(r.Client), true, l.caller.Expires
 	c.mu.Lock()
 	c.login = l
 	c.mu.Unlock()
 	c.Soon()
 	o := c.srv.opts
 	c.out.add(frame("ready",
-		field{"session", rand.Text()},
-		field{"limits", map[string]int64{
+		member("session", rand.Text()),
+		member("limits", map[string]int64{
 			"message": o.Limits.Message, "subscriptions": int64(o.Limits.Subscriptions),
 			"window": int64(o.Limits.Window), "change": max(0, o.Limits.Change),
-		}},
-		field{"ping", registry.Duration(o.Timing.Ping)}))
+		}),
+		member("ping", registry.Duration(o.Timing.Ping))))
 	return nil
 }
 
@@ -176,9 +172,9 @@ func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func
 	defer cancel()
 	q, release, err := reg.Follow(ctx, caller, t.Endpoint, t.SPARQL)
 	switch {
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, notify.ErrRefused):
 		return q, nil, &refusal{code: CodeBadParams, message: err.Error()}
-	case errors.Is(err, ErrLimit):
+	case errors.Is(err, notify.ErrLimit):
 		return q, nil, &refusal{code: CodeLimit, message: err.Error()}
 	case err != nil:
 		return q, nil, s.unavailable("register a query", err)

@@ -1,12 +1,12 @@
-package notify
+package live
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -26,7 +26,7 @@ func (l *login) check(s *Server) error {
 	switch {
 	case errors.Is(err, registry.ErrGuessing):
 		return &closing{CloseRate, err.Error()}
-	case errors.Is(err, ErrUnauthorized):
+	case errors.Is(err, notify.ErrUnauthorized):
 		return &closing{CloseUnauthorized, "no valid token"}
 	case err != nil:
 		s.opts.Logger.Error("authenticate a live connection", "error", err)
@@ -40,12 +40,3 @@ func (l *login) check(s *Server) error {
 
 // expired reports whether the token has expired.
 func (l *login) expired(now time.Time) bool { return !l.expiry.IsZero() && !now.Before(l.expiry) }
-
-// shortened returns at most 64 bytes of a client's description of itself.
-func shortened(text string) string {
-	const most = 64
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}

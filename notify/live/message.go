@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"encoding/json"

@@ -1,10 +1,9 @@
-package notify
+package live
 
 import (
 	"encoding/json"
-	"fmt"
 
-	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -13,9 +12,9 @@ import (
 const smallPart = 4 << 10
 
 // snapshot sends a result, after subscribed where it is a beginning. If a newer result
-// replaces it meanwhile, the error is errMoved. That one is then sent from its part 1, which
+// replaces it meanwhile, the error is notify.ErrMoved. That one is then sent from its part 1, which
 // clients treat as a new start.
-func (sub *subscription) snapshot(ev *StreamEvent) error {
+func (sub *subscription) snapshot(ev *notify.StreamEvent) error {
 	st, empty := ev.Status, ev.Result == nil
 	ev.Release()
 	if empty && sub.begun && sub.reason == "" {
@@ -35,47 +34,48 @@ func (sub *subscription) snapshot(ev *StreamEvent) error {
 // of some of the rows, and the last one is marked. Between two parts only the place in the
 // result is held.
 func (sub *subscription) parts(st *registry.Status) error {
-	for part, from := 1, 0; ; part++ {
-		rows, err := sub.c.srv.table(sub.follows, st.Position, sub.options.Filter)
+	for n, from := 1, 0; ; n++ {
+		part, err := sub.c.srv.hub.OpenPart(sub.follows, st.Position, sub.options.Filter, from, sub.c.srv.opts.Limits.Part)
 		if err != nil {
 			return err
 		}
-		to, last := rows.split(from, sub.c.srv.opts.Limits.Part)
-		if err := sub.part(st, rows, part, from, to, last); err != nil {
+		from = part.To
+		if err := sub.part(st, part, n); err != nil {
 			return err
 		}
-		if last {
+		if part.Last {
 			sub.sent(st.Position.Seq)
 			return nil
 		}
-		if from = to; sub.ctx.Err() != nil {
+		if sub.ctx.Err() != nil {
 			return errGone
 		}
 	}
 }
 
-func (sub *subscription) part(st *registry.Status, rows *tableRows, part, from, to int, last bool) error {
-	head := sub.head(st, rows.res, part, last)
-	if rows.size(from, to) <= smallPart && !sub.c.out.full() {
-		sub.c.out.add(appendMember(head, "results", json.RawMessage(rows.json(from, to))), endOfMessage)
+func (sub *subscription) part(st *registry.Status, part *notify.Part, n int) error {
+	head, out := sub.head(st, part, n), &sub.c.out
+	if part.Size <= smallPart && !out.full() {
+		out.add(appendMember(head, "results", json.RawMessage(part.JSON())), endOfMessage)
 		return nil
 	}
-	doc, err := sub.c.srv.openRows(sub.follows, st.Position, sub.options.Filter, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
+	doc, err := part.Open()
 	if err != nil {
 		return err
 	}
-	return sub.c.out.document(append(head, `,"results":`...), doc, endOfMessage)
+	part.Release()
+	return out.document(append(head, `,"results":`...), doc, endOfMessage)
 }
 
 // head returns the members before the rows of a part.
-func (sub *subscription) head(st *registry.Status, res *diff.Result, part int, last bool) []byte {
-	b := appendField([]byte(`{"type":"snapshot"`), field{"id", sub.id})
+func (sub *subscription) head(st *registry.Status, part *notify.Part, n int) []byte {
+	b := appendMember([]byte(`{"type":"snapshot"`), "id", sub.id)
 	b = appendMember(b, "epoch", st.Position.Epoch)
 	b = appendMember(b, "seq", st.Position.Seq)
 	b = appendMember(b, "time", st.ChangedAt)
 	b = appendMember(b, "checked_at", st.CheckedAt)
-	b = appendMember(b, "form", string(res.Form()))
-	if res.Ordered() {
+	b = appendMember(b, "form", string(sub.form))
+	if sub.ordered {
 		b = append(b, `,"ordered":true`...)
 	}
 	if !sub.options.Filter.All() {
@@ -83,9 +83,9 @@ func (sub *subscription) head(st *registry.Status, res *diff.Result, part int, l
 	} else {
 		b = appendMember(b, "hash", st.Hash)
 	}
-	if part > 1 || !last {
-		b = appendMember(b, "part", part)
-		if last {
+	if n > 1 || !part.Last {
+		b = appendMember(b, "part", n)
+		if part.Last {
 			b = append(b, `,"last":true`...)
 		}
 	}

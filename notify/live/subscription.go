@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
@@ -19,8 +20,8 @@ type subscription struct {
 	id      string
 	follow  func() error // sends events until an error
 	release func()
-	options StreamOptions
-	entry   *Entry
+	options notify.StreamOptions
+	entry   *notify.Entry
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	began   chan error    // gets the error of the beginning, or nil once subscribed is sent
@@ -44,8 +45,8 @@ type subscription struct {
 var errUnsubscribed = errors.New("unsubscribed")
 
 // streamOptions returns the settings that a request names.
-func (r *request) streamOptions() (o StreamOptions, err error) {
-	o.Live = new(LiveOptions)
+func (r *request) streamOptions() (o notify.StreamOptions, err error) {
+	o.Live = new(notify.LiveOptions)
 	if o.Live.Snapshots, err = r.snapshotMode(); err != nil {
 		return o, err
 	}
@@ -76,12 +77,11 @@ func (sub *subscription) open(about registry.Subscription, ended string) error {
 		sub.release()
 		return context.Cause(c.ctx)
 	}
-	sub.entry = c.srv.Enlist(about, func() { sub.cancel(ErrDropped) })
+	sub.entry = c.srv.hub.Enlist(about, func() { sub.cancel(notify.ErrDropped) })
 	sub.options.Lagging, sub.options.Live.Full, sub.options.Live.Turn, sub.options.Live.Entry = sub.late, sub.full, &c.out, sub.entry
 	c.subs[sub.id] = sub
 	c.running.Add(1)
 	c.mu.Unlock()
-	c.srv.subscriptions.Add(1)
 	c.out.Enter() // for the subscription
 	go sub.run()
 	err := <-sub.began
@@ -109,7 +109,7 @@ func (sub *subscription) run() {
 	case !sub.begun:
 		sub.began <- err
 	case reason != "":
-		sub.c.out.add(frame("complete", field{"id", sub.id}, field{"reason", reason}))
+		sub.c.out.add(frame("complete", member("id", sub.id), member("reason", reason)))
 	default:
 		sub.c.end(err)
 	}
@@ -123,7 +123,7 @@ func (sub *subscription) ended(err error) string {
 		return ""
 	case errors.Is(cause, errUnsubscribed):
 		return "unsubscribed"
-	case errors.Is(cause, ErrDropped) || errors.Is(err, ErrDropped):
+	case errors.Is(cause, notify.ErrDropped) || errors.Is(err, notify.ErrDropped):
 		return "dropped"
 	case errors.Is(err, registry.ErrNotFound):
 		return "released"
@@ -138,7 +138,6 @@ func (sub *subscription) leave() {
 	sub.c.mu.Unlock()
 	sub.cancel(nil)
 	sub.entry.Leave()
-	sub.c.srv.subscriptions.Add(-1)
 	sub.release()
 }
 
@@ -146,7 +145,7 @@ func (sub *subscription) leave() {
 // failed, the subscription goes on after a heartbeat.
 func (sub *subscription) failed(err error) error {
 	var closed *closing
-	if err == nil || errors.Is(err, ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) || sub.ctx.Err() != nil {
+	if err == nil || errors.Is(err, notify.ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) || sub.ctx.Err() != nil {
 		return err
 	}
 	var refused *refusal
@@ -215,12 +214,12 @@ func (sub *subscription) late() bool {
 
 // followQuery sends the changes of a query.
 func (sub *subscription) followQuery() error {
-	for ev, err := range sub.c.srv.Stream(sub.ctx, sub.follows, sub.options) {
+	for ev, err := range sub.c.srv.hub.Stream(sub.ctx, sub.follows, sub.options) {
 		if err == nil {
 			err = sub.send(&ev)
 		}
 		switch {
-		case errors.Is(err, errMoved) || errors.As(err, new(*registry.GapError)): // the log no longer has what was being sent
+		case errors.Is(err, notify.ErrMoved) || errors.As(err, new(*registry.GapError)): // the log no longer has what was being sent
 			sub.options.After = nil
 			return nil
 		case err != nil:
@@ -232,23 +231,23 @@ func (sub *subscription) followQuery() error {
 }
 
 // send adds one event to the output.
-func (sub *subscription) send(ev *StreamEvent) error {
+func (sub *subscription) send(ev *notify.StreamEvent) error {
 	switch ev.Kind {
-	case StreamResumed:
+	case notify.StreamResumed:
 		if !sub.begun {
 			sub.subscribed(ev.At, true, "")
 		}
-	case StreamChange:
+	case notify.StreamChange:
 		return sub.change(ev)
-	case StreamMoved, StreamIdle:
+	case notify.StreamMoved, notify.StreamIdle:
 		if !ev.CheckedAt.IsZero() {
 			sub.alive(ev.At, ev.CheckedAt)
 		}
-	case StreamGap:
+	case notify.StreamGap:
 		sub.reason = ev.Reason
-	case StreamSnapshot:
+	case notify.StreamSnapshot:
 		return sub.snapshot(ev)
-	case StreamStatus:
+	case notify.StreamStatus:
 		sub.status(ev)
 	}
 	return nil
@@ -256,14 +255,14 @@ func (sub *subscription) send(ev *StreamEvent) error {
 
 // subscribed begins the subscription to a query, for the first time or again.
 func (sub *subscription) subscribed(p registry.Position, resumed bool, reason string) {
-	sub.start(field{"query", sub.follows}, field{"topic", sub.c.srv.format(nil).ResultsURL(sub.follows)},
-		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
-		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason})
+	sub.start(member("query", sub.follows), member("topic", notify.Format{PublicURL: sub.c.srv.opts.PublicURL}.ResultsURL(sub.follows)),
+		member("form", string(sub.form)), member("ordered", orNil(sub.ordered)),
+		member("epoch", p.Epoch), member("seq", p.Seq), member("resumed", resumed), member("reason", reason))
 }
 
 // start begins the subscription.
 func (sub *subscription) start(fields ...field) {
-	sub.c.out.add(frame("subscribed", append([]field{{"id", sub.id}}, fields...)...))
+	sub.c.out.add(frame("subscribed", append([]field{member("id", sub.id)}, fields...)...))
 	if !sub.begun {
 		sub.begun = true
 		sub.began <- nil
@@ -272,40 +271,38 @@ func (sub *subscription) start(fields ...field) {
 
 // alive confirms that nothing changed up to p.
 func (sub *subscription) alive(p registry.Position, checked time.Time) {
-	sub.c.out.add(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
+	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq), member("checked_at", timeOrNil(checked))))
 }
 
 // change adds a change to the output.
-func (sub *subscription) change(ev *StreamEvent) error {
-	srv, filter, out := sub.c.srv, ev.filter, &sub.c.out
-	body, err := srv.changeContent(ev.Change, filter)
+func (sub *subscription) change(ev *notify.StreamEvent) error {
+	body, err := sub.c.srv.hub.OpenChange(ev)
 	if err != nil {
 		return err
 	}
+	out := &sub.c.out
 	sub.sent(ev.At.Seq)
-	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
-	if len(body.pieces) > 1 || out.full() {
-		doc := srv.changeDocument(ev.Change, filter, body)
-		ev.Release()
-		return out.document([]byte(before+sub.id+between), doc, endOfMessage)
-	}
 	ev.Release()
-	out.add([]byte(before), []byte(sub.id), []byte(between), body.pieces[0], []byte(after))
-	return nil
+	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
+	if small := body.Small(); small != nil && !out.full() {
+		out.add([]byte(before), []byte(sub.id), []byte(between), small, []byte(after))
+		return nil
+	}
+	return out.document([]byte(before+sub.id+between), body.Document(), endOfMessage)
 }
 
 // status reports a state. reason distinguishes stale, failing and idle.
-func (sub *subscription) status(ev *StreamEvent) {
+func (sub *subscription) status(ev *notify.StreamEvent) {
 	st := &ev.Status
 	sub.options.Live.Stale = ev.Stale
-	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(ev.Due)}}
+	fields := []field{member("id", sub.id), member("state", string(registry.Live)), member("checked_at", timeOrNil(st.CheckedAt)), member("next_due", timeOrNil(ev.Due))}
 	if ev.Stale {
-		fields[1].value = string(registry.Stale)
+		fields[1].Value = string(registry.Stale)
 		reason := st.State
 		if reason == registry.New {
 			reason = registry.Stale
 		}
-		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
+		fields = append(fields, member("reason", string(reason)), member("error", st.Error))
 	}
 	sub.c.out.add(frame("status", fields...))
 }
@@ -336,7 +333,7 @@ func (c *liveConn) subscribeProfile(r request) error {
 	if err := c.srv.unavailable("resolve a profile", err); err != nil {
 		return err
 	}
-	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, options: StreamOptions{Live: new(LiveOptions)}}
+	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, options: notify.StreamOptions{Live: new(notify.LiveOptions)}}
 	if given {
 		sub.options.After = &from
 	}
@@ -346,7 +343,7 @@ func (c *liveConn) subscribeProfile(r request) error {
 
 // followCaptures sends the captures of a profile.
 func (sub *subscription) followCaptures(p registry.Profile) error {
-	for ev, err := range sub.c.srv.FollowCaptures(sub.ctx, p, sub.options) {
+	for ev, err := range sub.c.srv.hub.FollowCaptures(sub.ctx, p, sub.options) {
 		if err != nil {
 			return err
 		}
@@ -357,18 +354,18 @@ func (sub *subscription) followCaptures(p registry.Profile) error {
 }
 
 // capture adds an event of a profile to the output.
-func (sub *subscription) capture(ev *CaptureEvent) {
+func (sub *subscription) capture(ev *notify.CaptureEvent) {
 	switch {
-	case ev.Kind == StreamIdle:
+	case ev.Kind == notify.StreamIdle:
 		sub.alive(ev.At, time.Now())
-	case ev.Kind != StreamChange:
-		if resumed := ev.Kind == StreamResumed; !resumed || !sub.begun {
-			sub.start(field{"profile", sub.follows}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"resumed", resumed}, field{"reason", ev.Reason})
+	case ev.Kind != notify.StreamChange:
+		if resumed := ev.Kind == notify.StreamResumed; !resumed || !sub.begun {
+			sub.start(member("profile", sub.follows), member("epoch", ev.At.Epoch), member("seq", ev.At.Seq), member("resumed", resumed), member("reason", ev.Reason))
 		}
 	case ev.End.State == registry.RoundCaptured:
-		sub.c.out.add(frame("captured", append([]field{{"id", sub.id}}, captured(ev.End)...)...))
+		sub.c.out.add(frame("captured", append([]field{member("id", sub.id)}, ev.Members()...)...))
 		sub.sent(ev.At.Seq)
 	default:
-		sub.c.out.add(frame("status", append([]field{{"id", sub.id}}, expired(ev.End)...)...))
+		sub.c.out.add(frame("status", append([]field{member("id", sub.id)}, ev.Members()...)...))
 	}
 }

@@ -1,4 +1,4 @@
-package notify
+package live
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/loan"
 )
 
@@ -26,7 +27,7 @@ const readBuffer = 288
 type wire struct {
 	net.Conn
 	in     *bufio.Reader // what has been read and not been used yet
-	timing *Timing
+	timing *notify.Timing
 	onSlow func()        // called once when slow is set
 	slow   atomic.Bool   // a write was blocked for the timeout
 	lags   atomic.Uint64 // number of slow writes
@@ -41,7 +42,7 @@ type wire struct {
 // lag is the duration of a write above which its reader counts as lagging.
 const lag = loan.Lag
 
-func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
+func newWire(c net.Conn, t *notify.Timing, onSlow func()) *wire {
 	w := &wire{Conn: c, timing: t, onSlow: onSlow}
 	w.in = bufio.NewReaderSize(w, readBuffer)
 	return w
@@ -66,13 +67,13 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // send writes p, doc and tail without other data in between.
-func (w *wire) send(p []byte, doc *Document, tail []byte) error {
+func (w *wire) send(p []byte, doc *notify.Document, tail []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	began := time.Now()
 	err := w.wait(p)
 	if err == nil && doc != nil {
-		if err = doc.each(w.wait); err == nil {
+		if err = doc.Each(w.wait); err == nil {
 			err = w.wait(tail)
 		}
 	}
@@ -85,7 +86,7 @@ func (w *wire) send(p []byte, doc *Document, tail []byte) error {
 // wait writes p at the pace of the reader.
 func (w *wire) wait(p []byte) error {
 	for len(p) > 0 {
-		n, err := w.piece(p[:min(chunk, len(p))])
+		n, err := w.piece(p[:min(notify.Chunk, len(p))])
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (w *wire) SetDeadline(t time.Time) error { return w.Conn.SetReadDeadline(t)
 // A hijacker hands the upgrader a wire instead of the bare connection.
 type hijacker struct {
 	http.ResponseWriter
-	timing *Timing
+	timing *notify.Timing
 	onSlow func()
 	wire   *wire
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
@@ -103,7 +104,7 @@ func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
 		edit(&o, s)
 	}
 	r.live = notify.NewServer(o)
-	s.Live = r.live
+	s.Hub, s.Live = r.live, live.New(r.live)
 	r.http = httptest.NewUnstartedServer(s)
 	r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		c.(*net.TCPConn).SetWriteBuffer(64 << 10)
@@ -471,7 +472,7 @@ func TestSlowReader(t *testing.T) {
 		quick.read()
 	}
 	r.wait("the slow client is not counted", func() bool { return r.live.Stats().Slow > 0 })
-	if code := slow.closed(); code != notify.CloseSlow {
+	if code := slow.closed(); code != live.CloseSlow {
 		t.Errorf("closed with %d", code)
 	}
 }
@@ -488,21 +489,21 @@ func TestIdleConnections(t *testing.T) {
 		busy = r.dial("", nil)
 		busy.subscribe("q", "a")
 		_, first, err := busy.conn.ReadMessage()
-		if err != nil && (!websocket.IsCloseError(err, notify.CloseInitTimeout) || time.Now().After(end)) {
+		if err != nil && (!websocket.IsCloseError(err, live.CloseInitTimeout) || time.Now().After(end)) {
 			t.Fatal(err)
 		}
 		if err == nil {
 			spuid = busy.spuidOf(string(first))
 		}
 	}
-	if code := r.dial("", nil).closed(); code != notify.CloseInitTimeout {
+	if code := r.dial("", nil).closed(); code != live.CloseInitTimeout {
 		t.Errorf("one that says nothing: %d", code)
 	}
 	r.record(id, table(false, "b"))
 	busy.read()
 	busy.send(fmt.Sprintf(`{"unsubscribe":{"spuid":%q}}`, spuid))
 	busy.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
-	if code := busy.closed(); code != notify.CloseInitTimeout {
+	if code := busy.closed(); code != live.CloseInitTimeout {
 		t.Errorf("one that has unsubscribed: %d", code)
 	}
 }
@@ -562,7 +563,7 @@ func TestCloses(t *testing.T) {
 	if code := binary.closed(); code != websocket.CloseUnsupportedData {
 		t.Errorf("binary: %d", code)
 	}
-	if code := r.dial("", http.Header{"Origin": {"https://evil.example"}}).closed(); code != notify.CloseForbidden {
+	if code := r.dial("", http.Header{"Origin": {"https://evil.example"}}).closed(); code != live.CloseForbidden {
 		t.Errorf("origin: %d", code)
 	}
 	id := r.log.Add("q", diff.Select, false)
@@ -574,7 +575,7 @@ func TestCloses(t *testing.T) {
 	defer cancel()
 	down := make(chan error, 1)
 	go func() { down <- r.live.Shutdown(ctx) }()
-	if code := p.closed(); code != notify.CloseDraining {
+	if code := p.closed(); code != live.CloseDraining {
 		t.Errorf("going down: %d", code)
 	}
 	if err := <-down; err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -26,7 +27,8 @@ type Registrar interface {
 
 // A Server is the handler of /sepa/subscribe.
 type Server struct {
-	Live      *notify.Server // whose connections and cursors are used
+	Hub       *notify.Server // whose streams are used
+	Live      *live.Server   // whose connections are used
 	Registrar Registrar
 	Gate      notify.Gate
 	Logger    *slog.Logger
@@ -44,7 +46,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
 		options: notify.StreamOptions{Filter: filter, Rate: rate}}
-	s.Live.Accept(w, r, registry.SEPA, "", func(conn *notify.Conn) notify.Protocol {
+	s.Live.Accept(w, r, registry.SEPA, "", func(conn *live.Conn) live.Protocol {
 		c.conn = conn
 		return c
 	})
@@ -58,7 +60,7 @@ func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
 // and blocks while the client reads slowly.
 type client struct {
 	s       *Server
-	conn    *notify.Conn
+	conn    *live.Conn
 	header  string // the token of the upgrade request
 	from    string // where it came from
 	program string // what it says that it is
@@ -87,14 +89,14 @@ type subscription struct {
 	next    uint64 // sequence of the next notification
 }
 
-// Beat implements notify.Protocol.
+// Beat implements live.Protocol.
 func (c *client) Beat(now time.Time, check bool) (next time.Time, err error) {
 	if check {
 		c.inspect()
 	}
 	left := c.idleLeft()
 	if left <= 0 {
-		return next, notify.Close(notify.CloseInitTimeout, "nothing is subscribed to")
+		return next, live.Close(live.CloseInitTimeout, "nothing is subscribed to")
 	}
 	return now.Add(left), nil
 }
@@ -109,7 +111,7 @@ func (c *client) idleLeft() time.Duration {
 	return time.Until(c.idleSince.Add(c.s.idle()))
 }
 
-// Wait implements notify.Protocol. It ends the subscriptions.
+// Wait implements live.Protocol. It ends the subscriptions.
 func (c *client) Wait() {
 	c.mu.Lock()
 	c.over = true
@@ -135,7 +137,7 @@ func (c *client) inspect() {
 	}
 }
 
-// Take implements notify.Protocol.
+// Take implements live.Protocol.
 func (c *client) Take(frame []byte) error {
 	if err := c.conn.Allow(); err != nil {
 		return err
@@ -324,7 +326,7 @@ func (s *subscription) lagging() bool {
 }
 
 func (s *subscription) follow(ctx context.Context, opts notify.StreamOptions) error {
-	for ev, err := range s.c.s.Live.Stream(ctx, s.query.ID, opts) {
+	for ev, err := range s.c.s.Hub.Stream(ctx, s.query.ID, opts) {
 		if err != nil {
 			return err
 		}
@@ -351,7 +353,7 @@ func (s *subscription) follow(ctx context.Context, opts notify.StreamOptions) er
 
 // sendEvent sends an event. It releases the content before it waits for the client.
 func (s *subscription) sendEvent(ev *notify.StreamEvent, write func(*notify.StreamContent) []byte) error {
-	doc, err := s.c.s.Live.OpenEvent(s.query.ID, "sepa", ev, write)
+	doc, err := s.c.s.Hub.OpenEvent(s.query.ID, "sepa", ev, write)
 	if err != nil || doc.Size() == 0 {
 		return err
 	}

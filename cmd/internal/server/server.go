@@ -36,6 +36,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/atom"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -233,6 +234,7 @@ func (s *Server) serveHTTP() error {
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
+	sockets := live.New(s.live)
 	feeds := feeds{&atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title, PublicURL: s.conf.PublicURL, Named: s.named}}
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
@@ -241,8 +243,8 @@ func (s *Server) serveHTTP() error {
 		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
-		Protocols: web.Protocols{Live: s.live,
-			SEPA: &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
+		Protocols: web.Protocols{Live: sockets,
+			SEPA: &sepa.Server{Status: web.Status, Hub: s.live, Live: sockets, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
 		Documents: documents{s.live.Documents()},
 		Site:      s.site(),
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
