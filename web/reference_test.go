@@ -93,7 +93,8 @@ func (r apiReference) calls() string {
 	var b strings.Builder
 	b.WriteString("# HTTP API\n\nA running server serves the document from which this page is made at [/v1/openapi.yaml](openapi.yaml), and describes the\n" +
 		"messages of its WebSocket and its event streams at [/v1/asyncapi.yaml](asyncapi.yaml). [Objects of the API](reference-objects.md)\n" +
-		"describes the bodies, and [The API by example](api-examples.md) shows requests with their answers.\n\n" + escapes.Replace(textAt(r.root, "info", "description")) + "\n")
+		"describes the bodies. Each call has an example, which a test makes; `…` leaves lines out. The server of the examples is open. One\n" +
+		"with tokens wants `-H \"Authorization: Bearer $FRESHET_TOKEN\"`, too.\n\n" + escapes.Replace(textAt(r.root, "info", "description")) + "\n")
 	for _, tag := range items(at(r.root, "tags")) {
 		fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(textAt(tag, "name")[:1])+textAt(tag, "name")[1:])
 		for _, p := range entries(at(r.root, "paths")) {
@@ -142,6 +143,13 @@ func (r apiReference) call(b *strings.Builder, method, path string, item, op any
 	}
 	if len(refused) > 0 {
 		fmt.Fprintf(b, "| %s | [Problem](reference-objects.md#problem) | See [errors](#errors). |\n", strings.Join(refused, ", "))
+	}
+	if request, answer := textAt(op, "x-example", "request"), textAt(op, "x-example", "answer"); request != "" {
+		kind := "text"
+		if strings.HasPrefix(answer, "{") {
+			kind = "json"
+		}
+		fmt.Fprintf(b, "\n```sh\n%s\n```\n\n```%s\n%s\n```\n", request, kind, answer)
 	}
 }
 
