@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -27,13 +26,11 @@ type Recording struct {
 	Path    string // of the trace; the unfinished one is Path + ".part"
 	Queries []registry.Query
 	Ask     scheduler.Executor
-	// Base brings the dataset to t0. It may run again after a crash.
-	Base  func(context.Context) error
-	Steps []Step
-	// Volatile means that the dataset ends with the process: a recording that continues
-	// runs Base and all finished steps again.
-	Volatile bool
-	Timeout  time.Duration // of one execution; 0 = a minute
+	// Base brings the dataset to t0, whatever it was before. A recording that continues
+	// runs Base and all finished steps again, but asks nothing about them.
+	Base    func(context.Context) error
+	Steps   []Step
+	Timeout time.Duration // of one execution; 0 = a minute
 	// About is stored in the file. A recording continues only if it is the same.
 	About map[string]string
 	// Progress, unless nil, is called after each revision, t0 included.
@@ -43,7 +40,7 @@ type Recording struct {
 // A Step leads from one revision to the next.
 type Step struct {
 	Name string
-	// Apply changes the dataset and is idempotent. nil means that nothing changed: no
+	// Apply changes the dataset. nil means that nothing changed: no
 	// query is executed, and all times stay as they were.
 	Apply func(context.Context) error
 }
@@ -88,16 +85,11 @@ func rename(from, to string) error {
 // play goes through the revisions. It does not ask again for revisions in the file.
 func (c Recording) play(ctx context.Context, s *unfinished) error {
 	done := s.w.rev
-	if done == 0 || c.Volatile {
-		if err := c.Base(ctx); err != nil {
-			return fmt.Errorf("bring the dataset to its base: %w", err)
-		}
+	if err := c.Base(ctx); err != nil {
+		return fmt.Errorf("bring the dataset to its base: %w", err)
 	}
 	c.progress(done)
 	for rev := 0; rev <= len(c.Steps); rev++ {
-		if rev < done && !c.Volatile {
-			continue
-		}
 		asks := rev == 0
 		if rev > 0 && c.Steps[rev-1].Apply != nil {
 			asks = true
@@ -278,8 +270,8 @@ func (c Recording) session(f *os.File) *unfinished {
 	return &unfinished{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
 }
 
-// resume reads the whole lines of a file and writes them again, without what a crash has
-// left incomplete.
+// resume reads the whole lines of a file and writes them again, up to what a crash has left
+// incomplete or damaged.
 func (c Recording) resume(f *os.File) (*unfinished, error) {
 	r, err := newFrameReader(f)
 	if err != nil && !errors.Is(err, errCutOff) {
@@ -291,9 +283,6 @@ func (c Recording) resume(f *os.File) (*unfinished, error) {
 		if frame, err = r.next(); err == nil {
 			frames = append(frames, frame)
 		}
-	}
-	if err != io.EOF && !errors.Is(err, errCutOff) && !c.Volatile {
-		return nil, err // the dataset is further than what can be read
 	}
 	if r != nil {
 		want := c.about()

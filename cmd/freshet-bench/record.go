@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,11 +22,9 @@ func recordCommand(w *cli.Env) *cobra.Command {
 SPARQL 1.1 endpoint that takes updates, runs all queries in each revision and
 writes the trace. Answers that fail or are not complete are recorded as such and
 never become versions. The progress is kept in OUT.part: after an interruption,
-the same command continues there. So that it applies nothing twice, updates of a
-remote endpoint leave marks in the graph <urn:freshet:recording:…>, which is
-emptied at the end. Queries over all graphs of the endpoint would see the marks.
-The graph of the dataset should be empty or hold the base; further data is part of
-the results. Triples that the endpoint refuses, such as literals that do not fit
+the same command empties the graph of the dataset at a remote endpoint, loads the
+base, applies the finished changesets again, and continues there. So the graph has
+to be empty when a recording begins. Triples that the endpoint refuses, such as literals that do not fit
 their datatype, are reported and left out.`,
 		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
@@ -43,27 +42,17 @@ their datatype, are reported and left out.`,
 				return cli.UsageErrorf("--endpoint: %v", err)
 			}
 			defer ask.Close()
-			if h.remote {
-				_, err := os.Stat(out + ".part")
-				h.checkpoints = h.newCheckpoints(err == nil)
-				if _, err := os.Stat(out); err != nil {
-					if err := h.checkpoints.begin(c.Context()); err != nil {
-						return err
-					}
-				}
-			}
+			_, unfinished := os.Stat(out + ".part")
+			base := func(ctx context.Context) error { return h.reload(ctx, ask, unfinished == nil) }
 			bar := progress(w, len(steps)+1, "recording")
 			err = trace.Recording{
-				Path: out, Queries: queries, Ask: ask, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
+				Path: out, Queries: queries, Ask: ask, Base: base, Steps: steps, Timeout: h.timeout,
 				About:    map[string]string{"endpoint": h.endpoint, "graph": h.graph},
 				Progress: func(done, _ int) { bar.Set(done) },
 			}.Run(c.Context())
 			bar.Close()
 			if errors.Is(err, trace.ErrRecorded) {
 				return cli.UsageErrorf("--out: %v", err)
-			}
-			if err == nil && h.checkpoints != nil {
-				err = h.checkpoints.clear(c.Context())
 			}
 			if err != nil {
 				return err

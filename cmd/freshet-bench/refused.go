@@ -14,10 +14,9 @@ var errRefused = errors.New("the endpoint refuses an update")
 
 // deliver sends an update. If the endpoint refuses it, deliver finds and reports the
 // triples that the endpoint refuses, and leaves them out: real data has literals that
-// do not fit their datatype, and some stores reject these. The rest remains one
-// request, so that its mark covers all of it.
-func (h *recordingSource) deliver(ctx context.Context, update string, mark func(string) string) error {
-	refusal := h.post(ctx, mark(update))
+// do not fit their datatype, and some stores reject these.
+func (h *recordingSource) deliver(ctx context.Context, update string) error {
+	refusal := h.post(ctx, update)
 	if !errors.Is(refusal, errRefused) {
 		return refusal
 	}
@@ -36,7 +35,7 @@ func (h *recordingSource) deliver(ctx context.Context, update string, mark func(
 	case len(good) == len(triples):
 		return refusal
 	}
-	return h.post(ctx, mark(update[:first+1]+strings.Join(good, "\n")+update[last:]))
+	return h.post(ctx, update[:first+1]+strings.Join(good, "\n")+update[last:])
 }
 
 // trialGraph is the graph in which acceptedTriples tries triples.

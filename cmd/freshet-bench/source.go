@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,11 @@ import (
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A recordingSource is a dataset, its changes and the queries about it: the input of
@@ -36,7 +39,6 @@ type recordingSource struct {
 	remote                    bool
 	local                     *local.Engine
 	url                       string
-	checkpoints               *checkpoints // nil: updates leave none
 	stop                      []func()
 }
 
@@ -129,15 +131,54 @@ func (h *recordingSource) load(ctx context.Context) error {
 	if !h.remote {
 		return h.local.LoadFile(ctx, h.base)
 	}
-	if err := h.notAhead(ctx, ""); err != nil {
-		return err
-	}
-	return h.send(ctx, h.first())
+	return h.send(ctx, local.Changeset{Name: "the base", Added: h.base})
 }
 
-// first returns the base as a changeset.
-func (h *recordingSource) first() local.Changeset {
-	return local.Changeset{Name: "the base", Added: h.base}
+// reload makes the dataset from the base again. A recording that begins does not delete
+// what it finds. After a kill the endpoint may still execute the last request of the
+// process, so that the dataset has to stay empty for a while.
+func (h *recordingSource) reload(ctx context.Context, ask *endpoint.Client, resumes bool) error {
+	const calm, pause = 4, 250 * time.Millisecond
+	for empty := 0; h.remote && empty < calm; empty++ {
+		n, err := h.triples(ctx, ask)
+		switch {
+		case err != nil:
+			return err
+		case n == "0" && !resumes:
+			empty = calm
+		case !resumes:
+			return cli.UsageErrorf("--graph: %s holds %s triples already; name one that is empty", cmp.Or(h.graph, "the endpoint's default graph"), n)
+		case n != "0":
+			if err := h.post(ctx, "CLEAR SILENT "+h.whole()); err != nil {
+				return err
+			}
+			empty = -1
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return h.load(ctx)
+}
+
+// whole is the graph of the dataset in an update.
+func (h *recordingSource) whole() string {
+	if h.graph == "" {
+		return "DEFAULT"
+	}
+	return "GRAPH <" + h.graph + ">"
+}
+
+// triples counts the triples of the dataset.
+func (h *recordingSource) triples(ctx context.Context, ask *endpoint.Client) (string, error) {
+	q := registry.Query{ID: "triples", Text: "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", Form: diff.Select}
+	a := ask.Execute(ctx, &q, scheduler.Memory{}, h.timeout)
+	if a.Result == nil || a.Result.Len() != 1 {
+		return "", fmt.Errorf("see whether the dataset is empty: %s %s", a.Outcome, a.Error)
+	}
+	return a.Result.Terms(0)[0].Value, nil
 }
 
 // triplesPerRequest is below the about 1,000 triples that Virtuoso accepts in one
@@ -150,48 +191,9 @@ func (h *recordingSource) send(ctx context.Context, c local.Changeset) error {
 	if err != nil {
 		return err
 	}
-	if h.checkpoints == nil {
-		for _, text := range updates {
-			if err := h.deliver(ctx, text, func(u string) string { return u }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	left, err := h.checkpoints.unapplied(ctx, c.Name, len(updates))
-	for _, n := range left {
-		if err := h.deliver(ctx, updates[n], func(u string) string { return h.checkpoints.add(u, c.Name, n) }); err != nil {
+	for _, text := range updates {
+		if err := h.deliver(ctx, text); err != nil {
 			return err
-		}
-	}
-	return err
-}
-
-// notAhead returns an error when a recording cannot continue after a changeset.
-func (h *recordingSource) notAhead(ctx context.Context, changeset string) error {
-	if h.checkpoints == nil || !h.checkpoints.resuming {
-		return nil
-	}
-	return h.checkpoints.notAhead(ctx, changeset)
-}
-
-// notBehind returns an error when a recording cannot continue because the endpoint
-// lost data. It checks the last of the changesets that changed anything, or the base.
-func (h *recordingSource) notBehind(ctx context.Context, before []local.Changeset) error {
-	if h.checkpoints == nil || !h.checkpoints.resuming {
-		return nil
-	}
-	for i := len(before); i >= 0; i-- {
-		c := h.first()
-		if i > 0 {
-			c = before[i-1]
-		}
-		updates, _, err := c.Updates(h.graph, triplesPerRequest)
-		if err != nil {
-			return err
-		}
-		if len(updates) > 0 {
-			return h.checkpoints.notBehind(ctx, c.Name, len(updates))
 		}
 	}
 	return nil
@@ -227,16 +229,9 @@ func (h *recordingSource) post(ctx context.Context, update string) error {
 	return err
 }
 
-// apply returns a function that applies a list of changesets, which follows those
-// before.
-func (h *recordingSource) apply(before, list []local.Changeset) func(context.Context) error {
+// apply returns a function that applies a list of changesets.
+func (h *recordingSource) apply(list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
-			return err
-		}
-		if err := h.notBehind(ctx, before); err != nil {
-			return err
-		}
 		for _, c := range list {
 			var err error
 			if h.remote {
@@ -263,7 +258,6 @@ func (h *recordingSource) steps() ([]trace.Step, error) {
 		return nil, cli.UsageErrorf("--changesets: there are none in %s", h.changesets)
 	}
 	var steps []trace.Step
-	whole := all
 	for len(all) > 0 && (h.limit == 0 || len(steps) < h.limit) {
 		n := 1
 		for !h.perChangeset && n < len(all) && hour(all[n]) == hour(all[0]) {
@@ -273,7 +267,7 @@ func (h *recordingSource) steps() ([]trace.Step, error) {
 		if h.perChangeset {
 			name = all[0].Name
 		}
-		steps = append(steps, trace.Step{Name: name, Apply: h.apply(whole[:len(whole)-len(all)], all[:n])})
+		steps = append(steps, trace.Step{Name: name, Apply: h.apply(all[:n])})
 		if all = all[n:]; len(all) == 0 || h.perChangeset || h.skipEmpty {
 			continue
 		}
