@@ -77,27 +77,6 @@ func Published() []Reference {
 	)
 }
 
-// IndependentSource names where Independent comes from.
-const IndependentSource = "an independent simulation on synthetic traces with the same published statistics, mean of three seeds, rule overrun"
-
-// Independent returns the results of another implementation on traces of its own,
-// calibrated to the same statistics.
-func Independent() []Reference {
-	const middle, narrow = 50 * time.Second, 10 * time.Second
-	return []Reference{
-		{middle, "rr", 2649019, 4306, 22777, 11, -1, -1},
-		{middle, "cr:lambda=0", 2219254, 13860, 9963, 13, -1, -1},
-		{middle, "dj", 1809770, 15139, 2759, 39, -1, -1},
-		{middle, "ttl:max=32:reset", 737822, 11233, 24011, 32, -1, -1},
-		{middle, "cv", 15256, 15256, 0, 0, -1, -1},
-		{narrow, "rr", 839538, 2316, 40233, 32, -1, -1},
-		{narrow, "cr:lambda=0", 63877, 9830, 324415, 2114, -1, -1},
-		{narrow, "dj", 23054, 8214, 503826, 2207, -1, -1},
-		{narrow, "ttl:max=256:half", 160425, 8695, 98856, 258, -1, -1},
-		{narrow, "cv", 14840, 14840, 558, 1, -1, -1},
-	}
-}
-
 // find returns the reference for a policy under a budget, nil if there is none.
 func find(list []Reference, policy string, budgetMS int64) *Reference {
 	for i := range list {

@@ -30,7 +30,7 @@ func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 	t := s.World.t
 	return page.Execute(w, map[string]any{
 		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(), "Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy, "Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.World.changes),
-		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Independent": IndependentSource, "Tables": tables, "Figures": figures,
+		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Tables": tables, "Figures": figures,
 		"Statistics": trace.Knuth2016().Compare(t), "Source": trace.Knuth2016().Source,
 	})
 }
@@ -47,20 +47,18 @@ type tableRow struct {
 
 // A cell holds our value and those of others.
 type cell struct {
-	Ours, Published, Independent string
-	Best                         bool
+	Ours, Published string
+	Best            bool
 }
 
 func (s *Study) table(n int, budget time.Duration) tableView {
 	v := tableView{Title: fmt.Sprintf("Table %d. Budget %s", n, seconds(budget))}
 	list := s.summaries(budget)
 	for _, sum := range list {
-		published, independent := s.published(sum.policy, budget), s.independent(sum.policy, budget)
+		published := s.published(sum.policy, budget)
 		row := tableRow{Policy: sum.policy}
 		for m, k := range tableColumns {
-			c := cell{Ours: sum.text(m), Best: best(list, m)[sum.policy]}
-			c.Published, c.Independent = k.others(published, sum.means[m]), k.others(independent, sum.means[m])
-			row.Cells = append(row.Cells, c)
+			row.Cells = append(row.Cells, cell{sum.text(m), k.others(published, sum.means[m]), best(list, m)[sum.policy]})
 		}
 		v.Rows = append(v.Rows, row)
 	}
@@ -95,7 +93,7 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}
 th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}dt{font-weight:600}dd{margin:0}
-.p{color:#a33c00;font-size:.85em;display:block}.i{color:#00598c;font-size:.85em;display:block}
+.p{color:#a33c00;font-size:.85em;display:block}
 figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}figcaption{color:#444;max-width:60rem}
 </style>
 <h1>Refresh policies over {{.Trace}}</h1>
@@ -109,12 +107,11 @@ All columns are taken from the trace, not from what happened to be executed.</p>
 {{end}}</dl>
 <p>A slot is one revision. <strong>Bold</strong>: the best value of a column, <code>{{.Clairvoyant}}</code> left out: it knows all results beforehand and runs what is stale longest first. No live endpoint can run it, and it is not the most that can be found.
 <code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the traces.{{end}}{{if .Compare}}
-Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace)
-and <span class="i" style="display:inline">those of another implementation</span> ({{.Independent}}), and by how many per cent ours are above or below.
+Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace), and by how many per cent ours are above or below.
 {{.Why}}{{end}}</p>
 {{range .Tables}}<h2>{{.Title}}</h2>
 <div class="scroll"><table><thead><tr><th>policy</th>{{range $.Measures}}<th title="{{meaning .}}">{{name .}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr><td><code>{{.Policy}}</code></td>{{range .Cells}}<td>{{if .Best}}<strong>{{.Ours}}</strong>{{else}}{{.Ours}}{{end}}{{with .Published}}<span class="p">{{.}}</span>{{end}}{{with .Independent}}<span class="i">{{.}}</span>{{end}}</td>{{end}}</tr>
+<tbody>{{range .Rows}}<tr><td><code>{{.Policy}}</code></td>{{range .Cells}}<td>{{if .Best}}<strong>{{.Ours}}</strong>{{else}}{{.Ours}}{{end}}{{with .Published}}<span class="p">{{.}}</span>{{end}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
 {{end}}<h2>Plots</h2>
 {{range .Figures}}<figure id="{{.Name}}">{{.SVG}}<figcaption>{{.Caption}}</figcaption></figure>

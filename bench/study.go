@@ -116,14 +116,6 @@ func (s *Study) published(policy string, budget time.Duration) *Reference {
 	return find(Published(), policy, budget.Milliseconds())
 }
 
-// independent is published for the other implementation.
-func (s *Study) independent(policy string, budget time.Duration) *Reference {
-	if !s.Compare {
-		return nil
-	}
-	return find(Independent(), policy, budget.Milliseconds())
-}
-
 // Add runs all setups over one more trace. It calls done after each.
 func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
 	w := NewSimulator(t)
@@ -143,8 +135,7 @@ func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(
 }
 
 // Write writes report.html, which is complete in itself, and beside it every plot
-// as SVG, the tables for LaTeX, and all rows as CSV and JSON. The same
-// study gives the same bytes.
+// as SVG, and all rows as CSV and JSON. The same study gives the same bytes.
 func (s *Study) Write(dir string) error {
 	files := map[string][]byte{}
 	var pictures []figure.Picture
@@ -156,18 +147,17 @@ func (s *Study) Write(dir string) error {
 		p.AddTo(files)
 		pictures = append(pictures, p)
 	}
-	var csv, lines, page, tex bytes.Buffer
+	var csv, lines, page bytes.Buffer
 	if err := s.csv(&csv); err != nil {
 		return err
 	}
 	if err := writeTraced(&lines, s.Traces, s.Rows); err != nil {
 		return err
 	}
-	s.latex(&tex)
 	if err := s.html(&page, pictures); err != nil {
 		return err
 	}
-	files["study.csv"], files["study.jsonl"], files["study.tex"], files["report.html"] = csv.Bytes(), lines.Bytes(), tex.Bytes(), page.Bytes()
+	files["study.csv"], files["study.jsonl"], files["report.html"] = csv.Bytes(), lines.Bytes(), page.Bytes()
 	return figure.WriteFiles(dir, files)
 }
 

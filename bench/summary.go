@@ -170,47 +170,6 @@ type traced struct {
 	Row
 }
 
-// latex writes a table for each budget, with the values of the paper in small
-// print if they are compared. The tables need the package booktabs.
-func (s *Study) latex(w io.Writer) {
-	tex := strings.NewReplacer("%", `\%`, "_", `\_`, " ± ", `\,$\pm$\,`)
-	var shown []int
-	for m := range tableColumns {
-		if tableColumns[m].paper != nil {
-			shown = append(shown, m)
-		}
-	}
-	small := ""
-	if s.Compare {
-		small = "; small: " + PublishedSource
-	}
-	for _, b := range s.budgets() {
-		list := s.summaries(b)
-		fmt.Fprintf(w, "%% %s; rule %s; bold: best except %s%s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, small)
-		fmt.Fprintf(w, "\\begin{tabular}{l%s}\n\\toprule\npolicy", strings.Repeat("r", len(shown)))
-		for _, m := range shown {
-			fmt.Fprintf(w, " & %s", tex.Replace(tableColumns[m].name))
-		}
-		fmt.Fprint(w, " \\\\\n\\midrule\n")
-		for _, sum := range list {
-			fmt.Fprintf(w, "\\texttt{%s}", tex.Replace(sum.policy))
-			published := s.published(sum.policy, b)
-			for _, m := range shown {
-				text := sum.text(m)
-				if best(list, m)[sum.policy] {
-					text = `\textbf{` + text + `}`
-				}
-				if published != nil {
-					text += ` {\scriptsize ` + decimal(tableColumns[m].paper(published), tableColumns[m].digits) + `}`
-				}
-				fmt.Fprintf(w, " & %s", tex.Replace(text))
-			}
-			fmt.Fprint(w, " \\\\\n")
-		}
-		fmt.Fprint(w, "\\bottomrule\n\\end{tabular}\n\n")
-	}
-}
-
 // text writes the mean of a column and, over several traces, its deviation.
 func (s *summary) text(m int) string {
 	text := decimal(s.means[m], tableColumns[m].digits)

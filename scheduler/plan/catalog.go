@@ -15,7 +15,7 @@ type catalog struct {
 	index   constantIndex
 	pattern patternIndex
 	tally   tally
-	oldest  oldest
+	oldest  heap // of the queries with a result that are not paused, by the second in which it was last known to be true
 }
 
 // GrowIndex indexes the constants of more queries, for related queries. It reports
@@ -39,7 +39,11 @@ type Census struct {
 
 // Census counts the queries. Its cost does not grow with their number.
 func (p *catalog) Census() Census {
-	return Census{Queries: len(p.all), States: p.tally.all(), Results: p.tally.results, Oldest: p.oldest.at()}
+	c := Census{Queries: len(p.all), States: p.tally.all(), Results: p.tally.results}
+	if oldest := p.oldest.first(); oldest != nil {
+		c.Oldest = time.Unix(oldest.checked.number, 0).UTC()
+	}
+	return c
 }
 
 // related lists the queries that share a constant with c.

@@ -34,8 +34,8 @@ func (p *queues) forecast(c *item) (f Forecast) {
 		if c.slot > 0 {
 			f.Slots = c.slot - min(c.slot, p.slot) + 1
 		}
-		if c.timed > 0 {
-			f.At = time.Unix(0, c.time)
+		if c.waits.at > 0 {
+			f.At = time.Unix(0, c.waits.number)
 		}
 	}
 	return f

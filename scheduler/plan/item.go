@@ -41,19 +41,18 @@ type item struct {
 	ran     bool // started in the current slot
 	short   bool // cut in the current slot with a limit below the whole budget
 
-	tier  string // "" = not eligible
-	asked uint64 // Query.Refreshes
-	slot  uint64 // slot for which it waits, 0 = none
-	seat  int32  // position on the page of its slot
-	place int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
-	timed int32  // place in the heap of times, from 1, 0 = not there
+	tier    string // "" = not eligible
+	asked   uint64 // Query.Refreshes
+	slot    uint64 // slot for which it waits, 0 = none
+	seat    int32  // position on the page of its slot
+	place   int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
+	waits   placed // for a time, in nanoseconds since the epoch
+	checked placed // the second in which its result was last known to be true
 
 	policy.Candidate
 
-	start   time.Time
-	checked int64 // the second that oldest counts, 0 = none
-	time    int64 // time for which it waits, in nanoseconds since the epoch
-	known   bool  // the membership was looked for
+	start time.Time
+	known bool // the membership was looked for
 }
 
 // A reason is why a query is not eligible.

@@ -43,11 +43,8 @@ func TestOldestResult(t *testing.T) {
 		if random.IntN(3) > 0 { // not read
 			continue
 		}
-		if got := p.oldest.at(); !got.Equal(want) {
+		if got := p.Census().Oldest; !got.Equal(want) {
 			t.Fatalf("seed %d, step %d: %v, want %v", seed, i, got, want)
 		}
-	}
-	if most := 2*len(p.oldest.n) + 65; len(p.oldest.seconds) > most {
-		t.Errorf("%d seconds are kept for %d", len(p.oldest.seconds), len(p.oldest.n))
 	}
 }

@@ -25,9 +25,10 @@ func TestWaiting(t *testing.T) {
 	}
 	rooms := map[string]func() room{
 		"times": func() room {
-			q := &timeQueue{}
+			q := waiting()
 			return room{set: q.set, drop: q.drop, due: func(at int64) (list []*item) {
-				for c := q.due(at); c != nil; c = q.due(at) {
+				for c := q.first(); c != nil && c.waits.number <= at; c = q.first() {
+					q.drop(c)
 					list = append(list, c)
 				}
 				return list

@@ -22,7 +22,7 @@ type queues struct {
 	ranked     order
 	roster     roster // of the ranked queries, if the policy is a Ranker
 	slots      slotQueue
-	times      timeQueue
+	times      heap   // of the queries that wait for a time
 	slot       uint64 // the running slot, or the next one
 	now        time.Time
 	looked     time.Time     // when Advance last looked at times
@@ -87,7 +87,11 @@ func (p *queues) learn(c *item, s policy.Stats) {
 	c.SetState(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)
-	p.oldest.set(c)
+	if c.halted || s.CheckedAt.IsZero() {
+		p.oldest.drop(c)
+	} else {
+		p.oldest.set(c, s.CheckedAt.Unix())
+	}
 }
 
 // count updates the tally for a query that the planner holds.
@@ -112,7 +116,7 @@ func (p *queues) Advance(now time.Time) {
 	p.now = now
 	if inFuture(p.looked, now) { // the clock was set back
 		for _, c := range p.order {
-			if c.timed > 0 {
+			if c.waits.at > 0 {
 				p.lift(c)
 				p.settle(c)
 			}
@@ -124,7 +128,7 @@ func (p *queues) Advance(now time.Time) {
 		p.settle(c)
 	}
 	p.slots.due(p.slot, again)
-	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
+	for c := p.times.first(); c != nil && c.waits.number <= now.UnixNano(); c = p.times.first() {
 		again(c)
 	}
 }
