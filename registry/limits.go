@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -55,17 +53,13 @@ func (p *Profile) Size() (n int64) {
 // isLimited reports whether the limits of a token apply to a caller.
 func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 
-// admissions decides whether registrations are within the limits. It counts the queries that are
-// admitted but not yet stored, so that several can be registered concurrently.
-// Registrations that could together exceed a limit run one at a time.
+// admissions knows the limits of registrations. Stores check the bounds in the transaction that adds to
+// what they bound.
 type admissions struct {
-	store  QueryStore
 	limits Limits
 	now    func() time.Time
 
-	alone    sync.RWMutex // read-locked by registrations that are counted in pending
-	mu       sync.Mutex   // guards what follows
-	pending  map[string]Holdings
+	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by caller: at most one for each token
 }
 
@@ -88,117 +82,6 @@ func (a *admissions) limitRate(c Caller) error {
 	wait := (1 - l.TokensAt(now)) / a.limits.TokenRate
 	return &Problem{Kind: KindRate, RetryAfter: time.Duration(math.Ceil(max(1, wait))) * time.Second,
 		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", a.limits.TokenRate, l.Burst())}
-}
-
-// everyone is the key of pending for all callers together. No caller has this name.
-const everyone = ""
-
-// add adds to the caller's pending holdings. It returns the holdings that were
-// pending before, for the caller and for all callers.
-func (a *admissions) add(caller string, queries int, bytes int64) (own, all Holdings) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	own, all = a.pending[caller], a.pending[everyone]
-	for _, k := range []string{caller, everyone} {
-		h := a.pending[k]
-		h.Queries, h.Bytes = h.Queries+queries, h.Bytes+bytes
-		if a.pending[k] = h; h == (Holdings{}) {
-			delete(a.pending, k)
-		}
-	}
-	return own, all
-}
-
-// admit returns a problem if the limits do not allow the caller to hold a query. It
-// takes into account what the same transaction releases. The caller must call done
-// once the query is stored.
-func (a *admissions) admit(own takeover, c Caller, fresh *Query) (done func(), err error) {
-	if a.unbounded(c) {
-		return func() {}, nil
-	}
-	a.alone.RLock()
-	mine, all := a.add(c.Name, 1, fresh.Size())
-	done = func() {
-		a.add(c.Name, -1, -fresh.Size())
-		a.alone.RUnlock()
-	}
-	if err = a.fits(own, c, fresh, mine, all); err == nil {
-		return done, nil
-	}
-	done()
-	if p, ok := errors.AsType[*Problem](err); !ok || p.Kind != KindLimit && p.Kind != KindQuota {
-		return nil, err
-	}
-	a.alone.Lock() // now nothing is pending
-	if err := a.fits(own, c, fresh, Holdings{}, Holdings{}); err != nil {
-		a.alone.Unlock()
-		return nil, err
-	}
-	return a.alone.Unlock, nil
-}
-
-// unbounded reports whether no limit applies to the queries of a caller.
-func (a *admissions) unbounded(c Caller) bool {
-	b := a.bounds(c)
-	return b.Queries <= 0 && b.TokenQueries <= 0 && b.TokenBytes <= 0
-}
-
-// fits is admit with the pending queries of the caller (mine) and of all callers.
-func (a *admissions) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
-	known, err := a.store.Query(fresh.ID)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	found := err == nil
-	if _, holds := known.Holder(c.Name); found && holds {
-		return nil
-	}
-	if err := a.fitsTotal(own, found, all.Queries); err != nil || !isLimited(c) || a.limits.TokenQueries <= 0 && a.limits.TokenBytes <= 0 {
-		return err
-	}
-	h, err := a.store.Holdings(c.Name)
-	if err != nil {
-		return err
-	}
-	h.Queries, h.Bytes = h.Queries+mine.Queries, h.Bytes+mine.Bytes
-	freed, err := a.released(own)
-	if err != nil {
-		return err
-	}
-	for i := range freed {
-		h.Queries, h.Bytes = h.Queries-1, h.Bytes-freed[i].Size()
-	}
-	if most := a.limits.TokenQueries; most > 0 && h.Queries >= most {
-		return overQueries(c.Name, h.Queries)
-	}
-	if size, most := fresh.Size(), a.limits.TokenBytes; most > 0 && h.Bytes+size > most {
-		return overQuota("with this query of %d bytes (text, normal form, constants and graphs) %s would hold %d bytes, and limits.token_bytes allows %d", size, c.Name, h.Bytes+size, most)
-	}
-	return nil
-}
-
-// fitsTotal is fits for the limit of all callers together.
-func (a *admissions) fitsTotal(own takeover, found bool, pending int) error {
-	if found || a.limits.Queries <= 0 {
-		return nil
-	}
-	n, err := a.store.CountQueries("")
-	if n += pending; err != nil || n < a.limits.Queries {
-		return err
-	}
-	freed, err := a.released(own)
-	if err != nil {
-		return err
-	}
-	for i := range freed {
-		if len(freed[i].Holders) == 1 { // deleted by its release
-			n--
-		}
-	}
-	if n < a.limits.Queries {
-		return nil
-	}
-	return overLimit()
 }
 
 func overLimit() *Problem {
@@ -225,26 +108,6 @@ func (a *admissions) profileBounds(c Caller) Bounds {
 		return Bounds{}
 	}
 	return Bounds{Caller: c.Name, TokenProfiles: a.limits.TokenProfiles, TokenBytes: a.limits.TokenBytes}
-}
-
-// released lists the queries that the takeover releases.
-func (a *admissions) released(own takeover) (list []Query, err error) {
-	if own.replace && own.name != "" {
-		if list, err = a.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
-			return nil, err
-		}
-	}
-	if own.instead == "" || slices.ContainsFunc(list, func(q Query) bool { return q.ID == own.instead }) {
-		return list, nil
-	}
-	q, err := a.store.Query(own.instead)
-	if _, holds := q.Holder(own.caller); err == nil && holds {
-		list = append(list, q)
-	}
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return list, err
 }
 
 func overQuota(format string, a ...any) *Problem {

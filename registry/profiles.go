@@ -58,8 +58,6 @@ func (r *ProfileRegistry) CreateProfile(c Caller, req ProfileRequest) (p Profile
 	if err != nil {
 		return Profile{}, false, err
 	}
-	r.admissions.alone.Lock() // now no query is pending
-	defer r.admissions.alone.Unlock()
 	p, err = r.store.EditProfile(fresh.ID, r.admissions.profileBounds(c), func(p *Profile, found bool) error {
 		if created = !found; created {
 			*p = fresh
@@ -72,7 +70,7 @@ func (r *ProfileRegistry) CreateProfile(c Caller, req ProfileRequest) (p Profile
 	if err == nil {
 		r.edited(p.ID)
 	}
-	return p, created, err
+	return p, created && err == nil, err
 }
 
 // Profile returns one profile.

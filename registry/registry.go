@@ -62,7 +62,7 @@ type Config struct {
 func Open(c Config) (*Registry, error) {
 	c.fill()
 	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
-		admissions: &admissions{store: c.Queries, limits: c.Limits, now: c.Now, pending: map[string]Holdings{}, limiters: map[string]*rate.Limiter{}}}
+		admissions: &admissions{limits: c.Limits, now: c.Now, limiters: map[string]*rate.Limiter{}}}
 	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
 	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,
 		slotInterval: c.SlotInterval, edited: c.QueryEdited, now: c.Now}
@@ -123,11 +123,6 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	if holder.Live = live; live {
 		holder.Node = r.live.node
 	}
-	done, err := r.admissions.admit(own, c, &fresh)
-	if err != nil {
-		return Query{}, false, err
-	}
-	defer done()
 	may := false
 	if reg.Public {
 		if may, err = r.mayPublish(c, fresh.Endpoint); err != nil {
@@ -147,7 +142,7 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 		}
 		return publish(q, addHolder(q, holder), may)
 	})
-	return q, created, err
+	return q, created && err == nil, err
 }
 
 // addHolder adds h to the holders. It replaces an earlier registration of the

@@ -53,8 +53,7 @@ type Names struct {
 	// The other queries are those that Caller calls Name, oldest first, and the
 	// query Instead if Caller holds it. Query is never one of them.
 	Caller, Name, Instead string
-	// Bounds must hold after an edit that adds to what they bound. A store that several
-	// processes share checks them when it applies the edit.
+	// Bounds must hold after an edit that adds to what they bound.
 	Bounds Bounds
 }
 

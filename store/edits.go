@@ -88,7 +88,7 @@ func (e *queryEdit) resume(tx *bbolt.Tx) error {
 			return errMoved
 		}
 	}
-	if e.within(tx) != nil {
+	if e.within(newTotals(tx)) != nil {
 		return errMoved // the caller decides again, and learns why
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -15,7 +14,7 @@ import (
 // A QueryStore stores registrations. It implements registry.QueryStore.
 type QueryStore struct {
 	*boltFile
-	edits editQueue
+	edits batcher[*queryEdit]
 }
 
 // Query implements registry.QueryStore.
@@ -79,16 +78,16 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 // EditQueries implements registry.QueryStore. Edits that arrive while another transaction
 // runs share the next one. An edit without effect assigns no revision.
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
-	e := &queryEdit{names: n, edit: edit, leads: make(chan bool, 1)}
+	e := &queryEdit{names: n, edit: edit}
 	if d.replica != nil {
 		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) {
 			if err := e.prepare(tx, d.disk.room); err != nil {
 				return e, err
 			}
-			return e, e.within(tx)
+			return e, e.within(newTotals(tx))
 		})
-	} else if d.edits.enter(e) {
-		d.editTogether()
+	} else {
+		d.edits.do(e, d.editTogether)
 	}
 	if e.panic != nil {
 		panic(e.panic)
@@ -110,8 +109,7 @@ type queryEdit struct {
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
 	queries []edited // those that names concerns, in its order
 	err     error
-	panic   any       // of edit
-	leads   chan bool // false when the edit is done, true if its caller runs the next transaction
+	panic   any // of edit
 }
 
 // An edited is a query before and after an edit.
@@ -158,15 +156,13 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	return nil
 }
 
-// within returns a problem if the edit exceeds its bounds. Only a store with a journal asks:
-// otherwise the caller admits one registration after the other.
-func (e *queryEdit) within(tx *bbolt.Tx) error {
+// within returns a problem if the edit exceeds its bounds after what the totals say.
+func (e *queryEdit) within(t *totals) error {
 	b := &e.names.Bounds
-	if *b == (registry.Bounds{}) {
+	if *b == (registry.Bounds{Caller: b.Caller}) {
 		return nil
 	}
-	before := int(loadCounters(tx).queries)
-	held := loadHoldings(tx, b.Caller)
+	before, held := int(t.counters.queries), t.held(b.Caller)
 	queries, holds := before, held
 	count := func(q *registry.Query, sign int) {
 		queries += sign
@@ -289,12 +285,12 @@ func (x *edited) check(id string, room func() error) error {
 	return room()
 }
 
+// maxEdits is the number of edits that share a transaction.
+const maxEdits = 64
+
 // editTogether runs waiting edits in one transaction. The error of one edit does not
-// affect the others; an error of the transaction is that of all. The caller is that of
-// the oldest one.
+// affect the others; an error of the transaction is that of all.
 func (d *QueryStore) editTogether() {
-	d.edits.gather()
-	began := time.Now()
 	var list []*queryEdit
 	failure := errPanic
 	defer func() {
@@ -306,7 +302,6 @@ func (d *QueryStore) editTogether() {
 				e.err = failure
 			}
 		}
-		d.edits.leave(list, time.Since(began))
 	}()
 	ended := false
 	failure = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
@@ -319,7 +314,10 @@ func (d *QueryStore) editTogether() {
 		t := newTotals(tx)
 		room := sync.OnceValue(d.disk.room)
 		for _, e := range list {
-			switch e.err = e.prepare(tx, room); {
+			if e.err = e.prepare(tx, room); e.err == nil {
+				e.err = e.within(t)
+			}
+			switch {
 			case e.err == errUnchanged:
 				e.err = nil
 				continue

@@ -39,6 +39,13 @@ func (t *totals) hold(caller string, queries int, bytes int64) {
 	t.holdings[caller] = h
 }
 
+// held returns what a caller holds.
+func (t *totals) held(caller string) registry.Holdings {
+	h, more := loadHoldings(t.tx, caller), t.holdings[caller]
+	h.Queries, h.Bytes = h.Queries+more.Queries, h.Bytes+more.Bytes
+	return h
+}
+
 // save writes the totals. They must not be used afterwards.
 func (t *totals) save() error {
 	err := t.counters.save(t.tx)

@@ -82,6 +82,13 @@ func (m *memory) EditQueries(n registry.Names, edit func(*registry.Query, []*reg
 	if err := edit(&q, others, found); err != nil {
 		return registry.Query{}, err
 	}
+	after := len(m.queries)
+	if !found {
+		after++
+	}
+	if err := n.Bounds.Check(len(m.queries), after, registry.Holdings{}, registry.Holdings{}); err != nil {
+		return registry.Query{}, err
+	}
 	for _, x := range others {
 		m.keep(*x)
 	}
