@@ -51,7 +51,7 @@ func (e *queryEdit) decode(in *scan) {
 	n := &e.names
 	n.Query, n.Caller, n.Name, n.Instead = in.text(), in.text(), in.text(), in.text()
 	n.Bounds = registry.Bounds{Caller: in.text(), Queries: int(in.signed()), TokenQueries: int(in.signed()), TokenBytes: in.signed()}
-	e.queries = make([]edited, in.count())
+	e.queries = make([]queryDiff, in.count())
 	for i := range e.queries {
 		x := &e.queries[i]
 		x.now.ID, x.seen = in.text(), in.number()

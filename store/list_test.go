@@ -36,7 +36,7 @@ func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
 		sums := newTotals(tx)
 		for i := range n {
 			q := query(i)
-			x := edited{now: q}
+			x := queryDiff{now: q}
 			if err := errors.Join(x.check(q.ID, d.disk.room), applyEdit(sums, &x)); err != nil {
 				return err
 			}

@@ -107,13 +107,13 @@ func (d *QueryStore) EditQuery(id string, edit func(q *registry.Query, found boo
 type queryEdit struct {
 	names   registry.Names
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
-	queries []edited // those that names concerns, in its order
+	queries []queryDiff // those that names concerns, in its order
 	err     error
 	panic   any // of edit
 }
 
-// An edited is a query before and after an edit.
-type edited struct {
+// A queryDiff is a query before and after an edit.
+type queryDiff struct {
 	old   storedQuery
 	now   registry.Query
 	found bool
@@ -129,7 +129,7 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	if err != nil {
 		return err
 	}
-	e.queries = make([]edited, len(ids))
+	e.queries = make([]queryDiff, len(ids))
 	others := make([]*registry.Query, 0, len(ids))
 	for i, id := range ids {
 		x := &e.queries[i]
@@ -189,11 +189,11 @@ func (e *queryEdit) within(t *totals) error {
 func (e *queryEdit) kind() byte { return kindQueries }
 
 func (e *queryEdit) frees() bool {
-	return !slices.ContainsFunc(e.queries, func(x edited) bool { return !x.same && !x.removes() })
+	return !slices.ContainsFunc(e.queries, func(x queryDiff) bool { return !x.same && !x.removes() })
 }
 
 // removes reports whether the edit removes a query that exists.
-func (x *edited) removes() bool { return !x.same && len(x.now.Holders) == 0 }
+func (x *queryDiff) removes() bool { return !x.same && len(x.now.Holders) == 0 }
 
 // apply stores or removes the edited queries.
 func (e *queryEdit) apply(tx *bbolt.Tx) error {
@@ -255,9 +255,9 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 	return ids, nil
 }
 
-func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
+func beginEdit(tx *bbolt.Tx, id string) (queryDiff, error) {
 	old, found, err := lookForQuery(tx, id)
-	x := edited{old: old, now: registry.Query{ID: id}, found: found}
+	x := queryDiff{old: old, now: registry.Query{ID: id}, found: found}
 	if found { // edits get a deep copy, so that they cannot modify old
 		err = decodeRegistration(old.body, &x.now)
 	}
@@ -265,10 +265,10 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 }
 
 // check returns an error if the edited query cannot be stored.
-func (x *edited) check(id string, room func() error) error {
+func (x *queryDiff) check(id string, room func() error) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
-		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+		return fmt.Errorf("query %s: its id and endpoint cannot be queryDiff", id)
 	case len(x.now.Holders) == 0:
 		x.same = !x.found
 		return nil
@@ -358,7 +358,7 @@ func (d *QueryStore) editTogether() {
 }
 
 // applyEdit stores or removes an edited query.
-func applyEdit(t *totals, x *edited) error {
+func applyEdit(t *totals, x *queryDiff) error {
 	if len(x.now.Holders) == 0 {
 		return removeQuery(t, &x.old)
 	}

@@ -83,7 +83,7 @@ func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error
 	}); err != nil {
 		return err
 	}
-	r.applied, r.reported = at.Seq, r.state.at
+	r.applied, r.reported = at.Seq, r.state.seq
 	ctx, cancel := r.opening()
 	defer cancel()
 	if at == (journal.Position{}) {

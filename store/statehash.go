@@ -33,8 +33,8 @@ var errDiverged = fmt.Errorf("%w: the state of this node is not that of the othe
 // A stateHash is the hash after the last entry, and the one after the last entry at which nodes
 // compare.
 type stateHash struct {
-	now, then uint64
-	at        uint64 // number of that entry
+	current, checkpoint uint64
+	seq                 uint64 // of the checkpoint
 }
 
 func loadState(tx *bbolt.Tx) (s stateHash) {
@@ -45,13 +45,13 @@ func loadState(tx *bbolt.Tx) (s stateHash) {
 }
 
 func (s *stateHash) save(tx *bbolt.Tx) error {
-	return tx.Bucket(bMeta).Put(kState, binary.BigEndian.AppendUint64(key16(s.now, s.then), s.at))
+	return tx.Bucket(bMeta).Put(kState, binary.BigEndian.AppendUint64(key16(s.current, s.checkpoint), s.seq))
 }
 
 // add adds what an entry has done.
 func (s *stateHash) add(tx *bbolt.Tx, seq uint64, c command, err error) {
 	var b []byte
-	for _, n := range []uint64{s.now, seq} {
+	for _, n := range []uint64{s.current, seq} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	b = append(putBool(b, err == nil), tx.Bucket(bMeta).Get(kCounters)...)
@@ -59,9 +59,9 @@ func (s *stateHash) add(tx *bbolt.Tx, seq uint64, c command, err error) {
 		b = binary.BigEndian.AppendUint64(b, xxh3.Hash(w.written))
 		b = binary.AppendUvarint(b, uint64(len(w.skipped)))
 	}
-	s.now = xxh3.Hash(b)
+	s.current = xxh3.Hash(b)
 	if seq%compareEvery == 0 {
-		s.then, s.at = s.now, seq
+		s.checkpoint, s.seq = s.current, seq
 	}
 }
 
@@ -100,8 +100,8 @@ type comparison struct {
 // settle reports the state of this node when it is time, and compares the reports of others,
 // after entries were applied.
 func (r *replica) settle(answers []answer) error {
-	if r.state.at != r.reported {
-		if r.reported = r.state.at; r.reports.Load() {
+	if r.state.seq != r.reported {
+		if r.reported = r.state.seq; r.reports.Load() {
 			r.report(r.state)
 		}
 	}
@@ -117,10 +117,10 @@ func (r *replica) settle(answers []answer) error {
 
 // report appends a report after an entry at which nodes compare.
 func (r *replica) report(s stateHash) {
-	x := &stateReport{version: stateVersion, node: r.name, at: s.at, hash: s.then}
+	x := &stateReport{version: stateVersion, node: r.name, at: s.seq, hash: s.checkpoint}
 	r.done.Go(func() {
 		// Without this report the others compare what they have.
-		_ = r.once(r.ctx, fmt.Sprintf("state-%d-%s", s.at, r.name), x)
+		_ = r.once(r.ctx, fmt.Sprintf("state-%d-%s", s.seq, r.name), x)
 	})
 }
 
@@ -129,19 +129,19 @@ func (r *replica) report(s stateHash) {
 // next comparison begins.
 func (r *replica) compare(x *stateReport) error {
 	s, c := r.state, &r.compared
-	if c.at != s.at {
+	if c.at != s.seq {
 		undecided := c.different > 0 && c.different >= c.same
-		if *c = (comparison{at: s.at, same: 1}); undecided {
+		if *c = (comparison{at: s.seq, same: 1}); undecided {
 			return errDiverged
 		}
 	}
 	switch {
-	case x.version != stateVersion || x.node == r.name || x.at != s.at:
-	case x.hash == s.then:
+	case x.version != stateVersion || x.node == r.name || x.at != s.seq:
+	case x.hash == s.checkpoint:
 		c.same++
 	default:
 		if c.different++; c.different == 1 {
-			r.file.log.Error("another node has a different state: one of them is damaged", "entry", s.at)
+			r.file.log.Error("another node has a different state: one of them is damaged", "entry", s.seq)
 		}
 	}
 	if c.different > c.same {
@@ -153,7 +153,7 @@ func (r *replica) compare(x *stateReport) error {
 // diverge marks the file, so that it is not opened as that of a member again.
 func (r *replica) diverge(err error) error {
 	return errors.Join(err, r.file.edit(func(tx *bbolt.Tx) (bool, error) {
-		return false, tx.Bucket(bMeta).Put(kDiverged, key8(r.state.at))
+		return false, tx.Bucket(bMeta).Put(kDiverged, key8(r.state.seq))
 	}))
 }
 

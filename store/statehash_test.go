@@ -97,7 +97,7 @@ func TestDivergedReplica(t *testing.T) {
 
 // Of two nodes that differ, none can be trusted.
 func TestDivergedPair(t *testing.T) {
-	r := &replica{name: "own", state: stateHash{then: 1, at: 20}}
+	r := &replica{name: "own", state: stateHash{checkpoint: 1, seq: 20}}
 	r.file = &boltFile{log: slog.New(slog.DiscardHandler)}
 	for i, x := range []struct {
 		report stateReport
