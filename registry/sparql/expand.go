@@ -37,9 +37,8 @@ func tooLong(text string) error {
 }
 
 func expandName(t *Token, d *declaration, colon int) {
-	namespace := d.namespace()
-	expanded := "<" + namespace + unescapeLocal(t.Text[colon:]) + ">"
-	if schemeLen(namespace) == 0 || hasDotSegment(namespace) || hasDotSegment(expanded[1:len(expanded)-1]) {
+	expanded := "<" + d.namespace + unescapeLocal(t.Text[colon:]) + ">"
+	if schemeLen(d.namespace) == 0 || hasDotSegment(d.namespace) || hasDotSegment(expanded[1:len(expanded)-1]) {
 		d.kept = true
 		return
 	}

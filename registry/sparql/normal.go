@@ -13,7 +13,7 @@ func normalForm(p *prologue, body []Token) string {
 	b.Grow(size)
 	for _, d := range p.items {
 		if d.kept {
-			b.WriteString(d.text())
+			b.WriteString(d.text)
 			b.WriteByte(' ')
 		}
 	}
@@ -76,34 +76,22 @@ func canonicalString(quoted string) string {
 	b.Grow(len(content) + 2)
 	b.WriteByte('"')
 	for i := range len(content) {
-		if e := escapeOf(content[i]); e != 0 {
+		c := content[i]
+		if e := strings.IndexByte(escaped, c); e >= 0 {
 			b.WriteByte('\\')
-			b.WriteByte(e)
-		} else {
-			b.WriteByte(content[i])
+			c = letters[e]
 		}
+		b.WriteByte(c)
 	}
 	b.WriteByte('"')
 	return b.String()
 }
 
-func escapeOf(c byte) byte {
-	switch c {
-	case '"', '\\':
-		return c
-	case '\n':
-		return 'n'
-	case '\r':
-		return 'r'
-	case '\t':
-		return 't'
-	case '\b':
-		return 'b'
-	case '\f':
-		return 'f'
-	}
-	return 0
-}
+// The characters that the normal form escapes, and the letters of their escapes.
+const (
+	escaped = "\"\\\n\r\t\b\f"
+	letters = "\"\\nrtbf"
+)
 
 // Unquote splits a literal of a Tree into its text and its suffix, the language after @ or the
 // datatype after ^^. ok is false if the text has an escape that SPARQL does not define.
@@ -154,21 +142,13 @@ func unescape(s string, i int) (r rune, n int) {
 	if i+1 >= len(s) {
 		return 0, 0
 	}
-	switch s[i+1] {
-	case 't':
-		return '\t', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case '"', '\'', '\\':
-		return rune(s[i+1]), 2
-	case 'u', 'U':
+	switch c := s[i+1]; {
+	case c == 'u', c == 'U':
 		return runeAt(s, i)
+	case c == '\'':
+		return '\'', 2
+	case strings.IndexByte(letters, c) >= 0:
+		return rune(escaped[strings.IndexByte(letters, c)]), 2
 	}
 	return 0, 0
 }

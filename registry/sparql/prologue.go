@@ -1,6 +1,7 @@
 package sparql
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,59 +19,41 @@ type prologue struct {
 // declaration is a BASE, PREFIX, VERSION or DEFINE. kept reports whether the normal
 // form needs it. Only a PREFIX whose uses were all expanded is not needed.
 type declaration struct {
-	words     string // as in the normal form, except for a PREFIX
-	name, iri string // of a PREFIX
+	text      string // as in the normal form
+	namespace string // of a PREFIX
 	kept      bool
 }
 
-func (d *declaration) text() string {
-	if d.iri == "" {
-		return d.words
-	}
-	return "PREFIX " + d.name + " " + d.iri
-}
-
-// namespace is the IRI of a PREFIX without its angle brackets.
-func (d *declaration) namespace() string { return d.iri[1 : len(d.iri)-1] }
-
 type prologueReader struct {
+	prologue
 	text   string
 	tokens []Token
-	i      int
-	out    *prologue
 }
 
 func readPrologue(text string, tokens []Token) (*prologue, error) {
-	r := &prologueReader{text: text, tokens: tokens, out: &prologue{prefixes: map[string]*declaration{}}}
+	r := &prologueReader{prologue{prefixes: map[string]*declaration{}}, text, tokens}
 	for {
-		more, err := r.declaration()
+		t := r.peek()
+		var err error
+		switch name, glued := gluedPrefix(t); {
+		case t.keyword() == "BASE":
+			err = r.simple(IRI, "BASE needs an IRI in angle brackets")
+		case t.keyword() == "VERSION":
+			err = r.simple(String, "VERSION needs a string")
+		case t.keyword() == "DEFINE":
+			err = r.define()
+		case t.keyword() == "PREFIX":
+			r.end++
+			err = r.prefix(r.peek().Text)
+		case glued:
+			err = r.prefix(name)
+		default:
+			return &r.prologue, nil
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !more {
-			r.out.end = r.i
-			return r.out, nil
-		}
 	}
-}
-
-func (r *prologueReader) declaration() (bool, error) {
-	t := r.peek(0)
-	switch t.keyword() {
-	case "BASE":
-		return true, r.base()
-	case "VERSION":
-		return true, r.version()
-	case "DEFINE":
-		return true, r.define()
-	case "PREFIX":
-		r.i++
-		return true, r.prefix(r.peek(0).Text)
-	}
-	if name, ok := gluedPrefix(t); ok {
-		return true, r.prefix(name)
-	}
-	return false, nil
 }
 
 // gluedPrefix returns the name in PREFIX:<…> or PREFIXp:<…>, which is lexed as
@@ -84,104 +67,85 @@ func gluedPrefix(t Token) (string, bool) {
 	return name, r == ':' || r != '_' && isNameStart(r)
 }
 
-// peek returns the token n ahead, an empty punctuation at the end.
-func (r *prologueReader) peek(n int) Token {
-	if r.i+n < len(r.tokens) {
-		return r.tokens[r.i+n]
+// peek returns the next token, an empty punctuation at the end.
+func (r *prologueReader) peek() Token {
+	if r.end < len(r.tokens) {
+		return r.tokens[r.end]
 	}
 	return Token{Kind: Punct, Pos: len(r.text)}
 }
 
-func (r *prologueReader) errorHere(message string) error {
-	return syntaxError(r.text, r.peek(0).Pos, "%s", message)
-}
-
-func (r *prologueReader) keep(text string) {
-	r.out.items = append(r.out.items, &declaration{words: text, kept: true})
-}
-
-func (r *prologueReader) base() error {
-	r.i++
-	if r.peek(0).Kind != IRI {
-		return r.errorHere("BASE needs an IRI in angle brackets")
+// expect returns the next token if it is of one of the kinds, otherwise an error.
+func (r *prologueReader) expect(message string, kinds ...Kind) (Token, error) {
+	t := r.peek()
+	if !slices.Contains(kinds, t.Kind) {
+		return t, syntaxError(r.text, t.Pos, "%s", message)
 	}
-	r.keep("BASE " + r.peek(0).Text)
-	r.i++
-	return nil
+	r.end++
+	return t, nil
 }
 
-func (r *prologueReader) version() error {
-	r.i++
-	if r.peek(0).Kind != String {
-		return r.errorHere("VERSION needs a string")
-	}
-	r.keep("VERSION " + r.peek(0).canonical())
-	r.i++
-	return nil
+// simple reads a declaration with one value.
+func (r *prologueReader) simple(k Kind, message string) error {
+	word := r.peek().keyword()
+	r.end++
+	t, err := r.expect(message, k)
+	r.items = append(r.items, &declaration{text: word + " " + t.canonical(), kept: true})
+	return err
 }
 
 func (r *prologueReader) prefix(name string) error {
-	t := r.peek(0)
-	if t.Kind != Name || strings.IndexByte(name, ':') != len(name)-1 {
-		return r.errorHere("PREFIX needs a name that ends with a colon")
+	const message = "PREFIX needs a name that ends with a colon"
+	if _, err := r.expect(message, Name); err != nil {
+		return err
 	}
-	r.i++
-	iri := r.peek(0)
-	if iri.Kind != IRI {
-		return r.errorHere("PREFIX " + shorten(name) + " needs an IRI in angle brackets")
+	if strings.IndexByte(name, ':') != len(name)-1 {
+		return syntaxError(r.text, r.tokens[r.end-1].Pos, message)
 	}
-	r.i++
-	d := &declaration{name: name, iri: iri.Text}
-	r.out.prefixes[name] = d
-	r.out.items = append(r.out.items, d)
+	iri, err := r.expect("PREFIX "+shorten(name)+" needs an IRI in angle brackets", IRI)
+	if err != nil {
+		return err
+	}
+	d := &declaration{text: "PREFIX " + name + " " + iri.Text, namespace: iri.Text[1 : len(iri.Text)-1]}
+	r.prefixes[name] = d
+	r.items = append(r.items, d)
 	return nil
 }
 
 // define reads Virtuoso's pragmas, DEFINE input:inference "rules", whose values
-// may be a list with commas. Their prefixes are not declared by the query.
+// may be a list with commas. Their prefixes are not declared by the query: a name stays
+// unchanged, with the prefix that may declare it.
 func (r *prologueReader) define() error {
-	if r.out.pragma == nil {
-		t := r.peek(0)
-		r.out.pragma = &t
+	if r.pragma == nil {
+		t := r.peek()
+		r.pragma = &t
 	}
-	r.i++
-	if k := r.peek(0).Kind; k != Name && k != Word {
-		return r.errorHere("DEFINE needs the name of a pragma")
+	r.end++
+	t, err := r.expect("DEFINE needs the name of a pragma", Name, Word)
+	if err != nil {
+		return err
 	}
-	name := r.peek(0).Text
-	if hasPrefixFold(name, []string{"input:default-graph", "input:named-graph"}) {
-		r.out.dataset = true
+	r.dataset = r.dataset || hasPrefixFold(t.Text, []string{"input:default-graph", "input:named-graph"})
+	if crawls(t.Text) {
+		r.crawling = append(r.crawling, t.Text)
 	}
-	if crawls(name) {
-		r.out.crawling = append(r.out.crawling, name)
-	}
-	r.i++
-	var values []string
-	for {
-		value, err := r.pragmaValue()
+	var text strings.Builder
+	text.WriteString("DEFINE " + t.Text)
+	for separator := " "; ; separator = " , " {
+		v, err := r.expect("DEFINE needs a value", Word, IRI, Name, BlankNode, String, LangTag, Number, SolutionSet)
 		if err != nil {
 			return err
 		}
-		values = append(values, value)
-		if !r.peek(0).is(",") {
-			r.keep("DEFINE " + name + " " + strings.Join(values, " , "))
+		if v.Kind == Name {
+			if d := r.prefixes[v.Text[:strings.IndexByte(v.Text, ':')+1]]; d != nil {
+				d.kept = true
+			}
+		}
+		text.WriteString(separator + v.canonical())
+		if !r.peek().is(",") {
+			r.items = append(r.items, &declaration{text: text.String(), kept: true})
 			return nil
 		}
-		r.i++
+		r.end++
 	}
-}
-
-// pragmaValue keeps a name unchanged, with the prefix that may declare it.
-func (r *prologueReader) pragmaValue() (string, error) {
-	t := r.peek(0)
-	if t.Kind == Punct || t.Kind == Variable {
-		return "", r.errorHere("DEFINE needs a value")
-	}
-	if t.Kind == Name {
-		if d := r.out.prefixes[t.Text[:strings.IndexByte(t.Text, ':')+1]]; d != nil {
-			d.kept = true
-		}
-	}
-	r.i++
-	return t.canonical(), nil
 }

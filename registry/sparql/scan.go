@@ -1,10 +1,6 @@
 package sparql
 
-import (
-	"errors"
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // role is the kind of content of a bracket.
 type role uint8
@@ -44,50 +40,24 @@ type scanner struct {
 // orderedSet keeps distinct strings in the order of first occurrence.
 type orderedSet struct {
 	names []string
-	seen  map[string]bool // nil for a few names
-	first int             // position of the first
+	seen  map[string]bool
+	first int // position of the first
 }
-
-// fewNames is the number of names that are compared one by one.
-const fewNames = 8
 
 func (f *orderedSet) add(name string, pos int) {
-	if f.has(name) {
-		return
+	if f.seen == nil {
+		f.seen, f.first = map[string]bool{}, pos
 	}
-	if len(f.names) == 0 {
-		f.first = pos
-	}
-	f.names = append(f.names, name)
-	switch {
-	case f.seen != nil:
+	if !f.seen[name] {
 		f.seen[name] = true
-	case len(f.names) > fewNames:
-		f.seen = map[string]bool{}
-		for _, n := range f.names {
-			f.seen[n] = true
-		}
+		f.names = append(f.names, name)
 	}
 }
-
-func (f *orderedSet) has(name string) bool {
-	if f.seen != nil {
-		return f.seen[name]
-	}
-	return slices.Contains(f.names, name)
-}
-
-// usualDepth is the depth of brackets for which a scanner has room.
-const usualDepth = 6
 
 func newScanner(text string, body []Token) *scanner {
 	top := newScope(body[0].keyword(), true)
-	return &scanner{
-		text: text, body: body, top: top, frames: append(make([]frame, 0, usualDepth), frame{scope: top}), serviceArg: -1,
-	}
+	return &scanner{text: text, body: body, top: top, frames: []frame{{scope: top}}, serviceArg: -1}
 }
-
-func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
 func (s *scanner) errorAt(t Token, format string, args ...any) error {
 	return syntaxError(s.text, t.Pos, format, args...)

@@ -1,6 +1,7 @@
 package sparql
 
 import (
+	"errors"
 	"math"
 	"strconv"
 )
@@ -115,7 +116,7 @@ func (s *scanner) checkGroups(c *scope) {
 		return
 	}
 	for i, t := range c.plain {
-		if t.is("*") || !c.keys.has(t.Text[1:]) {
+		if t.is("*") || !c.keys.seen[t.Text[1:]] {
 			s.ungrouped = &c.plain[i]
 			return
 		}
@@ -146,7 +147,7 @@ func (s *scanner) enter(c *scope, next clause, i int) error {
 func (s *scanner) count(c *scope, i int) error {
 	t := s.body[i]
 	n, err := strconv.ParseUint(t.Text, 10, 63)
-	if err != nil && !isRange(err) {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return s.errorAt(t, "%s needs a whole number, not %s", s.body[i-1].keyword(), shorten(t.Text))
 	}
 	if err != nil {
