@@ -215,7 +215,7 @@ func (w *ceiRun) claims(_, c int) []int {
 	if c == 0 {
 		return chosen
 	}
-	for claim := range w.pool.Order() {
+	for _, claim := range w.pool.Order() {
 		if chosen = append(chosen, claim.Resource); len(chosen) == c {
 			break
 		}
@@ -231,7 +231,7 @@ func (w *ceiRun) earliestDeadlines(_, c int) []int {
 		n      int
 	}
 	needs := map[int]need{}
-	for claim := range w.pool.Claims() {
+	for _, claim := range w.pool.Claims() {
 		n, asked := needs[claim.Resource]
 		if !asked || claim.Finish < n.finish {
 			n = need{finish: claim.Finish}

@@ -49,7 +49,7 @@ func (t *Tracker) Claims(r interval.Ranking) (list []Claim) {
 		// ends them.
 		_ = pool.Resume(t.progress(uint64(i+1), r))
 	}
-	for x := range pool.Order() {
+	for _, x := range pool.Order() {
 		list = append(list, Claim{x.Resource, open[x.CEI-1].profile})
 	}
 	return list

@@ -13,15 +13,12 @@
 //	a := interval.NewPool[int](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
 //	err := a.Open(interval.CEI[int]{ID: 7, Rank: 2, EIs: eis})
 //	for _, lost := range a.Advance(t) { … }     // chronon t begins: starts and expiries
-//	for claim := range a.Order() { … }          // resources, the most urgent first
+//	for _, claim := range a.Order() { … }          // resources, the most urgent first
 //	for _, hit := range a.Probe(resource) { … } // hit.Left == 0: captured
 //
 // The order is that of the current chronon. A caller with a budget takes as many
 // claims as it can pay for and then reports the probes. Reading the order changes
-// nothing. Reading its first k entries costs O(k log k), however many intervals are
-// open. Advance costs O(log n) for each EI that starts or ends. Probe costs
-// O(r log n) for each EI captured, where r is the number of EIs in its CEI. What
-// does not change costs nothing.
+// nothing; it sorts the active EIs.
 //
 // R is any comparable type that identifies resources to the caller. CEIs are plain
 // data. Resume restores a pool after a restart or for another ranking.

@@ -2,7 +2,6 @@ package interval_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/freshet/freshet/scheduler/rounds/interval"
@@ -40,7 +39,7 @@ func TestExample1(t *testing.T) {
 		a := interval.NewPool[int](ranking(t, c.ranking))
 		must(t, a.Open(one))
 		a.Advance(10)
-		claims := slices.Collect(a.Order())
+		claims := a.Order()
 		want := interval.Claim[int]{Resource: 1, CEI: 1, EI: 0, Finish: 14, Value: c.value}
 		if len(claims) != 1 || claims[0] != want {
 			t.Errorf("%s claims %+v, want %+v", c.ranking, claims, want)
@@ -76,7 +75,7 @@ func TestExample2(t *testing.T) {
 			}
 		}
 		a.Advance(10)
-		claims := slices.Collect(a.Order())
+		claims := a.Order()
 		if len(claims) != 2 || claims[0].Resource != c.first {
 			t.Fatalf("%s claims %+v, want resource %d first", c.ranking, claims, c.first)
 		}
@@ -102,7 +101,7 @@ func ExamplePool() {
 			fmt.Printf("%d: %s has expired\n", t, lost.Profile)
 		}
 		var run []string
-		for claim := range a.Order() {
+		for _, claim := range a.Order() {
 			if run = append(run, claim.Resource); len(run) == budget {
 				break
 			}

@@ -3,6 +3,7 @@ package interval
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -10,64 +11,14 @@ import (
 type Pool[R comparable] struct {
 	ranking Ranking
 	now     uint64
-	ceis    map[uint64]*held[R]
-	coming  heap            // EIs that have not started, by start
-	ending  heap            // active EIs, by finish
-	groups  map[group]*heap // active EIs in rank order
-	of      map[R][]*entry  // active EIs by resource
-	active  int
-}
-
-// held is an open CEI as the caller passed it.
-type held[R comparable] struct {
-	open
-	cei CEI[R]
-}
-
-// open is what the ranking needs to know about an open CEI.
-type open struct {
-	id       uint64
-	rank     int
-	weight   float64
-	entries  []entry
-	captured int
-	active   int64 // EIs that have started and are not captured
-	due      int64 // Σ of T_f + 1 over these, and of the lengths of those not yet started
-}
-
-// entry is one EI of an open CEI.
-type entry struct {
-	cei           *open
-	index         int
-	start, finish uint64
-	at            uint64 // chronon of capture, 0 = not yet
-	key           key
-	queue         int // place in coming or ending
-	rank          int // place in its group
-	slot          int // place among the active EIs of its resource
-	live          bool
+	open    map[uint64]*Progress[R]
+	of      map[R]map[uint64]bool // the open CEIs that need a resource
 }
 
 // NewPool returns an empty pool. Its first chronon has not begun.
 func NewPool[R comparable](r Ranking) *Pool[R] {
-	return &Pool[R]{
-		ranking: r,
-		ceis:    map[uint64]*held[R]{},
-		coming:  heap{before: startsBefore, place: inQueue},
-		ending:  heap{before: endsBefore, place: inQueue},
-		groups:  map[group]*heap{},
-		of:      map[R][]*entry{},
-	}
+	return &Pool[R]{ranking: r, open: map[uint64]*Progress[R]{}, of: map[R]map[uint64]bool{}}
 }
-
-// Now is the current chronon, 0 before the first Advance.
-func (a *Pool[R]) Now() uint64 { return a.now }
-
-// Len is the number of open CEIs.
-func (a *Pool[R]) Len() int { return len(a.ceis) }
-
-// Active is the number of EIs that have started and are not captured.
-func (a *Pool[R]) Active() int { return a.active }
 
 // Open adds a CEI. EIs that have already started take part in the order of this
 // chronon. Open returns ErrOver if an EI ended before the current chronon, and
@@ -80,173 +31,147 @@ func (a *Pool[R]) Resume(p Progress[R]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if _, twice := a.ceis[p.ID]; twice {
+	if a.open[p.ID] != nil {
 		return fmt.Errorf("%w %d: it is open already", ErrMalformed, p.ID)
 	}
 	if p.Left() == 0 {
 		return fmt.Errorf("%w %d: all of it is captured", ErrMalformed, p.ID)
 	}
-	for i, e := range p.EIs {
-		if e.Finish < a.now && (p.Captured == nil || p.Captured[i] == 0) {
-			return fmt.Errorf("complex execution interval %d: %w", p.ID, ErrOver)
-		}
+	if p.over(a.now) {
+		return fmt.Errorf("complex execution interval %d: %w", p.ID, ErrOver)
 	}
-	h := hold(p)
-	a.ceis[p.ID] = h
-	for i := range h.entries {
-		if e := &h.entries[i]; e.at == 0 {
-			h.due += int64(e.finish - e.start + 1)
-			a.coming.push(e)
+	p.Captured = append(make([]uint64, 0, len(p.EIs)), p.Captured...)[:len(p.EIs)]
+	a.open[p.ID] = &p
+	for _, e := range p.EIs {
+		if a.of[e.Resource] == nil {
+			a.of[e.Resource] = map[uint64]bool{}
 		}
+		a.of[e.Resource][p.ID] = true
 	}
-	for i := range h.entries {
-		if e := &h.entries[i]; e.at == 0 && e.start <= a.now {
-			a.coming.remove(e.queue)
-			a.begin(e)
-		}
-	}
-	a.rerank(&h.open)
 	return nil
 }
 
-func hold[R comparable](p Progress[R]) *held[R] {
-	h := &held[R]{cei: p.CEI, open: open{id: p.ID, rank: p.Rank, weight: p.Weight}}
-	if h.rank == 0 {
-		h.rank = len(p.EIs)
-	}
-	if h.weight == 0 {
-		h.weight = 1
-	}
-	h.entries = make([]entry, len(p.EIs))
+// over reports whether an EI ended without a capture before a chronon.
+func (p *Progress[R]) over(now uint64) bool {
 	for i, e := range p.EIs {
-		h.entries[i] = entry{cei: &h.open, index: i, start: e.Start, finish: e.Finish}
-		if p.Captured != nil && p.Captured[i] > 0 {
-			h.entries[i].at = p.Captured[i]
-			h.captured++
+		if e.Finish < now && (p.Captured == nil || p.Captured[i] == 0) {
+			return true
 		}
 	}
-	return h
+	return false
 }
 
-// Advance begins chronon t. It starts the EIs due by then and drops the CEIs that
-// have an EI that ended before t. It returns the dropped CEIs by id, with their
-// captures. Chronons may be skipped, but t must not decrease.
-func (a *Pool[R]) Advance(t uint64) []Progress[R] {
+// Advance begins chronon t. It drops the CEIs that have an EI that ended before t, and
+// returns them by id, with their captures. Chronons may be skipped, but t must not decrease.
+func (a *Pool[R]) Advance(t uint64) (lost []Progress[R]) {
 	a.now = max(a.now, t)
-	touched := map[*open]bool{}
-	for len(a.coming.items) > 0 && a.coming.items[0].start <= a.now {
-		e := a.coming.items[0]
-		a.coming.remove(0)
-		a.begin(e)
-		touched[e.cei] = true
-	}
-	var lost []Progress[R]
-	for len(a.ending.items) > 0 && a.ending.items[0].finish < a.now {
-		c := a.ending.items[0].cei
-		delete(touched, c)
-		lost = append(lost, a.drop(c.id))
-	}
-	for c := range touched {
-		a.rerank(c)
+	for _, p := range a.open {
+		if p.over(a.now) {
+			lost = append(lost, *p)
+			a.drop(p)
+		}
 	}
 	slices.SortFunc(lost, func(x, y Progress[R]) int { return cmp.Compare(x.ID, y.ID) })
 	return lost
 }
 
-// begin makes an EI active. The caller must call rerank afterwards.
-func (a *Pool[R]) begin(e *entry) {
-	e.live = true
-	e.cei.active++
-	e.cei.due += int64(e.start) // its length becomes T_f + 1
-	a.active++
-	a.ending.push(e)
-	r := a.resource(e)
-	e.slot = len(a.of[r])
-	a.of[r] = append(a.of[r], e)
-	e.rank = -1
-}
-
-// end reverses begin.
-func (a *Pool[R]) end(e *entry) {
-	e.live = false
-	e.cei.active--
-	e.cei.due -= int64(e.finish) + 1
-	a.active--
-	a.ending.remove(e.queue)
-	a.leave(e)
-	r := a.resource(e)
-	s := a.of[r]
-	last := s[len(s)-1]
-	s[e.slot], last.slot = last, e.slot
-	s[len(s)-1] = nil
-	if a.of[r] = s[:len(s)-1]; len(a.of[r]) == 0 {
-		delete(a.of, r)
+func (a *Pool[R]) drop(p *Progress[R]) {
+	delete(a.open, p.ID)
+	for _, e := range p.EIs {
+		if delete(a.of[e.Resource], p.ID); len(a.of[e.Resource]) == 0 {
+			delete(a.of, e.Resource)
+		}
 	}
 }
 
-// leave removes an EI from its group.
-func (a *Pool[R]) leave(e *entry) {
-	if e.rank < 0 {
-		return
-	}
-	g := a.groups[e.key.group]
-	g.remove(e.rank)
-	if e.rank = -1; len(g.items) == 0 {
-		delete(a.groups, e.key.group)
-	}
+// A Claim is an EI that needs a probe.
+type Claim[R comparable] struct {
+	Resource R
+	CEI      uint64 // id
+	EI       int    // index
+	Finish   uint64 // last chronon in which it can be captured
+	Begun    bool   // the CEI has a captured EI
+	Value    float64
 }
 
-// rerank moves the active EIs of a CEI to their places. All that move leave before
-// the first one enters, because their places depend on their keys.
-func (a *Pool[R]) rerank(c *open) {
-	for i := range c.entries {
-		e := &c.entries[i]
-		if !e.live {
+// Order returns the resources with an active, uncaptured EI, each with its first-ranked EI.
+func (a *Pool[R]) Order() []Claim[R] {
+	done := map[R]bool{}
+	return slices.DeleteFunc(a.Claims(), func(c Claim[R]) bool {
+		twice := done[c.Resource]
+		done[c.Resource] = true
+		return twice
+	})
+}
+
+// Claims returns every active, uncaptured EI. The smallest value comes first, then the
+// earlier finish, then the smaller CEI id, then the earlier EI.
+func (a *Pool[R]) Claims() (list []Claim[R]) {
+	for _, p := range a.open {
+		s := a.state(p)
+		for i, e := range p.EIs {
+			if p.Captured[i] == 0 && e.Start <= a.now {
+				list = append(list, Claim[R]{e.Resource, p.ID, i, e.Finish, s.captured > 0, a.ranking.value(s, e.Finish-a.now+1)})
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y Claim[R]) int {
+		if x.Begun != y.Begun && !a.ranking.Preemptive {
+			if x.Begun {
+				return -1
+			}
+			return 1
+		}
+		if x.Value != y.Value {
+			return cmp.Compare(x.Value, y.Value)
+		}
+		return cmp.Or(cmp.Compare(x.Finish, y.Finish), cmp.Compare(x.CEI, y.CEI), cmp.Compare(x.EI, y.EI))
+	})
+	return list
+}
+
+// state returns what the ranking needs to know about a CEI.
+func (a *Pool[R]) state(p *Progress[R]) state {
+	s := state{captured: len(p.EIs) - p.Left(), rank: cmp.Or(p.Rank, len(p.EIs)), weight: cmp.Or(p.Weight, 1)}
+	for i, e := range p.EIs {
+		if p.Captured[i] == 0 {
+			s.due += e.Finish - max(e.Start, a.now) + 1
+		}
+	}
+	return s
+}
+
+// A Hit is the effect of a probe on one CEI.
+type Hit[R comparable] struct {
+	CEI CEI[R]
+	EIs []int // indices of the EIs that it captured, ascending
+	// Left is the number of EIs that are not captured. If it is 0, the CEI is
+	// captured and has left the pool.
+	Left int
+	// Captured holds, for a captured CEI, the chronon in which each EI was captured.
+	Captured []uint64
+}
+
+// Probe captures every active EI of resource r in the current chronon. It returns
+// the hits in the order of CEI ids.
+func (a *Pool[R]) Probe(r R) (hits []Hit[R]) {
+	for _, id := range slices.Sorted(maps.Keys(a.of[r])) {
+		p := a.open[id]
+		hit := Hit[R]{CEI: p.CEI}
+		for i, e := range p.EIs {
+			if e.Resource == r && p.Captured[i] == 0 && e.Start <= a.now {
+				p.Captured[i] = a.now
+				hit.EIs = append(hit.EIs, i)
+			}
+		}
+		if hit.EIs == nil {
 			continue
 		}
-		if k := a.ranking.key(c, e); k != e.key || e.rank < 0 {
-			a.leave(e)
-			e.key = k
+		if hit.Left = p.Left(); hit.Left == 0 {
+			hit.Captured = p.Captured
+			a.drop(p)
 		}
+		hits = append(hits, hit)
 	}
-	for i := range c.entries {
-		if e := &c.entries[i]; e.live && e.rank < 0 {
-			g := a.groups[e.key.group]
-			if g == nil {
-				g = &heap{before: ranksBefore, place: inRank}
-				a.groups[e.key.group] = g
-			}
-			g.push(e)
-		}
-	}
-}
-
-// resource returns the resource of an entry.
-func (a *Pool[R]) resource(e *entry) R { return a.ceis[e.cei.id].cei.EIs[e.index].Resource }
-
-// drop removes an open CEI and returns its progress.
-func (a *Pool[R]) drop(id uint64) Progress[R] {
-	h := a.ceis[id]
-	for i := range h.entries {
-		switch e := &h.entries[i]; {
-		case e.live:
-			a.end(e)
-		case e.at == 0:
-			a.coming.remove(e.queue)
-		}
-	}
-	delete(a.ceis, id)
-	return h.progress()
-}
-
-// progress returns a copy of the captures.
-func (h *held[R]) progress() Progress[R] {
-	p := Progress[R]{CEI: h.cei}
-	if h.captured > 0 {
-		p.Captured = make([]uint64, len(h.entries))
-		for i := range h.entries {
-			p.Captured[i] = h.entries[i].at
-		}
-	}
-	return p
+	return hits
 }

@@ -69,39 +69,20 @@ func (r Ranking) String() string {
 	return string(r.Kind) + ":np"
 }
 
-// A group holds EIs whose values decrease together. They are of one class (0 goes
-// first), and their value in chronon T is (a − slope·T)/weight with a constant a
-// for each EI. The order within a group therefore never changes as time passes, so
-// a heap can keep it.
-type group struct {
-	class  int
-	slope  int64
-	weight float64
+// state is what the ranking needs to know about an open CEI.
+type state struct {
+	captured, rank int
+	weight         float64
+	due            uint64 // chronons left of its uncaptured EIs, where one that has not started counts with its full length
 }
 
-// key is the position of an EI in the order.
-type key struct {
-	group
-	a int64
-}
-
-func (k key) value(now uint64) float64 {
-	return float64(k.a-k.slope*int64(now)) / k.weight
-}
-
-// key returns the key of the active, uncaptured EI e in this chronon.
-func (r Ranking) key(c *open, e *entry) key {
-	k := key{group: group{weight: c.weight}}
-	if !r.Preemptive && c.captured == 0 {
-		k.class = 1
-	}
+// value is the value of an active EI with so many chronons left.
+func (r Ranking) value(s state, left uint64) float64 {
 	switch r.Kind {
 	case MRSF:
-		k.a = int64(c.rank - c.captured)
+		left = uint64(s.rank - s.captured)
 	case MEDF:
-		k.a, k.slope = c.due, c.active
-	default:
-		k.a, k.slope = int64(e.finish)+1, 1
+		left = s.due
 	}
-	return k
+	return float64(left) / s.weight
 }
