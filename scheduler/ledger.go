@@ -199,7 +199,7 @@ func exactly(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
-// A Clock tells the time and waits. A live loop uses SystemClock; the clock of a
+// A Clock tells the time and waits. A live loop uses a clock.Clock; the clock of a
 // replay advances only by executions.
 type Clock interface {
 	Now() time.Time

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/rounds"
@@ -18,7 +20,7 @@ type Config struct {
 	Endpoint registry.Endpoint
 	Ledger   Ledger
 	Executor Executor
-	Clock    Clock        // nil: the system's
+	Clock    Clock        // nil: one of its own
 	Wake     func([]Note) // called after each commit that changed something; must not block
 	Logger   *slog.Logger // nil: no log
 	// Writable returns an error that wraps registry.ErrReadOnly while the ledger is
@@ -57,7 +59,7 @@ func NewLoop(c Config) (*Loop, error) {
 		set: set, audits: audits{},
 	}
 	if l.clock == nil {
-		l.clock = SystemClock{}
+		l.clock = clock.New(time.Now, clock.Patience, cmp.Or(l.log, slog.New(slog.DiscardHandler)))
 	}
 	if l.wake == nil {
 		l.wake = func([]Note) {}
@@ -74,23 +76,6 @@ func NewLoop(c Config) (*Loop, error) {
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
 	return &Loop{l, newPacer(l), &trials{loopData: l}}, nil
-}
-
-// SystemClock is the system's clock.
-type SystemClock struct{}
-
-func (SystemClock) Now() time.Time { return time.Now() }
-
-// Sleep waits until t.
-func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Reconfigure changes the endpoint's settings and keeps what is known about its

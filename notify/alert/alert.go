@@ -117,6 +117,7 @@ type entry struct {
 	broken  string // why the rule cannot be evaluated, unless that is in its state
 	trouble string // why its last evaluation failed, until the next one
 	bytes   int    // of its settings and its state
+	folded  sight  // the last answer that the state is from, if this process evaluated it
 }
 
 // A named is a name that a caller has given to a rule.
@@ -190,10 +191,13 @@ func Reload(e *Engine) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	folded := map[string]sight{}
 	for _, x := range e.rules {
+		folded[x.ID] = x.folded
 		e.forget(x)
 	}
 	for _, x := range list {
+		x.folded = folded[x.ID]
 		e.enter(x)
 		e.due[x.Query] = time.Time{}
 	}

@@ -3,11 +3,14 @@
 package alert_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 )
 
 // Each firing and each end is a message with an id of its own, though a clock was set back and all
@@ -53,4 +56,45 @@ func TestWaitAfterClockWasSetBack(t *testing.T) {
 	r.record(q, "a=20")
 	r.record(q, "a=20")
 	until(t, "the alert", func() bool { return len(h.messages()) == 1 })
+}
+
+// A clock that is set forward is not time that passed: it completes no "for", and ends no alert.
+func TestWaitAfterClockWasSetForward(t *testing.T) {
+	r, h := newRig(t), newHook(t)
+	r.stop()
+	q := r.log.Add("q", diff.Select, false)
+	var machine clocktest.Machine
+	machine.Set(time.Until(time.Unix(1_790_000_000, 0))) // as the clock of the node that asks
+	r.options.Now = machine.Now
+	r.start()
+	record := func(row string) {
+		machine.Pass(time.Minute)
+		r.record(q, row)
+	}
+	record("a=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(4 * time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.create(registry.RuleSettings{Name: "long", Query: q, When: "?value < 10", KeepFiringFor: registry.Duration(4 * time.Minute)})
+	examined := func() {
+		t.Helper()
+		at := time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead)
+		until(t, "the answer is examined", func() bool {
+			return r.rule("late").State.CheckedAt.Equal(at) && r.rule("long").State.CheckedAt.Equal(at)
+		})
+	}
+	for i := range 4 { // the answer is above 10 for three minutes, by a clock that is set
+		r.ahead = []time.Duration{0, 24 * time.Hour, 23 * time.Hour, 300 * time.Hour}[i]
+		record(fmt.Sprint("a=", 20+i))
+		examined()
+		if late, long := r.rule("late").Status, r.rule("long").Status; late != registry.RulePending || long != registry.RuleFiring {
+			t.Fatalf("answer %d: one is %s, the other %s", i, late, long)
+		}
+		if i == 1 {
+			if err := alert.Reload(r.Engine); err != nil { // its node lost the lease, and has it again
+				t.Fatal(err)
+			}
+		}
+	}
+	record("a=30")
+	record("a=31")
+	until(t, "one fires, the other ends", func() bool { return len(h.messages()) == 1 && r.rule("long").Status == registry.RuleInactive })
 }

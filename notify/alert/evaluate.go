@@ -186,7 +186,9 @@ func (s *step) follows(ctx context.Context, query string, rules []*entry) error 
 			} else if state.At != status.Position {
 				behind[state.At] = append(behind[state.At], x)
 			} else if next := x.program.Next(state); !next.IsZero() && (!next.After(status.CheckedAt) || status.CheckedAt.Before(state.CheckedAt)) {
-				s.record(x, x.program.Confirm(s.state(x), status.CheckedAt))
+				s.fold(x, status.CheckedAt, func(state *registry.RuleState) []registry.RuleEvent {
+					return x.program.Confirm(state, status.CheckedAt)
+				})
 				s.evaluated(x)
 				if err := s.commitFull(); err != nil {
 					return err
@@ -226,7 +228,7 @@ func (s *step) catchUp(query string, at registry.Position, rules []*entry) error
 				if rule.NeedsResult(s.peek(x)) {
 					break // the next call takes the whole result
 				}
-				s.fold(x, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Change(state, &page[i]) })
+				s.fold(x, page[i].CheckedAt, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Change(state, &page[i]) })
 				s.evaluated(x)
 				if err := s.commitFull(); err != nil {
 					return err
@@ -248,7 +250,7 @@ func (s *step) catchUp(query string, at registry.Position, rules []*entry) error
 			s.state(x).At = status.Position
 			continue
 		}
-		s.fold(x, func(state *registry.RuleState) []registry.RuleEvent {
+		s.fold(x, status.CheckedAt, func(state *registry.RuleState) []registry.RuleEvent {
 			return x.program.Reset(state, result, status.Position, status.CheckedAt)
 		})
 		s.evaluated(x)

@@ -59,6 +59,7 @@ type rig struct {
 	withdrawn atomic.Bool
 	asked     atomic.Int64 // how often the caller of a rule was looked up
 	tick      int
+	passed    atomic.Int64           // minutes, one with each answer
 	ahead     time.Duration          // of the clock
 	most      int                    // states in one transaction; 0: any number
 	journal   *memory.Log            // nil: none
@@ -148,13 +149,16 @@ func (r *rig) start() {
 	}
 	o := r.options
 	o.Store, o.Queue = tight{r.db.Rules, r.most, &r.readOnly}, r.db.Subscriptions
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(r.passed.Load()) * time.Minute) }
+	}
 	if r.wrap != nil {
 		o.Store = r.wrap(o.Store)
 	}
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}
-	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule, Now: o.Now,
+	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule, Now: r.options.Now,
 		Owns:    func(string) bool { return r.owns.Load() },
 		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}})
 	if err != nil {
@@ -182,6 +186,7 @@ func (r *rig) start() {
 // record commits a result; every answer is a minute later than the one before.
 func (r *rig) record(id string, rows ...string) {
 	r.tick++
+	r.passed.Add(1)
 	r.log.Record(id, table(r.t, rows...), time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead))
 	r.waker.Wake(id)
 }

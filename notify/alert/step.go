@@ -9,7 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -32,6 +34,7 @@ type draft struct {
 	told   []told
 	last   registry.RuleEdit // goes with the state
 	edited bool              // by a caller, who is told if this cannot be stored
+	limit  time.Time         // no answer is from later, unless a clock was set; zero: not known
 }
 
 // A told is an event that receivers are told.
@@ -61,10 +64,42 @@ func (s *step) peek(x *entry) *registry.RuleState {
 	return &x.State
 }
 
-// fold makes a step of a rule's state. Alerts of a caller who has too many may become fewer, and no
-// more.
-func (s *step) fold(x *entry, do func(*registry.RuleState) []registry.RuleEvent) {
+// A sight is when an answer was given, and when its alerts were stored by the clock of this process.
+type sight struct{ answer, at time.Time }
+
+// mostLag is how long after an answer its alerts are stored, as a rule.
+const mostLag = time.Minute
+
+// limit returns the latest time of an answer to a rule that is evaluated now, zero if it is not known.
+func (x *entry) limit(now time.Time) time.Time {
+	v := x.folded
+	if v.at.IsZero() || !v.answer.Equal(x.State.CheckedAt) {
+		return time.Time{}
+	}
+	return v.answer.Add(now.Sub(v.at) + min(max(0, v.at.Sub(v.answer)), mostLag))
+}
+
+// keepTime moves the times of alerts if an answer is from later than the time allows that has passed: a clock
+// that is set forward must not end what they wait for.
+func (d *draft) keepTime(answer, now time.Time) {
+	if d.limit.IsZero() {
+		d.limit = d.rule.limit(now)
+	}
+	switch back := d.state.CheckedAt.Sub(answer); {
+	case d.limit.IsZero():
+	case back > 0: // the evaluation moves the times
+		d.limit = d.limit.Add(-back)
+	case answer.After(d.limit):
+		rule.SetForward(d.state, answer.Sub(d.limit))
+		d.limit = answer
+	}
+}
+
+// fold makes a step of a rule's state for an answer. Alerts of a caller who has too many may become fewer,
+// and no more.
+func (s *step) fold(x *entry, answer time.Time, do func(*registry.RuleState) []registry.RuleEvent) {
 	state := s.state(x)
+	s.drafts[x.ID].keepTime(answer, s.opts.Now())
 	s.mu.Lock()
 	over := s.bytes[x.Caller] > s.opts.Bytes
 	s.mu.Unlock()
@@ -275,10 +310,14 @@ func (s *step) put(list []*draft) error {
 	if err := s.edit(&edit); err != nil {
 		return err
 	}
+	now := s.opts.Now()
 	s.mu.Lock()
 	for _, d := range list {
 		x, size := d.rule, d.state.Size()+d.rule.Size()
 		s.bytes[x.Caller] += size - x.bytes
+		if !d.state.CheckedAt.Equal(x.State.CheckedAt) {
+			x.folded = sight{d.state.CheckedAt, now}
+		}
 		x.State, x.trouble, x.bytes = *d.state, "", size
 	}
 	s.mu.Unlock()

@@ -353,7 +353,7 @@ func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 func (f *fold) settle() (events []registry.RuleEvent) {
 	s := f.state
 	if back := s.CheckedAt.Sub(f.time); back > 0 {
-		setBack(s, back)
+		SetForward(s, -back)
 	}
 	s.CheckedAt = f.time
 	if s.Problem != "" && !f.ending { // as if it were stale
@@ -415,15 +415,15 @@ func newest(events []registry.RuleEvent) []registry.RuleEvent {
 	return slices.Delete(events, 0, first)
 }
 
-// setBack moves the times of alerts with a clock that was set back, so that the time that has passed
+// SetForward moves the times of alerts with a clock that was set, so that the time that has passed
 // for them stays.
-func setBack(s *registry.RuleState, by time.Duration) {
+func SetForward(s *registry.RuleState, by time.Duration) {
 	s.Alerts = maps.Clone(s.Alerts)
 	for key, was := range s.Alerts {
 		a := *was
 		for _, t := range []*time.Time{&a.Since, &a.FiredAt, &a.Unmet} {
 			if !t.IsZero() {
-				*t = t.Add(-by)
+				*t = t.Add(by)
 			}
 		}
 		s.Alerts[key] = &a

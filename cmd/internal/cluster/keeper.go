@@ -74,6 +74,8 @@ type Config struct {
 	// Report sets what this node reports with each heartbeat: Applied, Fenced and Files.
 	Report func(*registry.Node)
 	Logger *slog.Logger
+	// Now reads the clock of the machine, which may be set at any time. nil: time.Now
+	Now func() time.Time
 }
 
 // A Hold is a lease that this node has.
@@ -124,6 +126,9 @@ type work struct {
 
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]lastHeartbeat{}, work: map[string]*work{},
 		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
 	k.node.Session = rand.Text()
@@ -133,21 +138,22 @@ func New(c Config) *Keeper {
 // A timestamp is a time by the monotonic clock and by the wall clock.
 type timestamp struct{ at, wall time.Time }
 
-func now() *timestamp {
-	at := time.Now()
+func (k *Keeper) now() *timestamp {
+	at := k.conf.Now()
 	return &timestamp{at, at.Round(0)}
 }
 
 // age returns the time since a timestamp. The monotonic clock does not advance while the machine is
 // suspended, so the larger of the two times counts.
-func (t *timestamp) age() time.Duration {
-	return max(time.Since(t.at), time.Now().Round(0).Sub(t.wall))
+func (k *Keeper) age(t *timestamp) time.Duration {
+	now := k.now()
+	return max(now.at.Sub(t.at), now.wall.Sub(t.wall))
 }
 
 // Valid reports whether this node may work under its leases now.
 func (k *Keeper) Valid() bool {
 	sent := k.heartbeat.Load()
-	return sent != nil && sent.age() < k.ttl*2/3
+	return sent != nil && k.age(sent) < k.ttl*2/3
 }
 
 // ErrCut means that a node must not be asked, because it is cut off from the journal or lags
@@ -166,8 +172,8 @@ func (k *Keeper) Ready() error {
 	switch late := k.overdue.Load(); {
 	case k.heartbeat.Load() == nil:
 		return fmt.Errorf("%w: it has not joined the cluster yet", ErrCut)
-	case late != nil && late.age() > mostBehind:
-		return fmt.Errorf("%w for %v", ErrCut, late.age().Round(time.Second))
+	case late != nil && k.age(late) > mostBehind:
+		return fmt.Errorf("%w for %v", ErrCut, k.age(late).Round(time.Second))
 	case !k.Valid():
 		return fmt.Errorf("%w: its leases have run out", ErrCut)
 	case time.Duration(k.trip.Load()) > mostBehind:
@@ -213,7 +219,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) live(ctx context.Context) error {
 	do, silent, files := k.conf.Leases.Join, false, ""
 	for {
-		n, sent, pause := k.report(), now(), min(k.ttl/3, mostPause)
+		n, sent, pause := k.report(), k.now(), min(k.ttl/3, mostPause)
 		reported := n.Files
 		if n.Files == files {
 			n.Files = ""
@@ -232,10 +238,10 @@ func (k *Keeper) live(ctx context.Context) error {
 				k.conf.Logger.Info("the journal takes heartbeats of this node again")
 			}
 			k.heartbeat.Store(sent)
-			k.trip.Store(int64(sent.age()))
+			k.trip.Store(int64(k.age(sent)))
 			k.overdue.Store(nil)
 			do, silent, files = k.conf.Leases.Beat, false, reported
-			pause -= sent.age() // one that was applied late has run out, or runs out soon
+			pause -= k.age(sent) // one that was applied late has run out, or runs out soon
 		}
 		select {
 		case <-ctx.Done():
@@ -264,7 +270,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 		return nil
 	}
 	if k.lapsed {
-		k.lapsed, k.patient = false, time.Now().Add(k.ttl/10)
+		k.lapsed, k.patient = false, k.conf.Now().Add(k.ttl/10)
 	}
 	nodes, leases, err := k.conf.Leases.Nodes()
 	if err != nil {
@@ -274,7 +280,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := k.conf.Now()
 	k.look(nodes, leases, now)
 	k.compare(nodes, now)
 	v := view{nodes: nodes, of: map[string]store.Lease{}, wanted: map[string]bool{}, workers: k.workers(nodes, now), now: now}
@@ -493,7 +499,7 @@ func (k *Keeper) propose(claims []store.Claim, free []store.Lease, of map[string
 	}
 	for _, c := range claims {
 		if l := of[c.Key]; l.Session != "" { // longer than necessary if the claim is refused
-			k.earliest[c.Key] = time.Now().Add(max(l.Linger, k.conf.Linger(c.Key)))
+			k.earliest[c.Key] = k.conf.Now().Add(max(l.Linger, k.conf.Linger(c.Key)))
 		}
 	}
 	for _, l := range free {
@@ -561,7 +567,7 @@ func (k *Keeper) leave() {
 	_, leases, err := k.conf.Leases.Nodes()
 	var mine []store.Lease
 	for _, l := range leases {
-		if l.Session == k.node.Session && !time.Now().Before(k.earliest[l.Key]) {
+		if l.Session == k.node.Session && !k.conf.Now().Before(k.earliest[l.Key]) {
 			mine = append(mine, l)
 		}
 	}

@@ -462,7 +462,7 @@ func TestEditedEndpoint(t *testing.T) {
 // its monotonic clock has not advanced.
 func TestSuspendedMachine(t *testing.T) {
 	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}})
-	sent := now()
+	sent := k.now()
 	k.heartbeat.Store(sent)
 	if !k.Valid() {
 		t.Error("a heartbeat does not count")

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"strings"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -14,7 +13,7 @@ func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 	nodes, leases, err := k.conf.Leases.Nodes()
 	own := k.report()
 	s := registry.ClusterStatus{Node: own.Name, Applied: own.Applied, Head: head}
-	now := time.Now()
+	now := k.conf.Now()
 	k.look(nodes, leases, now)
 	for _, n := range nodes {
 		if n.Session == own.Session {
@@ -92,7 +91,7 @@ func (k *Keeper) HasWorker() bool {
 	if err != nil {
 		return true
 	}
-	now := time.Now()
+	now := k.conf.Now()
 	k.look(nodes, leases, now)
 	return len(k.workers(nodes, now)) > 0
 }
@@ -104,7 +103,7 @@ func (k *Keeper) Lives(name string) bool {
 	if err != nil {
 		return true
 	}
-	now := time.Now()
+	now := k.conf.Now()
 	k.look(nodes, leases, now)
 	for _, n := range nodes {
 		if n.Name == name {

@@ -284,7 +284,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 		api = s.conf.PublicURL
 	}
 	return cluster.New(cluster.Config{
-		Leases: s.Store.Leases, Keys: m.keys, Logger: s.log,
+		Leases: s.Store.Leases, Keys: m.keys, Logger: s.log, Now: s.clock.Machine,
 		Report: func(n *registry.Node) {
 			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), *m.files.Load()
 		},

@@ -48,14 +48,14 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	}
 	sub := websub.New(websub.Options{
 		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Queries.Query, PublicURL: s.conf.PublicURL,
-		Nodes: nodes, Calls: owns,
+		Nodes: nodes, Calls: owns, Now: s.clock.Now,
 	})
 	hooks := webhook.New(webhook.Options{
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
-		Format: s.inWords(),
+		Format: s.inWords(), Now: s.clock.Now,
 	})
 	engine, err := deliver.New(deliver.Options{
-		Owns:  owns,
+		Owns: owns, Now: s.clock.Now,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
 		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.Alerts: alert.Target{Engine: s.alerts}},
 	})
@@ -89,9 +89,9 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules), Bytes: unlimited(int(s.conf.Limits.TokenBytes)),
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
-		Lease:     lease,
-		Mail:      alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
-		Store:     rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Lease:     lease, Now: s.clock.Now,
+		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
+		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
 }

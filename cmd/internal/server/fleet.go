@@ -24,6 +24,7 @@ type fleet struct {
 	store   *store.DB
 	contact string
 	log     *slog.Logger
+	now     func() time.Time
 	under   func(token uint64) scheduler.Ledger // in a cluster: the ledger of the node that has a lease
 
 	mu      sync.Mutex // guards what follows; not held while loops are changed
@@ -37,10 +38,10 @@ type asker struct {
 	*endpoint.Client
 }
 
-func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger, wake func([]scheduler.Note)) *fleet {
+func newFleet(s *Server, l scheduler.Ledger) *fleet {
 	return &fleet{
-		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log, Writable: db.Writable}),
-		store:   db, contact: contact, log: log, holds: map[string]*cluster.Hold{}, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
+		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, holds: map[string]*cluster.Hold{}, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
 }
 
@@ -166,7 +167,7 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client, hold *cluster
 		return nil, err
 	}
 	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before,
-		LastRequest: time.Now()} // a process before this one may have asked just now, also in a slot that is not recorded
+		Now: f.now, LastRequest: time.Now()} // a process before this one may have asked just now, also in a slot that is not recorded
 	if hold != nil {
 		o.Allowed = hold.Valid
 	}

@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 )
@@ -36,6 +39,12 @@ func TestEndpointThatCannotBeAsked(t *testing.T) {
 	}
 }
 
+// over returns a server over a store, which runs nothing.
+func over(db *store.DB) *Server {
+	log := slog.New(slog.DiscardHandler)
+	return &Server{Store: db, conf: &config.Config{}, log: log, Waker: notify.NewWaker(), clock: clock.New(time.Now, clock.Patience, log)}
+}
+
 // A stored setting that this program does not know names the remedy, because the API that
 // could edit it does not run.
 func TestStoredSettingIsUnknown(t *testing.T) {
@@ -50,7 +59,7 @@ func TestStoredSettingIsUnknown(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(db, "", slog.New(slog.DiscardHandler), db.Ledger, func([]scheduler.Note) {})
+	f := newFleet(over(db), db.Ledger)
 	err = f.syncAll()
 	if err == nil || strings.Count(err.Error(), "endpoint city") != 1 || !strings.Contains(err.Error(), `"own"`) || !strings.Contains(err.Error(), "set policy to a value that this one accepts in the configuration file") {
 		t.Error(err)
@@ -68,7 +77,7 @@ func TestGapBeginsWithProcess(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
 	defer engine.Close()
-	f := newFleet(db, "", slog.New(slog.DiscardHandler), db.Ledger, func([]scheduler.Note) {})
+	f := newFleet(over(db), db.Ledger)
 	c, err := f.dial(registry.Endpoint{Name: "city", URL: engine.URL, MinGap: registry.Duration(time.Hour)}.WithDefaults(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +131,7 @@ func TestReadyWaitsForLoops(t *testing.T) {
 			defer db.Close()
 			log := slog.New(slog.DiscardHandler)
 			l := &stuckLedger{Ledger: db.Ledger, endpoint: "slow", asked: make(chan struct{}), let: make(chan struct{}), fail: c.fail}
-			f := newFleet(db, "", log, l, func([]scheduler.Note) {})
+			f := newFleet(over(db), l)
 			for _, name := range []string{"slow", "other"} {
 				e := registry.Endpoint{Name: name, URL: "http://127.0.0.1:1/sparql", Slot: "never"}
 				client, err := endpoint.New(e, endpoint.Options{})
@@ -180,7 +189,7 @@ func TestEndpointsDoNotWaitForEachOther(t *testing.T) {
 	}
 	defer db.Close()
 	l := &stuckLedger{Ledger: db.Ledger, endpoint: "stuck", asked: make(chan struct{}), let: make(chan struct{})}
-	f := newFleet(db, "", slog.New(slog.DiscardHandler), l, func([]scheduler.Note) {})
+	f := newFleet(over(db), l)
 	defer f.close()
 	r, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints, Check: f.check, EndpointEdited: func(name string) {
 		if err := f.sync(name); err != nil {

@@ -24,6 +24,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
 	memoryjournal "github.com/freshet/freshet/store/journal/memory"
@@ -38,10 +40,12 @@ type node struct {
 	lag  *sync.RWMutex // locked while the node applies nothing
 	dir  string
 	// public is public_url, "" for the usual one. A port 0 becomes that of the API.
-	public string
-	conf   func(*config.Config) // edits its settings; nil leaves them
-	open   func() journal.Journal
-	stop   func()
+	public   string
+	conf     func(*config.Config) // edits its settings; nil leaves them
+	open     func() journal.Journal
+	stop     func()
+	machine  clocktest.Machine // at which it runs
+	patience time.Duration     // of its clock
 }
 
 // A sensor is an endpoint with one number.
@@ -90,7 +94,7 @@ func startNodes(t *testing.T, count int, name string, edit ...func(*node)) (*sen
 	log := memoryjournal.New("test")
 	var list []*node
 	for i := range count {
-		n := &node{t: t, dir: t.TempDir(), lag: new(sync.RWMutex)}
+		n := &node{t: t, patience: clock.Patience, dir: t.TempDir(), lag: new(sync.RWMutex)}
 		n.open = func() journal.Journal { return lagging{log.Open(), n.lag} }
 		if name != "" {
 			n.name = fmt.Sprint(name, i+1)
@@ -121,7 +125,7 @@ func (n *node) start() {
 		n.conf(&conf)
 	}
 	j := n.open()
-	s, err := newOn(n.t.Context(), &conf, slog.New(slog.DiscardHandler), j)
+	s, err := newOn(n.t.Context(), &conf, slog.New(slog.DiscardHandler), j, n.clock())
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -142,6 +146,11 @@ func (n *node) start() {
 		s.Close()
 		j.Close()
 	}
+}
+
+// clock returns the clock of the server on its machine.
+func (n *node) clock() *clock.Clock {
+	return clock.New(n.machine.Now, n.patience, slog.New(slog.DiscardHandler))
 }
 
 // call calls the API and fails the test unless it succeeds.

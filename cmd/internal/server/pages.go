@@ -25,7 +25,7 @@ func (s *Server) managing() ui.Managing {
 			return ui.Storage{Size: size, Free: free}, err
 		},
 		Probe:   s.fleet.probe,
-		Started: time.Now(),
+		Started: s.started,
 	}
 }
 

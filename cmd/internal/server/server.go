@@ -39,6 +39,7 @@ import (
 	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
@@ -70,6 +71,7 @@ type Server struct {
 	phase      atomic.Int32                    // starting, ready or stopping
 	cert       atomic.Pointer[tls.Certificate] // nil without TLS
 	started    time.Time
+	clock      *clock.Clock
 	inForce    atomic.Pointer[config.Config] // what the page of settings shows
 	behind     bool                          // something did not end in time and may use the store still
 
@@ -80,12 +82,12 @@ type Server struct {
 // New opens all parts in the order of their dependencies. Nothing runs yet. The node of a cluster
 // waits for the journal until ctx ends.
 func New(ctx context.Context, conf *config.Config, log *slog.Logger) (*Server, error) {
-	return newOn(ctx, conf, log, nil)
+	return newOn(ctx, conf, log, nil, clock.New(time.Now, clock.Patience, log))
 }
 
-// newOn is New with a journal, which belongs to the caller. nil means that there is none.
-func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal) (s *Server, err error) {
-	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
+// newOn is New with a clock and with a journal, which belongs to the caller. nil means that there is none.
+func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (s *Server, err error) {
+	s = &Server{clock: c, started: c.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -119,7 +121,7 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 			}
 		}()
 	}
-	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve), Journal: j,
+	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Now: s.clock.Now, Reserve: int64(conf.Limits.Reserve), Journal: j,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
 		return s, err
@@ -135,7 +137,7 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 			return s, err
 		}
 	}
-	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store.Tokens, time.Now); err != nil {
+	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store.Tokens, s.clock.Now); err != nil {
 		return s, err
 	}
 	if !s.gate.On() {
@@ -162,7 +164,7 @@ func listen(addr string) (net.Listener, error) {
 // assemble wires registry and loops to each other through the store.
 func (s *Server) assemble() error {
 	ledger := observed{s.Store.Ledger, s.metrics, s.member}
-	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, ledger, s.wake)
+	s.fleet = newFleet(s, ledger)
 	var err error
 	if s.member != nil {
 		if s.peers, err = newPeers(s.member); err != nil {
@@ -172,7 +174,7 @@ func (s *Server) assemble() error {
 	s.loops = newLoops(s.fleet, s.peers, false)
 	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
-		Check: s.fleet.check, Logger: s.log, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
+		Check: s.fleet.check, Logger: s.log, Now: s.clock.Now, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.Waker.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // no client follows before
@@ -248,13 +250,13 @@ func (s *Server) serveHTTP() error {
 		Documents: documents{s.live.Documents()},
 		Site:      s.site(),
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
-		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
+		Health:    health{s}, Metrics: s.metrics, Logger: s.log, Now: s.clock.Now,
 	}
 	if s.member != nil {
 		conf.Cluster = s.member
 	}
 	conf.Check = s.fleet.try
-	conf.Labels = web.NewLabels(s.Registry, s.loops, time.Now)
+	conf.Labels = web.NewLabels(s.Registry, s.loops, s.clock.Now)
 	var err error
 	if s.alerts, err = newAlerts(s); err != nil {
 		return err
