@@ -25,7 +25,7 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 	}
 	root.AddCommand(serveCommand(w), demo.Command(w, changeLine), sparqlCommand(w),
 		hintCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
-	for _, x := range []row{queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow, watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, tokenTable} {
+	for _, x := range []row{queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow, watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, letterTable, tokenTable} {
 		root.AddCommand(clientCommand(w, x))
 	}
 	root.AddCommand(followCommand(w))
