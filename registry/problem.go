@@ -46,6 +46,14 @@ func forbidden(format string, a ...any) *Problem {
 	return &Problem{Kind: KindForbidden, Detail: fmt.Sprintf(format, a...)}
 }
 
+// BadSetting returns a problem about a setting that cannot be used.
+func BadSetting(pointer, format string, a ...any) error {
+	return wrongField(KindBadSetting, pointer, format, a...)
+}
+
+// Conflict returns a problem about a state that does not allow what is asked for.
+func Conflict(detail string) error { return &Problem{Kind: KindConflict, Detail: detail} }
+
 // wrongField returns a problem about one field of a well-formed request.
 func wrongField(k Kind, pointer, format string, a ...any) *Problem {
 	detail := fmt.Sprintf(format, a...)

@@ -25,19 +25,14 @@ const (
 	mostNamed   = 8 // ids in the problem of an ambiguous name
 )
 
-func refuse(pointer, format string, a ...any) error {
-	detail := fmt.Sprintf(format, a...)
-	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail, Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
-}
-
 // check completes settings and compiles them. Labels that were left out are filled in.
 func (o *Options) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
 	if r.Query == "" {
-		return nil, registry.Query{}, refuse("/query", "query is missing: the id or the name of a registered query")
+		return nil, registry.Query{}, registry.BadSetting("/query", "query is missing: the id or the name of a registered query")
 	}
 	q, err := o.Resolve(c, r.Query)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, q, refuse("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
+		return nil, q, registry.BadSetting("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
 	} else if err != nil {
 		return nil, q, err
 	}
@@ -78,7 +73,7 @@ func (o *Options) vars(q *registry.Query) ([]string, error) {
 // of receivers are checked when messages are sent. How many there are was checked there.
 func CheckStored(r *registry.Rule, form diff.Form) error {
 	if !strings.HasPrefix(r.ID, idPrefix) {
-		return refuse("/id", "the id of a rule begins with %s", idPrefix)
+		return registry.BadSetting("/id", "the id of a rule begins with %s", idPrefix)
 	}
 	for i := range r.To {
 		to, pointer := &r.To[i], fmt.Sprintf("/to/%d", i)
@@ -87,7 +82,7 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 			return err
 		}
 		if to.Secret != given {
-			return refuse(pointer+"/secret", "the secret of the %s is missing", to.Kind)
+			return registry.BadSetting(pointer+"/secret", "the secret of the %s is missing", to.Kind)
 		}
 	}
 	_, err := compileStored(r.RuleSettings, form, 1)
@@ -97,19 +92,19 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 // checkKind checks that a receiver has one address, and completes its secret.
 func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
 	if k = kinds[to.Kind]; k == nil {
-		return nil, refuse(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	if k.secret != nil {
 		to.Secret, err = k.secret(to.Secret)
 	} else if to.Secret != "" {
-		err = refuse(pointer+"/secret", "a receiver of the kind %s has no secret", to.Kind)
+		err = registry.BadSetting(pointer+"/secret", "a receiver of the kind %s has no secret", to.Kind)
 	}
 	return k, err
 }
 
 func (o *Options) checkReceivers(list []registry.Receiver) error {
 	if len(list) > o.Receivers {
-		return refuse("/to", "a rule has at most %d receivers (limits.rule_receivers)", o.Receivers)
+		return registry.BadSetting("/to", "a rule has at most %d receivers (limits.rule_receivers)", o.Receivers)
 	}
 	seen := map[string]bool{}
 	for i := range list {
@@ -119,10 +114,10 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 			return err
 		}
 		if to.Address, err = k.check(o, to.Address); err != nil {
-			return refuse(pointer+"/"+to.Kind, "%s cannot be used: %v", to.Kind, err)
+			return registry.BadSetting(pointer+"/"+to.Kind, "%s cannot be used: %v", to.Kind, err)
 		}
 		if seen[to.Key()] {
-			return refuse(pointer, "this receiver is given twice")
+			return registry.BadSetting(pointer, "this receiver is given twice")
 		}
 		seen[to.Key()] = true
 	}

@@ -58,11 +58,10 @@ func Kinds() (list []Kind) {
 }
 
 const (
-	batch          = 100 // alerts in one request to Alertmanager or in one e-mail
-	row            = 20  // messages to a webhook, one after another, until their delivery is recorded
-	rowTime        = time.Second
-	endsInResend   = 4 // a firing alert ends after as many pauses, unless it is sent again
-	mostDeadLetter = 50
+	batch        = 100 // alerts in one request to Alertmanager or in one e-mail
+	row          = 20  // messages to a webhook, one after another, until their delivery is recorded
+	rowTime      = time.Second
+	endsInResend = 4 // a firing alert ends after as many pauses, unless it is sent again
 )
 
 // Deliver makes deliveries of package deliver send the messages. It is called before Run.
@@ -217,13 +216,8 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 			if slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq }) {
 				continue
 			}
-			s.GaveUp++
-			s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m), Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))},
-				Seq: m.Seq, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
-		}
-		for len(s.Dead) > mostDeadLetter {
-			s.Drop = append(s.Drop, s.Dead[0].Seq)
-			s.Dead = s.Dead[1:]
+			deliver.Bury(s, registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m),
+				Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))}, m.Seq, r)
 		}
 		s.Refusals = 0
 		return nil

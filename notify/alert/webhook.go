@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
@@ -67,9 +66,7 @@ func (o *Options) webhookRequest(to *registry.Receiver, m *registry.AlertMessage
 		ends := m.EndsAt.UTC()
 		data.EndsAt = &ends
 	}
-	body, err := json.Marshal(map[string]any{"type": "alert." + string(m.State), "timestamp": m.At.UTC().Format(time.RFC3339Nano), "data": data})
-	now := o.Now()
-	at := strconv.FormatInt(now.Unix(), 10)
-	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {m.ID}, "Webhook-Timestamp": {at},
-		"Webhook-Signature": {webhook.Sign([]registry.Secret{{Key: to.Secret}}, m.ID, at, body, now)}}, err
+	content, err := json.Marshal(data)
+	body, header := webhook.Message(m.ID, "alert."+string(m.State), m.At, content, []registry.Secret{{Key: to.Secret}}, o.Now())
+	return body, header, err
 }

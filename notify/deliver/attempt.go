@@ -27,9 +27,9 @@ var ErrUnsupported = errors.New("this version of the server cannot serve the sub
 // maxEditsPerTurn is the number of edits after which others get their turn.
 const maxEditsPerTurn = 100
 
-// serve runs one turn of a subscription: edits, then at most one call. A probe does not wait
+// turn runs one turn of a subscription: edits, then at most one call. A probe does not wait
 // for the time of the next attempt.
-func (e *Engine) serve(ctx context.Context, x *subscriber, probe bool) outcome {
+func (e *Engine) turn(ctx context.Context, x *subscriber, probe bool) outcome {
 	if err := e.opts.Writable(); err != nil {
 		return e.postpone(ctx, x, err)
 	}

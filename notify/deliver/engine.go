@@ -124,10 +124,19 @@ func (o *Options) fill() {
 
 // An Engine calls callbacks. Its methods may be called concurrently.
 type Engine struct {
-	opts   Options
-	client *Client
-	writer *writer
+	turns
+	client  *Client
+	writer  *writer
+	failed  chan error
+	stats   struct{ sent, ok, failed atomic.Uint64 }
+	tallies map[tallied]*tally // guarded by mu
+}
+
+// The turns of the subscriptions: which of them may run when.
+type turns struct {
+	opts   *Options
 	follow *notify.Follower
+	serve  func(ctx context.Context, x *subscriber, probe bool) outcome // one turn
 
 	mu          sync.Mutex
 	subscribers map[string]*subscriber
@@ -138,10 +147,7 @@ type Engine struct {
 	hosts       map[string]*host
 
 	work    chan struct{} // there is something for the loop
-	failed  chan error
 	running sync.WaitGroup
-	stats   struct{ sent, ok, failed atomic.Uint64 }
-	tallies map[tallied]*tally
 }
 
 // A holder is a caller with a way of delivery.
@@ -153,14 +159,15 @@ type holder struct {
 // New returns an engine with all stored subscriptions. Run starts it.
 func New(o Options) (*Engine, error) {
 	o.fill()
-	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
-		hosts: make(map[string]*host), holders: make(map[holder]int), tallies: make(map[tallied]*tally), work: make(chan struct{}, 1), failed: make(chan error, 1)}
+	e := &Engine{tallies: make(map[tallied]*tally), failed: make(chan error, 1)}
+	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
+		hosts: make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}
 	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide-o.Limits.Wide/4), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
 	for w := range o.Targets {
 		e.tally(tallied{way: w})
 	}
 	e.writer = newWriter(o.Store, e.fail)
-	e.client = newClient(&e.opts, e.dialled)
+	e.client = newClient(&o, e.dialled)
 	for after := ""; ; {
 		page, err := o.Store.Subscriptions(after, 500)
 		if err != nil {
@@ -317,7 +324,7 @@ func (t *tally) count(r *Reply, before, after *registry.Subscription) {
 
 // Counts returns the number of subscriptions, of all and of those with callbacks on
 // a host.
-func (e *Engine) Counts(name string) (all, host int) {
+func (e *turns) Counts(name string) (all, host int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h := e.hosts[name]; h != nil {
@@ -327,14 +334,14 @@ func (e *Engine) Counts(name string) (all, host int) {
 }
 
 // Held returns how many subscriptions of a way a caller has.
-func (e *Engine) Held(way registry.Way, caller string) int {
+func (e *turns) Held(way registry.Way, caller string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.holders[holder{way, caller}]
 }
 
 // Has reports whether a subscription is stored.
-func (e *Engine) Has(id string) bool {
+func (e *turns) Has(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.subscribers[id] != nil
@@ -342,7 +349,7 @@ func (e *Engine) Has(id string) bool {
 
 // Trusted reports whether a host is in one of the networks that the operator listed.
 // A name counts by the address that it last resolved to.
-func (e *Engine) Trusted(name string) bool {
+func (e *turns) Trusted(name string) bool {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return e.opts.Guard.Allowed(a)
 	}
@@ -353,7 +360,7 @@ func (e *Engine) Trusted(name string) bool {
 }
 
 // dialled records whether a name resolved to a trusted address.
-func (e *Engine) dialled(name string, trusted bool) {
+func (e *turns) dialled(name string, trusted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h := e.hosts[hostKey(name)]; h != nil {
@@ -373,7 +380,7 @@ type host struct {
 }
 
 // Recheck looks at all subscriptions again, because Owns may have become true.
-func (e *Engine) Recheck() {
+func (e *turns) Recheck() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range e.subscribers {
@@ -383,7 +390,7 @@ func (e *Engine) Recheck() {
 }
 
 // Calling reports whether a callback of a host that this process does not own is being called.
-func (e *Engine) Calling() bool {
+func (e *turns) Calling() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name, h := range e.hosts {

@@ -11,7 +11,7 @@ import (
 func (e *Engine) Pause(id string) (registry.Subscription, error) {
 	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		if s.State != registry.Active {
-			return conflict("only an active subscription can be paused; this one is " + string(s.State))
+			return registry.Conflict("only an active subscription can be paused; this one is " + string(s.State))
 		}
 		s.State = registry.SubscriptionPaused
 		return nil
@@ -25,7 +25,7 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 		s.NextTry, s.Failures, s.FailingSince = nil, 0, nil
 		switch {
 		case s.State == registry.Disabled && s.Intent != nil && s.Intent.Mode == "denied":
-			return conflict("the subscription is being ended")
+			return registry.Conflict("the subscription is being ended")
 		case s.State == registry.Disabled && s.Intent != nil:
 			s.State, s.Reason = registry.Pending, ""
 		case s.State == registry.Disabled || s.State == registry.SubscriptionPaused:
@@ -39,7 +39,7 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 func (e *Engine) Resend(id, letter string) (registry.Subscription, error) {
 	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		if s.State != registry.Active {
-			return conflict("the subscription is " + string(s.State) + ": resume it first")
+			return registry.Conflict("the subscription is " + string(s.State) + ": resume it first")
 		}
 		found := false
 		for i := range s.Dead {
@@ -84,8 +84,4 @@ func (e *Engine) Drop(id string, end func(s *registry.Subscription)) error {
 		return nil
 	}))
 	return err
-}
-
-func conflict(detail string) error {
-	return &registry.Problem{Kind: registry.KindConflict, Detail: detail}
 }

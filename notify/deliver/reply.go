@@ -135,6 +135,21 @@ func Delivered(s *registry.Subscription, r Reply, asks bool) {
 	}
 }
 
+// mostDeadLetters is the largest number of dead letters of a subscription.
+const mostDeadLetters = 50
+
+// Bury sets a message aside after its last reply. Beyond a number of dead letters the oldest is dropped.
+func Bury(s *registry.Subscription, m registry.OutboxMessage, seq uint64, r Reply) {
+	s.GaveUp++
+	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: m, Seq: seq, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
+	for len(s.Dead) > mostDeadLetters {
+		if s.Dead[0].Seq > 0 {
+			s.Drop = append(s.Drop, s.Dead[0].Seq)
+		}
+		s.Dead = s.Dead[1:]
+	}
+}
+
 // Replayed records the outcome of sending a dead letter again, and reports whether it is
 // delivered. Each replay is one attempt.
 func Replayed(s *registry.Subscription, letter string, r Reply) bool {

@@ -50,7 +50,7 @@ const (
 )
 
 // update takes over a stored subscription and enqueues it.
-func (e *Engine) update(s *registry.Subscription) {
+func (e *turns) update(s *registry.Subscription) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.subscribers[s.ID]
@@ -77,7 +77,7 @@ func (e *Engine) update(s *registry.Subscription) {
 	e.signal()
 }
 
-func (e *Engine) enter(x *subscriber) {
+func (e *turns) enter(x *subscriber) {
 	e.subscribers[x.id] = x
 	e.holders[holder{x.way, x.caller}]++
 	if !x.deaf {
@@ -95,7 +95,7 @@ func (e *Engine) enter(x *subscriber) {
 }
 
 // listen makes commits of its query wake a subscriber.
-func (e *Engine) listen(x *subscriber) {
+func (e *turns) listen(x *subscriber) {
 	if e.queries[x.query] == nil {
 		e.queries[x.query] = make(map[*subscriber]struct{})
 		if x.query != "" {
@@ -106,7 +106,7 @@ func (e *Engine) listen(x *subscriber) {
 }
 
 // forget drops a subscriber. A call under way is not cut off.
-func (e *Engine) forget(x *subscriber) {
+func (e *turns) forget(x *subscriber) {
 	if x.gone {
 		return
 	}
@@ -132,7 +132,7 @@ func (e *Engine) forget(x *subscriber) {
 
 // enqueue puts a subscriber into the queue of its limiter unless it is queued or on
 // hold.
-func (e *Engine) enqueue(x *subscriber) {
+func (e *turns) enqueue(x *subscriber) {
 	switch {
 	case x.gone || x.state == queued || !e.opts.Owns(x.host):
 	case x.state == running:
@@ -156,7 +156,7 @@ func (x *subscriber) next() time.Time {
 
 // resume lets an entry whose time has come take its turn, if its hold has ended, or if it fails
 // and its host is due for a probe or has accepted another message since.
-func (e *Engine) resume(x *subscriber, now time.Time) {
+func (e *turns) resume(x *subscriber, now time.Time) {
 	h := e.hosts[x.host]
 	switch {
 	case !x.hold.After(now):
@@ -171,7 +171,7 @@ func (e *Engine) resume(x *subscriber, now time.Time) {
 }
 
 // woken enqueues the followers of queries.
-func (e *Engine) woken(queries []string) {
+func (e *turns) woken(queries []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, q := range queries {
@@ -181,7 +181,7 @@ func (e *Engine) woken(queries []string) {
 	}
 }
 
-func (e *Engine) signal() {
+func (e *turns) signal() {
 	select {
 	case e.work <- struct{}{}:
 	default:
@@ -189,7 +189,7 @@ func (e *Engine) signal() {
 }
 
 // start launches what may run now and returns the time until the next timer.
-func (e *Engine) start(ctx context.Context) time.Duration {
+func (e *turns) start(ctx context.Context) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.opts.Now()
@@ -211,7 +211,7 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 
 // launch serves a subscriber in a goroutine. If its host is busy, it waits for the
 // host and other hosts go on.
-func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
+func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 	if x.gone {
 		return
 	}
@@ -246,7 +246,7 @@ func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 }
 
 // finish releases the places and schedules the subscriber's next turn.
-func (e *Engine) finish(x *subscriber, release func(), v outcome) {
+func (e *turns) finish(x *subscriber, release func(), v outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
@@ -290,7 +290,7 @@ func (e *Engine) finish(x *subscriber, release func(), v outcome) {
 }
 
 // note remembers how a call went.
-func (e *Engine) note(x *subscriber, h *host, v outcome, now time.Time) {
+func (e *turns) note(x *subscriber, h *host, v outcome, now time.Time) {
 	x.tried, h.tried = now, now
 	switch {
 	case v.slow:
@@ -306,7 +306,7 @@ func (e *Engine) note(x *subscriber, h *host, v outcome, now time.Time) {
 }
 
 // schedule sets an entry's timer; the zero time removes it.
-func (e *Engine) schedule(x *subscriber, due time.Time) {
+func (e *turns) schedule(x *subscriber, due time.Time) {
 	x.due = due
 	switch {
 	case due.IsZero() && x.at >= 0:

@@ -66,11 +66,6 @@ type part struct {
 // countVars are the variables of summaries of rules that are not about rows.
 var countVars = []string{"rows", "added", "removed"}
 
-func refuse(pointer, format string, a ...any) error {
-	detail := fmt.Sprintf(format, a...)
-	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail, Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
-}
-
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // Compile checks the settings of a rule for a query with this form and these variables; nil
@@ -97,9 +92,9 @@ func Compile(r registry.RuleSettings, form diff.Form, vars []string, most int) (
 	}
 	switch {
 	case p.wait > maxTime || p.keep > maxTime:
-		return nil, refuse("/for", "for and keep_firing_for are at most %d days", maxTime/(24*time.Hour))
+		return nil, registry.BadSetting("/for", "for and keep_firing_for are at most %d days", maxTime/(24*time.Hour))
 	case p.kind == byChange && p.wait > 0:
-		return nil, refuse("/for", "a rule on changes fires with the change: leave out for")
+		return nil, registry.BadSetting("/for", "a rule on changes fires with the change: leave out for")
 	case p.kind == byChange && p.keep == 0:
 		p.keep = usualChanged
 	}
@@ -117,13 +112,13 @@ func Compile(r registry.RuleSettings, form diff.Form, vars []string, most int) (
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return refuse("/name", "name is missing: it becomes the label alertname, as in LateDepartures")
+		return registry.BadSetting("/name", "name is missing: it becomes the label alertname, as in LateDepartures")
 	case len(name) > maxName:
-		return refuse("/name", "a name has at most %d bytes", maxName)
+		return registry.BadSetting("/name", "a name has at most %d bytes", maxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == '/' }):
-		return refuse("/name", "a name has no blanks, slashes or control characters: write late-departures")
+		return registry.BadSetting("/name", "a name has no blanks, slashes or control characters: write late-departures")
 	case strings.HasPrefix(name, "rule_"):
-		return refuse("/name", "names that begin with rule_ are ids: choose another one")
+		return registry.BadSetting("/name", "names that begin with rule_ are ids: choose another one")
 	}
 	return nil
 }
@@ -132,12 +127,12 @@ func known(name, pointer, setting string, vars []string) error {
 	if vars == nil || slices.Contains(vars, name) {
 		return nil
 	}
-	return refuse(pointer, "%s names ?%s, which is not available here: there is %s", setting, name, "?"+strings.Join(vars, ", ?"))
+	return registry.BadSetting(pointer, "%s names ?%s, which is not available here: there is %s", setting, name, "?"+strings.Join(vars, ", ?"))
 }
 
 func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 	if len(labels) > maxLabels {
-		return refuse("/labels", "a rule has at most %d labels", maxLabels)
+		return registry.BadSetting("/labels", "a rule has at most %d labels", maxLabels)
 	}
 	inLabels := vars
 	if p.kind != byRow {
@@ -147,13 +142,13 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 		pointer := "/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 		switch {
 		case name == "alertname":
-			return refuse(pointer, "the label alertname is the name of the rule: leave it out")
+			return registry.BadSetting(pointer, "the label alertname is the name of the rule: leave it out")
 		case !labelName.MatchString(name):
-			return refuse(pointer, "the label %q is not a name of letters, digits and _ that begins with a letter", name)
+			return registry.BadSetting(pointer, "the label %q is not a name of letters, digits and _ that begins with a letter", name)
 		}
 		t, err := parseTemplate(text, pointer, "the label "+name, inLabels)
 		if err != nil && p.kind != byRow {
-			err = refuse(pointer, "the label %s names a variable: labels identify an alert, and a rule on rows or changes has one alert only; the summary may name ?%s", name, strings.Join(countVars, ", ?"))
+			err = registry.BadSetting(pointer, "the label %s names a variable: labels identify an alert, and a rule on rows or changes has one alert only; the summary may name ?%s", name, strings.Join(countVars, ", ?"))
 		}
 		if err != nil {
 			return err
@@ -168,7 +163,7 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 			}
 		}
 		if vars == nil {
-			return refuse("/labels", "the variables of this query are not known yet, because it selects * and has no result: name the labels, as in {\"s\": \"?s\"}")
+			return registry.BadSetting("/labels", "the variables of this query are not known yet, because it selects * and has no result: name the labels, as in {\"s\": \"?s\"}")
 		}
 	}
 	slices.SortFunc(p.labels, func(a, b label) int { return strings.Compare(a.name, b.name) })
@@ -203,7 +198,7 @@ func labelOf(variable string) string {
 // question mark.
 func parseTemplate(text, pointer, setting string, vars []string) (t template, err error) {
 	if len(text) > maxText || !utf8.ValidString(text) {
-		return nil, refuse(pointer, "%s is a text of at most %d bytes", setting, maxText)
+		return nil, registry.BadSetting(pointer, "%s is a text of at most %d bytes", setting, maxText)
 	}
 	for text != "" {
 		at := strings.IndexByte(text, '?')
@@ -217,7 +212,7 @@ func parseTemplate(text, pointer, setting string, vars []string) (t template, er
 		}
 		if err := known(name, pointer, setting, vars); err != nil {
 			if len(vars) == 0 {
-				return nil, refuse(pointer, "%s names ?%s, but has no variables here", setting, name)
+				return nil, registry.BadSetting(pointer, "%s names ?%s, but has no variables here", setting, name)
 			}
 			return nil, err
 		}
@@ -253,7 +248,7 @@ const whenExamples = `write rows > 0, ?value > 10, ?a >= 2 and ?b = "x", or chan
 // parseWhen parses a condition.
 func (p *Program) parseWhen(text string, form diff.Form) error {
 	bad := func(format string, a ...any) error {
-		return refuse("/when", "when: %s; %s", fmt.Sprintf(format, a...), whenExamples)
+		return registry.BadSetting("/when", "when: %s; %s", fmt.Sprintf(format, a...), whenExamples)
 	}
 	rest := strings.TrimSpace(text)
 	switch {

@@ -37,16 +37,6 @@ type Manager struct {
 	MostEach int // webhooks of one caller; 0: 1,000
 }
 
-func refuse(pointer, format string, a ...any) error {
-	detail := fmt.Sprintf(format, a...)
-	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail,
-		Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
-}
-
-func conflict(detail string) error {
-	return &registry.Problem{Kind: registry.KindConflict, Detail: detail}
-}
-
 // Create registers a webhook. Its endpoint is asked at once, and again on the usual
 // schedule, until it answers 2xx. Nothing else is sent before that.
 func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error) {
@@ -56,7 +46,7 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	}
 	host, err := m.Guard.Check(r.URL)
 	if err != nil {
-		return s, refuse("/url", "url cannot be called: %v", err)
+		return s, registry.BadSetting("/url", "url cannot be called: %v", err)
 	}
 	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= maxPerHost && !m.Engine.Trusted(host) {
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
@@ -75,15 +65,15 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 	s = registry.Subscription{ID: "wh_" + strings.ToLower(rand.Text()), Way: registry.Webhook, Caller: c.Name, Name: r.Name, Tag: r.Tag, Endpoint: r.Endpoint,
 		Callback: r.URL, State: registry.Pending, CreatedAt: now, Intent: &registry.Intent{Mode: "verify", Secret: rand.Text(), At: now}}
 	if len(r.Name) > 256 {
-		return s, refuse("/name", "a name has at most 256 bytes")
+		return s, registry.BadSetting("/name", "a name has at most 256 bytes")
 	}
 	if r.Query != "" {
 		if r.Tag != "" || r.Endpoint != "" {
-			return s, refuse("/query", "say either query, or tag and endpoint")
+			return s, registry.BadSetting("/query", "say either query, or tag and endpoint")
 		}
 		q, err := m.Resolve(c, r.Query)
 		if errors.Is(err, registry.ErrNotFound) {
-			return s, refuse("/query", "no query has this id or name")
+			return s, registry.BadSetting("/query", "no query has this id or name")
 		} else if err != nil {
 			return s, err
 		}
@@ -104,7 +94,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 
 func rate(r registry.Duration) (registry.Duration, error) {
 	if r > registry.Duration(cursor.MaxRate) {
-		return 0, refuse("/rate", "rate is at most 24h")
+		return 0, registry.BadSetting("/rate", "rate is at most 24h")
 	}
 	return r, nil
 }
@@ -112,14 +102,14 @@ func rate(r registry.Duration) (registry.Duration, error) {
 func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (json.RawMessage, error) {
 	f, err := cursor.ParseFilter(raw)
 	if err != nil {
-		return nil, refuse("/filter", "%v", err)
+		return nil, registry.BadSetting("/filter", "%v", err)
 	}
 	if f.All() {
 		return nil, nil
 	}
 	if query == "" {
 		if f.ByRow() {
-			return nil, refuse("/filter", "vars and where need a query")
+			return nil, registry.BadSetting("/filter", "vars and where need a query")
 		}
 		return raw, nil
 	}
@@ -128,7 +118,7 @@ func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (
 		return nil, err
 	}
 	if err := f.Fits(&q); err != nil {
-		return nil, refuse("/filter", "%v", err)
+		return nil, registry.BadSetting("/filter", "%v", err)
 	}
 	return raw, nil
 }
@@ -143,7 +133,7 @@ func NewSecret(given string) (string, error) {
 	text, ok := strings.CutPrefix(given, SecretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return "", refuse("/secret", "a secret is %s and the base64 of 24 to 64 bytes", SecretPrefix)
+		return "", registry.BadSetting("/secret", "a secret is %s and the base64 of 24 to 64 bytes", SecretPrefix)
 	}
 	return given, nil
 }
@@ -176,7 +166,7 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 		}
 	}
 	if e.Name != nil && len(*e.Name) > 256 {
-		return old, refuse("/name", "a name has at most 256 bytes")
+		return old, registry.BadSetting("/name", "a name has at most 256 bytes")
 	}
 	return m.edit(id, func(s *registry.Subscription) error {
 		if e.Name != nil {
@@ -207,7 +197,7 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 		return registry.Subscription{}, err
 	}
 	if grace < 0 || grace > MaxGrace {
-		return registry.Subscription{}, refuse("/grace", "grace lies between 0s and %v", MaxGrace)
+		return registry.Subscription{}, registry.BadSetting("/grace", "grace lies between 0s and %v", MaxGrace)
 	}
 	until := m.Target.opts.Now().Add(grace).UTC()
 	return m.edit(id, func(s *registry.Subscription) error {
@@ -215,7 +205,7 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 		if len(s.Secrets) > 0 { // a damaged store may have lost them
 			old := s.Secrets[0]
 			if old.Key == key {
-				return conflict("this is the secret already")
+				return registry.Conflict("this is the secret already")
 			}
 			old.Until = &until
 			secrets = append(secrets, old)
@@ -233,9 +223,9 @@ func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, e
 	return m.edit(id, func(s *registry.Subscription) error {
 		switch {
 		case s.State != registry.Active:
-			return conflict("the webhook is " + string(s.State) + ": resume it first")
+			return registry.Conflict("the webhook is " + string(s.State) + ": resume it first")
 		case r.ID != "":
-			return refuse("/id", "say either id or after")
+			return registry.BadSetting("/id", "say either id or after")
 		}
 		s.Cursor, s.Seen, s.Outbox, s.Withheld = *r.After, registry.Position{}, nil, nil
 		s.NextTry, s.Failures = nil, 0

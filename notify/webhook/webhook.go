@@ -37,7 +37,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -74,8 +73,6 @@ const (
 	foldAbove = 16
 	// disableAfter is how long an endpoint may fail before it is disabled.
 	disableAfter = 5 * 24 * time.Hour
-	// maxDeadLetters is the maximum number of dead letters of a webhook.
-	maxDeadLetters = 50
 	// maxMessage is the approximate maximum size of a message's rows in bytes. Larger
 	// ones are replaced by a link. The specification asks for small messages.
 	maxMessage = 256 << 10
@@ -139,7 +136,9 @@ func (w *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
-			step, err := w.send(ctx, s, s.Dead[i].OutboxMessage, w.replayed)
+			step, err := w.send(ctx, s, s.Dead[i].OutboxMessage, func(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
+				deliver.Replayed(s, p.ID, r)
+			})
 			if step.Call != nil {
 				step.Call.Since = time.Time{} // a replay is one attempt
 			}
@@ -262,17 +261,17 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 }
 
 func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"type":%q,"timestamp":%q,"data":`, p.Type, p.At.UTC().Format(time.RFC3339Nano))
-	b.Write(data)
-	b.WriteByte('}')
-	now := w.opts.Now()
-	at := strconv.FormatInt(now.Unix(), 10)
-	header := http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {p.ID}, "Webhook-Timestamp": {at},
-		"Webhook-Signature": {Sign(s.Secrets, p.ID, at, b.Bytes(), now)}}
+	body, header := Message(p.ID, p.Type, p.At, data, s.Secrets, w.opts.Now())
 	return deliver.Step{Call: &deliver.Call{
-		Send: deliver.HTTP(http.MethodPost, s.Callback, header, b.Bytes(), 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
+		Send: deliver.HTTP(http.MethodPost, s.Callback, header, body, 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
 	}}, nil
+}
+
+// Message returns the body of a message of Standard Webhooks, and its headers.
+func Message(id, typ string, at time.Time, data []byte, secrets []registry.Secret, now time.Time) ([]byte, http.Header) {
+	body := fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, typ, at.UTC().Format(time.RFC3339Nano), data)
+	sent := strconv.FormatInt(now.Unix(), 10)
+	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {sent}, "Webhook-Signature": {Sign(secrets, id, sent, body, now)}}
 }
 
 // verify asks the endpoint to confirm that it wants messages.
@@ -338,11 +337,7 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 		s.State = registry.Ended
 		return
 	}
-	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: p, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
-	if over := len(s.Dead) - maxDeadLetters; over > 0 {
-		s.Dead = slices.Delete(s.Dead, 0, over)
-	}
-	s.GaveUp++
+	deliver.Bury(s, p, 0, r)
 	s.Outbox, s.Seen = nil, registry.Position{}
 	if p.Query != "" {
 		release(s, p.Query, p.Until)
@@ -351,11 +346,6 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 	if s.Cursor = p.Until; s.Query != "" {
 		s.Cursor = registry.Position{}
 	}
-}
-
-// replayed records the outcome of sending a dead letter again.
-func (w *Target) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
-	deliver.Replayed(s, p.ID, r)
 }
 
 // Sign returns the value of webhook-signature: one v1 signature for each secret that
