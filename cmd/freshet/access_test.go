@@ -15,9 +15,9 @@ import (
 func TestWaysOutAskTheRegistry(t *testing.T) {
 	asks := map[string]string{ // by protocol: the file that admits its callers, and the function that it must call
 		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
-		"WebSocket": "notify/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
+		"WebSocket": "notify/live/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
 		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",
-		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "alert rules": "notify/alert/alert.go MayRead(q)",
+		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "alert rules": "notify/alert/evaluate.go MayRead(q)",
 		"trying alert rules": "notify/alert/manage.go MayRead(&q)", "pages": "web/ui/visit.go .Role.Includes(role)",
 	}
 	for way, ask := range asks {
@@ -27,7 +27,7 @@ func TestWaysOutAskTheRegistry(t *testing.T) {
 		}
 	}
 	// These places show whether a query is public. They decide nothing.
-	shown := []string{"web/queryview.go", "web/respond.go", "web/feed.go", "web/ui/query.go", "store/storedquery.go"}
+	shown := []string{"web/queryview.go", "web/respond.go", "web/follow.go", "web/ui/query.go", "store/storedquery.go"}
 	seen := 0
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel("../..", file)
