@@ -76,13 +76,13 @@ type Completion struct {
 
 // Record updates the plan with what follows from a finished execution. ended reports
 // that the execution ended a round of a profile.
-func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
+func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
 	run := &x.Stats.LastRun
 	if run.Outcome.Complete() {
 		c.start = s.start
 	}
-	p.learn(c, x.Stats)
+	p.learn(c, &x.Stats)
 	if c.planned {
 		p.count(c)
 	}
@@ -107,7 +107,7 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 // onExecution reports to the profiles a complete execution that began at start. was is
 // the previous time at which the query was checked. ended reports that the execution
 // ended a round.
-func (p *claims) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
+func (p *claims) onExecution(c *item, was, start time.Time, x *Completion) (ended bool) {
 	run := &x.Stats.LastRun
 	if x.Checked.Before(start) { // the answer comes from a cache
 		start = x.Checked

@@ -296,7 +296,7 @@ func slotWithin(t *rapid.T, p *Planner, slot uint64, timeout time.Duration, play
 		if a.Outcome != registry.Cut {
 			st.Served = max(st.Served, r.served)
 		}
-		p.learn(r.c, st)
+		p.learn(r.c, &st)
 		if s.used > s.budget+s.credit {
 			t.Fatalf("slot %d used %s of %s, with %s of credit", slot, s.used, s.budget, s.credit)
 		}

@@ -255,7 +255,7 @@ func playCheap(p *Planner, now time.Time) (n int) {
 		x := policy.Sample{Slot: p.slot, Elapsed: a.Elapsed}
 		st.Complete(p.policy, x)
 		st.Remember(x)
-		p.learn(r.c, st)
+		p.learn(r.c, &st)
 		n++
 	}
 	p.end(now)

@@ -76,14 +76,14 @@ func (p *queues) lift(c *item) {
 }
 
 // learn replaces the statistics of a query that is in no list.
-func (p *queues) learn(c *item, s policy.Stats) {
+func (p *queues) learn(c *item, s *policy.Stats) {
 	if s.Policy != p.name {
 		s.Refold(p.policy)
 	}
 	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
 		c.Overdue = 0
 	}
-	c.Stats = s
+	c.Stats = *s
 	c.SetState(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)

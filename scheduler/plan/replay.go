@@ -85,6 +85,7 @@ type Replay struct {
 	slot  uint64        // the latest
 	took  time.Duration // by the executions of the latest slot
 	most  time.Duration // longest execution or largest estimate so far
+	done  Completion    // of the latest execution
 	from  uint64        // first of the latest slots that were not played because everything fits, 0 = none
 }
 
@@ -122,7 +123,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		x.Outcome, r.took = registry.Unchanged, x.Elapsed
 		st := policy.Stats{Policy: r.p.name, Served: q.Refreshes}
 		r.learn(&st, k, x, false)
-		r.p.learn(k, st)
+		r.p.learn(k, &st)
 		r.estimate(k, x)
 		r.p.settle(k)
 		if m := c.Merged; m != nil && m.Template(i) != "" {
@@ -246,9 +247,11 @@ func (r *Replay) clock() time.Time { return r.now().Add(r.took) }
 
 // record updates the plan with the outcome of an execution.
 func (r *Replay) record(s *SlotBudget, x *Execution, k Known, whole bool) {
-	st := x.Stats()
-	r.learn(&st, x.c, k, whole)
-	s.Record(x, Completion{Stats: st, Checked: st.LastRun.At, At: st.LastRun.At})
+	done := &r.done
+	done.Stats = x.c.Stats
+	r.learn(&done.Stats, x.c, k, whole)
+	done.Checked, done.At = done.Stats.LastRun.At, done.Stats.LastRun.At
+	s.Record(x, done)
 	r.estimate(x.c, k)
 }
 
@@ -262,7 +265,9 @@ func (r *Replay) learn(st *policy.Stats, c *item, k Known, whole bool) {
 	}
 	x := policy.Sample{Slot: r.slot, Elapsed: k.Elapsed, Changed: k.Outcome == registry.Changed, Jaccard: k.Jaccard}
 	st.Complete(r.p.policy, x)
-	st.CheckedAt = at
+	if !c.plain { // else it decides nothing
+		st.CheckedAt = at
+	}
 	if m := r.c.Merged; m != nil {
 		st.Rows = m.Rows(int(c.number))
 	}

@@ -54,7 +54,7 @@ func TestTallyIsTheCount(t *testing.T) {
 			}
 			s.LastRun = policy.Run{At: p.now, Outcome: o}
 			p.lift(c)
-			p.learn(c, s)
+			p.learn(c, &s)
 			p.settle(c)
 			p.count(c)
 		}

@@ -77,7 +77,7 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 	p.lift(c)
 	// Its constants and patterns may change.
 	p.index.replace(c, func() { p.pattern.replace(c, func() { c.ask(q) }) })
-	p.learn(c, s)
+	p.learn(c, &s)
 	p.settle(c)
 	p.count(c)
 }
@@ -136,7 +136,7 @@ func (p *Planner) forgive(edited time.Time) {
 		if s := c.Stats; s.NotBefore > p.slot {
 			s.Forgive(edited)
 			p.lift(c)
-			p.learn(c, s)
+			p.learn(c, &s)
 			p.settle(c)
 			p.count(c)
 		}
@@ -153,7 +153,8 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 	p.policy, p.name = next, next.String()
 	p.SetBudget(r, budget)
 	for _, c := range p.order {
-		p.learn(c, c.Stats)
+		s := c.Stats
+		p.learn(c, &s)
 		p.settle(c)
 	}
 }
