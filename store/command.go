@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -154,4 +156,82 @@ func revisionOf(stored ...[]byte) (r revision) {
 func (s *scan) revision() (r revision) {
 	copy(r[:], s.take(uint64(len(r))))
 	return r
+}
+
+// A batcher lets callers that come at the same time share a run, such as a transaction. The oldest one runs for all.
+type batcher[T any] struct {
+	mu      sync.Mutex // guards the fields below
+	waiting []*batched[T]
+	taken   []*batched[T] // by the run
+	busy    bool          // somebody runs or prepares to
+	usual   int           // the number of works that came together lately
+	took    time.Duration // by the last run
+}
+
+// A batched is the work of a caller. turn says true if the caller has to run, and false if the work is done.
+type batched[T any] struct {
+	work T
+	turn chan bool
+}
+
+// gatherPause is the time between two looks whether the usual number of works has come.
+const gatherPause = 50 * time.Microsecond
+
+// do returns once a run has taken work and has ended.
+func (b *batcher[T]) do(work T, run func()) {
+	mine := &batched[T]{work: work, turn: make(chan bool, 1)}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, mine)
+	runs := !b.busy
+	b.busy = true
+	b.mu.Unlock()
+	if !runs && !<-mine.turn {
+		return
+	}
+	// The callers that the last run has answered would otherwise miss this one, and half of them would wait for the
+	// other half in turn.
+	began := time.Now()
+	for !b.gathered(time.Since(began)) {
+		time.Sleep(gatherPause)
+	}
+	began = time.Now()
+	defer func() { b.leave(mine, time.Since(began)) }()
+	run()
+}
+
+// gathered reports whether the usual number of works waits, or half of the time of a run has passed.
+func (b *batcher[T]) gathered(passed time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) >= b.usual || passed > b.took/2
+}
+
+// take removes and returns the oldest works, at most most. A run calls it once.
+func (b *batcher[T]) take(most int) (list []T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(most, len(b.waiting))
+	b.taken, b.waiting = b.waiting[:n:n], b.waiting[n:]
+	for _, x := range b.taken {
+		list = append(list, x.work)
+	}
+	return list
+}
+
+// leave answers the callers whose work is done, and hands the next run to the oldest waiting one.
+func (b *batcher[T]) leave(mine *batched[T], took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usual, b.took = len(b.taken)+len(b.waiting), took
+	for _, x := range b.taken {
+		if x != mine {
+			x.turn <- false
+		}
+	}
+	b.taken = nil
+	if b.busy = len(b.waiting) > 0; b.busy {
+		b.waiting[0].turn <- true
+	} else {
+		b.waiting = nil
+	}
 }

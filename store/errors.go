@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
-	bolterrors "go.etcd.io/bbolt/errors"
-
 	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Errors of Open. They are wrapped in a message that names the file and the remedy.
@@ -70,3 +74,97 @@ const putBackup = "put a backup in its place"
 type crash struct{ error }
 
 func (c *crash) Unwrap() error { return c.error }
+
+// guarded turns a panic of f, or a fault of the mapped memory, into ErrDamaged,
+// because bbolt does not validate pages. Panics in code outside of page access are
+// passed on.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			if !pagesFault() {
+				panic(r)
+			}
+			err = &crash{fmt.Errorf("%w: a page holds what no page can hold (%v): %s", ErrDamaged, r, putBackup)}
+		}
+	}()
+	err = f()
+	for _, e := range []error{bolterrors.ErrBucketNotFound, bolterrors.ErrIncompatibleValue, bolterrors.ErrBucketExists} {
+		if errors.Is(err, e) { // buckets are the same in every store
+			return fmt.Errorf("%w: %w: %s", ErrDamaged, err, putBackup)
+		}
+	}
+	return err
+}
+
+// pagesFault reports whether the current panic began in code that reads pages:
+// bbolt's, this package's, or diff's, which unpacks results.
+func pagesFault() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // skip this and the deferred function
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if of, ours := strings.CutPrefix(f.Function, "github.com/freshet/freshet/"); ours {
+			return strings.HasPrefix(of, "store.") || strings.HasPrefix(of, "diff.")
+		}
+		if strings.HasPrefix(f.Function, "go.etcd.io/bbolt") {
+			return true
+		}
+	}
+	return true
+}
+
+// plausible refuses what cannot be a store.
+func plausible(path string) error {
+	i, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !i.Mode().IsRegular():
+		return fmt.Errorf("%w: it is not a regular file", ErrNotStore)
+	case i.Size() == 0:
+		return fmt.Errorf("%w: the file is empty: put a backup in its place, or remove it to begin a new store", ErrDamaged)
+	case i.Size() < 2<<12:
+		return fmt.Errorf("%w: the file has only %d bytes: put a backup in its place", ErrDamaged, i.Size())
+	}
+	return nil
+}
+
+// whole refuses a file that was cut off. size is that of the file before it was opened.
+func whole(b *bbolt.DB, size int64) error {
+	return b.View(func(tx *bbolt.Tx) error {
+		if tx.Size() > size {
+			return fmt.Errorf("%w: the file was cut off (%d of %d bytes): put a backup in its place", ErrDamaged, size, tx.Size())
+		}
+		return nil
+	})
+}
+
+// createWhole makes a new file as a whole, so that a file that is empty or cut off is always a damaged one.
+func createWhole(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // also for errors, which opening it reports
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), temporaryPattern)
+	if err != nil {
+		return err
+	}
+	part := f.Name()
+	defer os.Remove(part)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	b, err := bbolt.Open(part, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType})
+	if err == nil {
+		err = b.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Link(part, path); err == nil {
+		return syncDir(filepath.Dir(path))
+	}
+	if _, there := os.Stat(path); there == nil {
+		return nil // another process was faster
+	}
+	return os.Rename(part, path) // a file system without links
+}

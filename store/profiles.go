@@ -3,12 +3,15 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"go.etcd.io/bbolt"
 )
 
@@ -150,4 +153,188 @@ func (e *profileEdit) apply(tx *bbolt.Tx) error {
 	c.revision++
 	sp.profiled = c.revision
 	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
+}
+
+// A storedProfile is a registered profile with its internal keys.
+type storedProfile struct {
+	registry.Profile
+	serial, space uint64
+	json          []byte
+}
+
+// A storedProgress is the state of a profile. It is rewritten with its rounds, while the
+// profile itself is not.
+type storedProgress struct {
+	Rounds   uint64    `json:"rounds"` // number of the last round
+	Captured uint64    `json:"captured"`
+	Expired  uint64    `json:"expired"`
+	Ends     uint64    `json:"ends"`  // number of ends so far
+	First    uint64    `json:"first"` // the oldest end still stored
+	Open     uint64    `json:"open"`
+	Opened   time.Time `json:"opened,omitzero"` // time of the latest opening
+	Slot     uint64    `json:"slot,omitempty"`
+	Ended    time.Time `json:"ended,omitzero"`
+	// Expected is the last forecast of changes of predicted items.
+	Expected []rounds.Expectation `json:"expected,omitempty"`
+}
+
+func parseNeed(v []byte) (storedProfile, error) {
+	if len(v) < 16 {
+		return storedProfile{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
+	}
+	n := storedProfile{serial: number(v), space: number(v[8:]), json: v[16:]}
+	if err := json.Unmarshal(n.json, &n.Profile); err != nil {
+		return n, fmt.Errorf("%w: a profile cannot be read: %w", ErrDamaged, err)
+	}
+	return n, nil
+}
+
+// findProfile returns a live profile, or registry.ErrNotFound.
+func findProfile(tx *bbolt.Tx, id string) (storedProfile, error) {
+	var v []byte
+	if id != "" {
+		v = tx.Bucket(bProfiles).Get([]byte(id))
+	}
+	if v == nil || !owned(tx, number(skipNumber(v))) {
+		return storedProfile{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
+	}
+	n, err := parseNeed(v)
+	if err != nil {
+		return n, fmt.Errorf("profile %s: %w", id, err)
+	}
+	return n, nil
+}
+
+func (n *storedProfile) save(tx *bbolt.Tx) error {
+	v := binary.BigEndian.AppendUint64(key8(n.serial), n.space)
+	return tx.Bucket(bProfiles).Put([]byte(n.ID), append(v, n.json...))
+}
+
+func findProgress(tx *bbolt.Tx, id string) (p storedProgress, err error) {
+	v := tx.Bucket(bProgress).Get([]byte(id))
+	if v == nil {
+		return storedProgress{First: 1}, nil
+	}
+	if err := json.Unmarshal(v, &p); err != nil {
+		return p, fmt.Errorf("profile %s: %w: %w", id, ErrDamaged, err)
+	}
+	return p, nil
+}
+
+func (p *storedProgress) save(tx *bbolt.Tx, id string) error {
+	v, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bProgress).Put([]byte(id), v)
+}
+
+// replaceProfile discards a profile of the same id that still waits for the purge with
+// its endpoint.
+func replaceProfile(tx *bbolt.Tx, id string) error {
+	v := tx.Bucket(bProfiles).Get([]byte(id))
+	if v == nil {
+		return nil
+	}
+	dead, err := parseNeed(v)
+	if err != nil {
+		return err
+	}
+	return discardProfile(tx, &dead)
+}
+
+func removeProfile(tx *bbolt.Tx, n *storedProfile) error {
+	c := loadCounters(tx)
+	sp, ok := findSpace(tx, n.Endpoint)
+	if !ok {
+		return fmt.Errorf("%w: endpoint %s of profile %s is missing", ErrDamaged, n.Endpoint, n.ID)
+	}
+	c.revision++
+	sp.profiled = c.revision
+	return errors.Join(discardProfile(tx, n), sp.save(tx), c.save(tx))
+}
+
+// discardProfile deletes the data keyed by the profile's id; its rounds wait for the
+// purge.
+func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
+	return errors.Join(
+		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1, Bytes: -n.Size()}),
+		tx.Bucket(bProfiles).Delete([]byte(n.ID)),
+		tx.Bucket(bProgress).Delete([]byte(n.ID)),
+		tx.Bucket(bPurge).Put(purgeKey(purgeRounds, n.serial), nil),
+	)
+}
+
+// eachProfile calls f for live profiles in id order: those of one endpoint's space, or
+// all for 0.
+func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
+	c := tx.Bucket(bProfiles).Cursor()
+	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
+		at := number(skipNumber(v))
+		if space > 0 && at != space || !owned(tx, at) {
+			continue
+		}
+		n, err := parseNeed(v)
+		if err != nil {
+			return fmt.Errorf("profile %s: %w", k, err)
+		}
+		if more, err := f(&n); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// profileStatus combines a profile's progress with its rounds.
+func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.ProfileStatus, error) {
+	at, err := findProgress(tx, n.ID)
+	if err != nil {
+		return registry.ProfileStatus{}, err
+	}
+	s := registry.ProfileStatus{Position: registry.Position{Epoch: e.of(n.serial), Seq: at.Captured},
+		Rounds: at.Rounds, Expired: at.Expired, Open: int(at.Open), EndedAt: at.Ended}
+	seen := map[string]bool{}
+	for _, i := range n.Items {
+		for _, q := range []string{i.Query, i.When.Changed} {
+			if q == "" || seen[q] {
+				continue
+			}
+			seen[q] = true
+			if _, _, ok := liveRecord(tx, q); !ok {
+				s.Missing = append(s.Missing, q)
+			}
+		}
+	}
+	return s, nil
+}
+
+// countHoldings computes the counts from the registrations.
+func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
+	all := map[string]registry.Holdings{}
+	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
+		s, err := parseQuery(string(id), v)
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		for _, h := range s.Holders {
+			x := all[h.Caller]
+			x.Queries, x.Bytes = x.Queries+1, x.Bytes+s.Size()
+			all[h.Caller] = x
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
+		n, err := parseNeed(v)
+		if err != nil {
+			return fmt.Errorf("profile %s: %w", id, err)
+		}
+		x := all[n.Owner]
+		x.Profiles, x.Bytes = x.Profiles+1, x.Bytes+n.Size()
+		all[n.Owner] = x
+		return nil
+	})
+	return all, err
 }

@@ -2,11 +2,14 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
@@ -117,4 +120,79 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(skipNumber(k)), err)
 	}
 	return nil
+}
+
+// What is known about asking queries together is stored beside the endpoint's health,
+// one entry per cohort.
+
+func cohortPrefix(space uint64) []byte { return append(key8(space), "cohort"...) }
+
+func cohortKey(space uint64, key string) []byte {
+	sum := sha256.Sum256([]byte(key)) // keys may be long
+	return append(cohortPrefix(space), sum[:16]...)
+}
+
+// saveCohorts writes and deletes the states of cohorts.
+func saveCohorts(tx *bbolt.Tx, space uint64, b *scheduler.Batch) error {
+	to := tx.Bucket(bHealth)
+	for _, key := range b.DroppedCohorts {
+		if err := to.Delete(cohortKey(space, key)); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.Cohorts {
+		v, err := json.Marshal(s)
+		if err != nil {
+			return fmt.Errorf("cohort %q: %w", s.Key, err)
+		}
+		if err := to.Put(cohortKey(space, s.Key), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadCohorts returns the states of an endpoint's cohorts.
+func loadCohorts(tx *bbolt.Tx, space uint64) (list []cohort.State, err error) {
+	prefix, c := cohortPrefix(space), tx.Bucket(bHealth).Cursor()
+	for k, v := c.Seek(prefix); hasPrefix(k, prefix); k, v = c.Next() {
+		var s cohort.State
+		if err := json.Unmarshal(v, &s); err != nil {
+			return nil, fmt.Errorf("%w: a cohort of queries: %w", ErrDamaged, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// The state that a policy keeps for an endpoint as a whole is stored beside the
+// endpoint's health.
+
+func policyKey(space uint64) []byte { return append(key8(space), "policy"...) }
+
+const policyVersion = 1
+
+func appendPolicy(b []byte, s *scheduler.PolicyState) []byte {
+	b = append(b, policyVersion)
+	b = putText(b, s.Policy)
+	b = binary.AppendUvarint(b, uint64(len(s.State)))
+	for _, f := range s.State {
+		b = putFloat(b, f)
+	}
+	return b
+}
+
+func parsePolicy(b []byte) (scheduler.PolicyState, error) {
+	in := scan{b: b}
+	if in.byte() != policyVersion {
+		in.fail()
+	}
+	s := scheduler.PolicyState{Policy: in.text()}
+	if n := in.count(); n > 0 {
+		s.State = make([]float64, n)
+		for i := range s.State {
+			s.State[i] = in.float()
+		}
+	}
+	return s, in.end("what a policy has learnt")
 }

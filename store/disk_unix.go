@@ -2,7 +2,11 @@
 
 package store
 
-import "syscall"
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
 
 // freeBytes returns the bytes that an unprivileged process may still write to the file
 // system of a path, and that file system's size.
@@ -12,4 +16,16 @@ func freeBytes(path string) (free, total int64, err error) {
 		return 0, 0, err
 	}
 	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
+}
+
+// inodeOf identifies a file on its file system.
+func inodeOf(path string) (string, error) {
+	i, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if s, ok := i.Sys().(*syscall.Stat_t); ok {
+		return strconv.FormatUint(uint64(s.Ino), 10), nil
+	}
+	return "-", nil
 }
