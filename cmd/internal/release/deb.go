@@ -57,36 +57,77 @@ License: Apache-2.0
 
 // overrides are for Debian's checker: Go links statically, and the package is not uploaded
 // to Debian.
-const overrides = `freshet: statically-linked-binary *
-freshet: initial-upload-closes-no-bugs *
+const overrides = `%[1]s: statically-linked-binary *
+%[1]s: initial-upload-closes-no-bugs *
 `
 
-// deb makes the package of an architecture. Its scripts and its configuration are in the
-// directory of the service.
-func (r *release) deb(arch string) error {
-	dir, names, err := r.programs("linux/" + arch)
-	if err != nil {
-		return err
+// A debPackage is one of the packages. Its name is that of its program.
+type debPackage struct{ name, control string }
+
+var debPackages = []debPackage{
+	{"freshet", `Depends: adduser
+Recommends: ca-certificates
+Suggests: freshet-bench
+Section: net
+Description: tells applications what changed in results of SPARQL queries
+ Freshet runs registered SPARQL queries on endpoints within a budget of
+ execution seconds, compares their results exactly, and pushes the rows that
+ were added and removed over WebSocket, Server-Sent Events, webhooks, WebSub,
+ SEPA and Atom. The package contains the service, its command line, and the
+ embedded SPARQL engine of the demo.
+`},
+	{"freshet-bench", `Recommends: freshet
+Breaks: freshet (<< 0.1.1~)
+Replaces: freshet (<< 0.1.1~)
+Section: science
+Description: compares policies that keep results of SPARQL queries fresh
+ freshet-bench replays histories of RDF datasets, recorded or generated, under
+ several refresh policies and budgets, and writes reports with tables and
+ figures. It repeats the experiments of four papers.
+`},
+}
+
+// has reports whether a file of archives belongs to the package.
+func (p debPackage) has(name string) bool {
+	bench := strings.HasPrefix(name, "man/man1/freshet-bench")
+	if p.name == "freshet" {
+		return !bench
 	}
-	root := filepath.Join(r.work, "deb-"+arch)
+	return bench || name == "THIRD-PARTY-LICENSES" || name == "CHANGELOG.md"
+}
+
+// debs makes the packages of an architecture.
+func (r *release) debs(arch string) error {
+	dir, _, err := r.programs("linux/" + arch)
+	for _, p := range debPackages {
+		err = cmp.Or(err, r.deb(p, arch, filepath.Join(dir, p.name)))
+	}
+	return err
+}
+
+// deb makes a package. The scripts and the configuration of the service are in the directory of its package.
+func (r *release) deb(pkg debPackage, arch, program string) error {
+	root := filepath.Join(r.work, pkg.name+"-deb-"+arch)
 	t := tree{root: root}
-	for _, name := range names {
-		t.copy("usr/bin/"+name, filepath.Join(dir, name), 0o755)
-	}
+	t.copy("usr/bin/"+pkg.name, program, 0o755)
+	docs := "usr/share/doc/" + pkg.name + "/"
 	for _, f := range r.files {
 		for _, p := range debPaths {
-			if rest, ok := strings.CutPrefix(f.name, p.from); ok && (rest == "" || strings.HasSuffix(p.from, "/")) {
-				t.copy(p.to+rest, f.from, f.mode)
+			if rest, ok := strings.CutPrefix(f.name, p.from); ok && pkg.has(f.name) && (rest == "" || strings.HasSuffix(p.from, "/")) {
+				t.copy(strings.Replace(p.to, "usr/share/doc/freshet/", docs, 1)+rest, f.from, f.mode)
 			}
 		}
 	}
 	const packaging = "cmd/freshet/dist/deb/"
-	t.copy("etc/freshet/freshet.yaml", packaging+"freshet.yaml", 0o644)
-	t.write("usr/share/doc/freshet/copyright", []byte(copyright), 0o644)
-	t.write("usr/share/lintian/overrides/freshet", []byte(overrides), 0o644)
+	service := pkg.name == "freshet"
+	if service {
+		t.copy("etc/freshet/freshet.yaml", packaging+"freshet.yaml", 0o644)
+	}
+	t.write(docs+"copyright", []byte(copyright), 0o644)
+	t.write("usr/share/lintian/overrides/"+pkg.name, fmt.Appendf(nil, overrides, pkg.name), 0o644)
 	version := debVersion(r.version)
-	t.write("usr/share/doc/freshet/changelog.Debian", fmt.Appendf(nil, "freshet (%s) stable; urgency=medium\n\n  * Freshet %s. What changed is in changelog.gz.\n\n -- %s  %s\n",
-		version, r.version, maintainer, r.time.Format(time.RFC1123Z)), 0o644)
+	t.write(docs+"changelog.Debian", fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * Freshet %s. What changed is in changelog.gz.\n\n -- %s  %s\n",
+		pkg.name, version, r.version, maintainer, r.time.Format(time.RFC1123Z)), 0o644)
 	t.each(func(path string) error { return compress(root, path) })
 	var sums strings.Builder
 	size := int64(0)
@@ -99,39 +140,31 @@ func (r *release) deb(arch string) error {
 		return err
 	})
 	t.write("DEBIAN/md5sums", []byte(sums.String()), 0o644)
-	t.write("DEBIAN/conffiles", []byte("/etc/freshet/freshet.yaml\n"), 0o644)
-	t.write("DEBIAN/control", fmt.Appendf(nil, `Package: freshet
+	t.write("DEBIAN/control", fmt.Appendf(nil, `Package: %s
 Version: %s
 Architecture: %s
 Maintainer: %s
 Installed-Size: %d
-Depends: adduser
-Recommends: ca-certificates
-Section: net
 Priority: optional
 Homepage: https://github.com/freshet/freshet
-Description: tells applications what changed in results of SPARQL queries
- Freshet runs registered SPARQL queries on endpoints within a budget of
- execution seconds, compares their results exactly, and pushes the rows that
- were added and removed over WebSocket, Server-Sent Events, webhooks, WebSub,
- SEPA and Atom. The package contains the service, its command line, the
- embedded SPARQL engine of the demo, and freshet-bench, which compares
- policies.
-`, version, arch, maintainer, size>>10), 0o644)
-	for _, script := range []string{"postinst", "prerm", "postrm"} {
-		t.copy("DEBIAN/"+script, packaging+script, 0o755)
+%s`, pkg.name, version, arch, maintainer, size>>10, pkg.control), 0o644)
+	if service {
+		t.write("DEBIAN/conffiles", []byte("/etc/freshet/freshet.yaml\n"), 0o644)
+		for _, script := range []string{"postinst", "prerm", "postrm"} {
+			t.copy("DEBIAN/"+script, packaging+script, 0o755)
+		}
 	}
 	if t.err != nil {
 		return t.err
 	}
-	err = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		return cmp.Or(err, os.Chtimes(path, r.time, r.time))
 	})
 	if err != nil {
 		return err
 	}
 	return command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}, "dpkg-deb", "--root-owner-group", "-Zxz", "-z3",
-		"--build", root, filepath.Join(r.out, fmt.Sprintf("freshet_%s_%s.deb", version, arch)))
+		"--build", root, filepath.Join(r.out, fmt.Sprintf("%s_%s_%s.deb", pkg.name, version, arch)))
 }
 
 // A tree is the content of a package. It keeps the first error.

@@ -187,7 +187,10 @@ func TestLongDebianPackage(t *testing.T) {
 	}
 	m.run("test -L /etc/systemd/system/multi-user.target.wants/freshet.service")
 	m.run("freshet config check --config /etc/freshet/freshet.yaml")
-	m.run("for p in freshet freshet-serve freshet-bench-study; do test -s /usr/share/man/man1/$p.1.gz; done; test -s /usr/share/bash-completion/completions/freshet")
+	m.run("for p in freshet freshet-serve; do test -s /usr/share/man/man1/$p.1.gz; done; test -s /usr/share/bash-completion/completions/freshet")
+	m.run("test ! -e /usr/bin/freshet-bench && test ! -e /usr/share/man/man1/freshet-bench-study.1.gz")
+	m.install(one(t, dist(t), "freshet-bench_*.deb"))
+	m.run("freshet-bench --help && freshet bench study --help && test -s /usr/share/man/man1/freshet-bench-study.1.gz && dpkg -P freshet-bench && test ! -e /usr/share/doc/freshet-bench")
 
 	// The embedded engine is the one of the package: this user has no other.
 	source := m.as("daemon", nil, "/usr/bin/freshet sparql --listen 127.0.0.1:0")
@@ -247,7 +250,7 @@ func TestLongLintian(t *testing.T) {
 	if err != nil {
 		clitest.SkipPart(t, "lintian", "install lintian")
 	}
-	out, err := exec.Command(tool, "--fail-on", "error,warning", "--allow-root", one(t, dist(t), "freshet_*.deb")).CombinedOutput()
+	out, err := exec.Command(tool, "--fail-on", "error,warning", "--allow-root", one(t, dist(t), "freshet_*.deb"), one(t, dist(t), "freshet-bench_*.deb")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

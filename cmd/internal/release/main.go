@@ -111,7 +111,7 @@ func (r *release) run(platforms, debs []string) (err error) {
 		}
 	}
 	for _, arch := range debs {
-		if err := r.deb(arch); err != nil {
+		if err := r.debs(arch); err != nil {
 			return fmt.Errorf("package of Debian for %s: %w", arch, err)
 		}
 	}
