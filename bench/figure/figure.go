@@ -48,7 +48,7 @@ func (f Figure) Draw() (Picture, error) {
 	Layout(p, draw.NewCanvas(canvas, Width, Height))
 	var b bytes.Buffer
 	_, err = canvas.WriteTo(&b)
-	out.svg = b.Bytes()
+	out.svg = bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;"))
 	return out, err
 }
 

@@ -59,6 +59,7 @@ func pages(w *world) []look {
 		{name: "docs", role: "", path: "/docs", shows: "Add an endpoint"},
 		{name: "docs-page", role: "", path: "/docs/endpoints", shows: "Sign in"},
 		{name: "docs-picture", role: "", path: "/docs/concepts", shows: "What is kept fresh"},
+		{name: "docs-figures", role: "", path: "/docs/results", shows: "Detection and delay"},
 		{name: "docs-table", role: "read", path: "/docs/metrics", shows: "What is scraped"},
 		{name: "docs-reference", role: "read", path: "/docs/reference-configuration", shows: "retention.changes"},
 		{name: "docs-objects", role: "", path: "/docs/reference-objects", shows: "Registration"},
