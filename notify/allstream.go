@@ -62,7 +62,7 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 		defer cancel(nil)
 		t.ctx, t.e, t.awake = ctx, e, s.opts.Waker.FollowAll() // before the first read, so that no commit slips between
 		defer t.awake.Close()
-		t.listed = s.Enlist(about, func() { cancel(ErrDropped) })
+		t.listed = s.Enlist(*about, func() { cancel(ErrDropped) })
 		t.listed.follow(t.cursor.At(), t.awake)
 		defer t.listed.Leave()
 		return t.run()

@@ -35,8 +35,9 @@ func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o Strea
 		t := captureStream{s: s, ctx: ctx, live: o.Live, cursor: capturesCursor{profile: p.ID}, awake: s.opts.Waker.followOne(p.ID, o.Live.turn()), yield: yield}
 		defer t.awake.Close()
 		if t.listed = o.entry(); t.listed == nil {
-			o.As.Profile, o.As.Endpoint = p.ID, p.Endpoint
-			t.listed = s.Enlist(o.As, func() { cancel(ErrDropped) })
+			about := *o.As
+			about.Profile, about.Endpoint = p.ID, p.Endpoint
+			t.listed = s.Enlist(about, func() { cancel(ErrDropped) })
 			defer t.listed.Leave()
 		}
 		t.listed.follow(t.cursor.pos, t.awake)

@@ -66,7 +66,7 @@
 // A change is read from the log, unpacked and written as JSON once for all followers of a
 // query. After that a message is a wake-up of a goroutine, a copy into a shared buffer and a
 // write(2). What waits has a small stack: a subscription waits in the shallowest frame of its
-// loop, and so does the goroutine that reads. A follower without messages takes 15.7 KB of heap
+// loop, and so does the goroutine that reads. A follower without messages takes 15.8 KB of heap
 // and stack.
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3

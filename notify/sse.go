@@ -69,8 +69,8 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 }
 
 // eventsOf returns the listing entry of an event stream.
-func eventsOf(r *http.Request, caller string) registry.Subscription {
-	return registry.Subscription{Way: registry.SSE, Caller: caller, Client: Program(r),
+func eventsOf(r *http.Request, caller string) *registry.Subscription {
+	return &registry.Subscription{Way: registry.SSE, Caller: caller, Client: Program(r),
 		Remote: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])}
 }
 

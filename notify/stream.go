@@ -23,8 +23,8 @@ type StreamOptions struct {
 	// net change is sent, whatever its size.
 	Limited bool
 	// As is the stream's entry in the list of subscriptions. Way, Caller and Name are
-	// enough. Without Way the stream is not listed.
-	As registry.Subscription
+	// enough. nil: the stream is not listed.
+	As *registry.Subscription
 
 	// Live is for clients that follow by freshet.v1; nil: none.
 	Live *LiveOptions
@@ -105,21 +105,34 @@ const (
 // wraps registry.ErrNotFound when the query has no holder any more, or ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
-		t := s.newStream(ctx, query, o)
-		defer t.close()
-		t.yield = func(e *StreamEvent) bool { return yield(*e, nil) }
-		err := t.begin(o.After != nil)
-		if err == nil {
-			err = t.run()
-		}
-		if err = t.why(err); err != nil && err != errStopped {
-			yield(StreamEvent{At: t.cursor.At()}, err)
+		var at registry.Position
+		err := s.Follow(ctx, query, &o, func(e *StreamEvent) error {
+			if at = e.At; !yield(*e, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && err != errStopped {
+			yield(StreamEvent{At: at}, err)
 		}
 	}
 }
 
+// Follow is Stream for consumers that wait on a small stack. It passes the events to send until that
+// returns an error, which it returns.
+func (s *Server) Follow(ctx context.Context, query string, o *StreamOptions, send func(*StreamEvent) error) error {
+	t := s.newStream(ctx, query, o)
+	defer t.close()
+	t.send = send
+	err := t.begin(o.After != nil)
+	if err == nil {
+		err = t.run()
+	}
+	return t.why(err)
+}
+
 // newStream returns a stream that follows already, so that no commit slips between.
-func (s *Server) newStream(ctx context.Context, query string, o StreamOptions) *stream {
+func (s *Server) newStream(ctx context.Context, query string, o *StreamOptions) *stream {
 	t := &stream{s: s, live: o.Live, last: time.Now(), cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Rules: &s.unlimited}}
 	switch {
 	case o.Live != nil:
@@ -135,8 +148,12 @@ func (s *Server) newStream(ctx context.Context, query string, o StreamOptions) *
 	if o.Live != nil {
 		t.listed = o.Live.Entry
 	} else {
-		o.As.Query, o.As.Rate, o.As.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
-		t.listed = s.Enlist(o.As, func() { t.cancel(ErrDropped) })
+		var about registry.Subscription
+		if o.As != nil {
+			about = *o.As
+		}
+		about.Query, about.Rate, about.Filter = query, registry.Duration(o.Rate), o.Filter.JSON()
+		t.listed = s.Enlist(about, func() { t.cancel(ErrDropped) })
 	}
 	t.listed.follow(t.cursor.At(), t.awake)
 	return t
@@ -168,7 +185,7 @@ type stream struct {
 	cancel context.CancelCauseFunc
 	awake  *Follower
 	listed *Entry
-	yield  func(*StreamEvent) bool
+	send   func(*StreamEvent) error
 	live   *LiveOptions // nil for other protocols
 	cursor cursor.Cursor
 	last   time.Time // when the consumer last got something
@@ -246,7 +263,7 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 			c = new(registry.Change)
 			*c = *ev.Change
 		}
-		return until, false, t.send(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: c}})
+		return until, false, t.message(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: c}})
 	case cursor.Moved:
 		return until, false, t.emit(&StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 	case cursor.Snapshot:
@@ -311,11 +328,11 @@ func (t *stream) replace(gap string) error {
 		return t.emit(e)
 	}
 	res = nil
-	return t.send(e)
+	return t.message(e)
 }
 
-// send emits an event that counts as a message.
-func (t *stream) send(e *StreamEvent) error {
+// message emits an event that counts as a message.
+func (t *stream) message(e *StreamEvent) error {
 	t.s.sent.Add(1)
 	if err := t.emit(e); err != nil {
 		return err
@@ -336,10 +353,7 @@ func (t *stream) emit(e *StreamEvent) error {
 	e.Filtered = !t.cursor.Filter.All()
 	t.cursor.Lend()
 	defer t.cursor.Back()
-	if !t.yield(e) {
-		return errStopped
-	}
-	return nil
+	return t.send(e)
 }
 
 // quiet emits an event without content after a quiet heartbeat interval.

@@ -21,6 +21,7 @@ type subscription struct {
 	follow  func() error // sends events until an error
 	release func()
 	options notify.StreamOptions
+	at      registry.Position // of the last event
 	entry   *notify.Entry
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -214,20 +215,23 @@ func (sub *subscription) late() bool {
 
 // followQuery sends the changes of a query.
 func (sub *subscription) followQuery() error {
-	for ev, err := range sub.c.srv.hub.Stream(sub.ctx, sub.follows, sub.options) {
-		if err == nil {
-			err = sub.send(&ev)
-		}
-		switch {
-		case errors.Is(err, notify.ErrMoved) || errors.As(err, new(*registry.GapError)): // the log no longer has what was being sent
-			sub.options.After = nil
-			return nil
-		case err != nil:
-			return err
-		}
-		sub.options.After = &ev.At
+	err := sub.c.srv.hub.Follow(sub.ctx, sub.follows, &sub.options, sub.event)
+	if errors.Is(err, notify.ErrMoved) || errors.As(err, new(*registry.GapError)) { // the log no longer has what was being sent
+		sub.options.After = nil
+		return nil
 	}
-	return nil
+	return err
+}
+
+// event sends one event, and notes where the client is then.
+func (sub *subscription) event(ev *notify.StreamEvent) error {
+	at := ev.At
+	err := sub.send(ev)
+	if err == nil {
+		sub.at = at
+		sub.options.After = &sub.at
+	}
+	return err
 }
 
 // send adds one event to the output.
@@ -348,7 +352,8 @@ func (sub *subscription) followCaptures(p registry.Profile) error {
 			return err
 		}
 		sub.capture(&ev)
-		sub.options.After = &ev.At
+		sub.at = ev.At
+		sub.options.After = &sub.at
 	}
 	return nil
 }

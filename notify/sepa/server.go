@@ -308,7 +308,7 @@ func (s *subscription) run(ctx context.Context) {
 	defer s.c.remove(s)
 	opts := s.c.options
 	opts.Lagging = s.lagging
-	opts.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
+	opts.As = &registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
 	err := s.follow(ctx, opts)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized
