@@ -90,7 +90,7 @@ ui-test: deps parts ## test the pages in Chromium and save pictures of them to t
 	$(REPORT) -out test-output/ui.txt '$(UITEST)'
 
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
-	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
+	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet/trial -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
 
 fuzz: ## run each fuzz target for a second; FUZZTIME=1m searches longer
 	@.ci/fuzz "$(or $(FUZZTIME),1s)"

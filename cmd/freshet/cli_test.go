@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,45 +41,14 @@ func binary(t testing.TB, flags ...string) string {
 func TestMain(m *testing.M) { clitest.Main(m) }
 
 // A town is a running server over an embedded endpoint with two triples.
-type town struct {
-	env      map[string]string // environment of the command line
-	endpoint string
-	store    string // directory of the server's store
-}
+type town struct{ clitest.Town }
 
-// newTown starts both in processes of their own. more is appended to the configuration.
-func newTown(t *testing.T, more string) town {
-	t.Helper()
-	clitest.NeedEngine(t)
-	data := filepath.Join(t.TempDir(), "base.nt")
-	if err := os.WriteFile(data, []byte("<http://x/a> <http://x/n> \"1\" .\n<http://x/b> <http://x/n> \"2\" .\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	bin := binary(t)
-	s := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
-	dir := t.TempDir()
-	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), dir, "endpoints: [{name: city, url: \""+s.Url+"\", slot: never, policy: rr, budget: 2m}]\n"+more)
-	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: s.Url, store: dir}
-}
-
-// update changes the data of the town's endpoint.
-func (w town) update(t *testing.T, text string) {
-	t.Helper()
-	resp, err := http.Post(w.endpoint, "application/sparql-update", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		b, _ := io.ReadAll(resp.Body)
-		t.Fatalf("update: %s %s", resp.Status, b)
-	}
-}
+func newTown(t *testing.T, more string) town { return town{clitest.NewTown(t, binary(t), more)} }
 
 // must runs a command that has to succeed and returns its output.
 func (w town) must(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	code, out, stderr := runCLI(t, w.env, stdin, args...)
+	code, out, stderr := runCLI(t, w.Env, stdin, args...)
 	if code != cli.ExitOK {
 		t.Fatalf("freshet %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
 	}
@@ -112,7 +80,7 @@ func TestCommandLine(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must(t, "", "query", "show", id, "--json")), &x); err != nil || x.Executions != 1 || x.Name != "numbers" {
 		t.Errorf("query show --json: %+v, %v", x, err)
 	}
-	w.update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" }`)
+	w.Update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" }`)
 	if out := w.must(t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, "slot 2: 1 ran, 1 changed") {
 		t.Errorf("tick prints %q", out)
 	}
@@ -144,11 +112,11 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("beside the backup there is more: %v %v", left, err)
 	}
 	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
-	w.must(t, "", "endpoint", "add", "other", w.endpoint, "--set", "slot=never")
+	w.must(t, "", "endpoint", "add", "other", w.Endpoint, "--set", "slot=never")
 	w.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	w.must(t, "", "endpoint", "rm", "other")
 	for _, gone := range [][]string{{"endpoint", "show", "other"}, {"query", "show", "lost"}} {
-		if code, _, _ := runCLI(t, w.env, "", gone...); code != cli.ExitNotFound {
+		if code, _, _ := runCLI(t, w.Env, "", gone...); code != cli.ExitNotFound {
 			t.Errorf("exit code of %v after the endpoint was removed is %d, want %d", gone, code, cli.ExitNotFound)
 		}
 	}
@@ -163,7 +131,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)
 	}
 	w.must(t, "", "query", "rm", "numbers")
-	if code, _, _ := runCLI(t, w.env, "", "query", "show", "numbers"); code != cli.ExitNotFound {
+	if code, _, _ := runCLI(t, w.Env, "", "query", "show", "numbers"); code != cli.ExitNotFound {
 		t.Errorf("exit code for a query that ended is %d, want %d", code, cli.ExitNotFound)
 	}
 }
@@ -177,7 +145,7 @@ func TestJSONOutput(t *testing.T) {
 	for _, line := range []string{
 		"query add --name x -", "query validate -", "query list", "query show x", "query show x --explain", "query pause x",
 		"query resume x", "query refresh x", "endpoint tick city", "endpoint slots city", "endpoint list", "endpoint show city",
-		"endpoint add other " + w.endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other", "endpoint resume other",
+		"endpoint add other " + w.Endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other", "endpoint resume other",
 		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
 		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
 		"token add shop --local", "token list",
@@ -196,7 +164,7 @@ func TestJSONOutput(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}]\n")
 	with := func(token string) map[string]string {
-		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
+		return map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
 	unreachable := map[string]string{"FRESHET_SERVER": "http://" + clitest.FreeAddr(t)}
 	for _, x := range []struct {
@@ -208,49 +176,49 @@ func TestExitCodes(t *testing.T) {
 		says  string
 	}{
 		{"good", with("s3cret-of-an-operator"), "", []string{"query", "list"}, cli.ExitOK, ""},
-		{"no token", w.env, "", []string{"query", "list"}, cli.ExitAuth, ""},
+		{"no token", w.Env, "", []string{"query", "list"}, cli.ExitAuth, ""},
 		{"wrong token", with("guess"), "", []string{"query", "list"}, cli.ExitAuth, ""},
 		{"not allowed", with("look-but-do-not-touch"), "ASK {}", []string{"query", "add", "-"}, cli.ExitAuth, ""},
 		{"not found", with("s3cret-of-an-operator"), "", []string{"query", "show", "nothing"}, cli.ExitNotFound, ""},
 		{"bad query", with("s3cret-of-an-operator"), "SELECT", []string{"query", "add", "-"}, cli.ExitUsage, "line 1"},
 		{"query in Latin-1", with("s3cret-of-an-operator"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, cli.ExitUsage, "UTF-8"},
 		{"update", with("s3cret-of-an-operator"), "DROP ALL", []string{"query", "add", "-"}, cli.ExitUsage, "SPARQL Update"},
-		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, cli.ExitUsage, "--help"},
-		{"bad command", w.env, "", []string{"query", "lst"}, cli.ExitUsage, "--help"},
-		{"missing argument", w.env, "", []string{"query", "show"}, cli.ExitUsage, "ID is missing\nUsage"},
-		{"missing second argument", w.env, "", []string{"endpoint", "set", "city"}, cli.ExitUsage, "KEY=VALUE is missing\nUsage"},
-		{"one argument too many", w.env, "", []string{"rule", "try", "x"}, cli.ExitUsage, "\"x\" is one argument too many\nUsage"},
-		{"exclusive flags", w.env, "", []string{"results", "x", "--at", "2026-11-01", "--seq", "1"}, cli.ExitUsage, "--at and --seq exclude each other: give one of them\nSee 'freshet results --help'"},
-		{"no pair", w.env, "", []string{"endpoint", "set", "city", "budget"}, cli.ExitUsage, "budget=5s, not \"budget\""},
-		{"check without a contact", w.env, "", []string{"endpoint", "check", "https://sparql.example.org/"}, cli.ExitUsage, "name one with --contact"},
+		{"bad flag", w.Env, "", []string{"query", "list", "--colour"}, cli.ExitUsage, "--help"},
+		{"bad command", w.Env, "", []string{"query", "lst"}, cli.ExitUsage, "--help"},
+		{"missing argument", w.Env, "", []string{"query", "show"}, cli.ExitUsage, "ID is missing\nUsage"},
+		{"missing second argument", w.Env, "", []string{"endpoint", "set", "city"}, cli.ExitUsage, "KEY=VALUE is missing\nUsage"},
+		{"one argument too many", w.Env, "", []string{"rule", "try", "x"}, cli.ExitUsage, "\"x\" is one argument too many\nUsage"},
+		{"exclusive flags", w.Env, "", []string{"results", "x", "--at", "2026-11-01", "--seq", "1"}, cli.ExitUsage, "--at and --seq exclude each other: give one of them\nSee 'freshet results --help'"},
+		{"no pair", w.Env, "", []string{"endpoint", "set", "city", "budget"}, cli.ExitUsage, "budget=5s, not \"budget\""},
+		{"check without a contact", w.Env, "", []string{"endpoint", "check", "https://sparql.example.org/"}, cli.ExitUsage, "name one with --contact"},
 		{"bad time of a rule", with("s3cret-of-an-operator"), "", []string{"rule", "add", "x", "--query", "y", "--when", "rows > 0", "--for", "5"}, cli.ExitUsage, "\"5\" is not a duration such as 90s, 10m or 24h (for)"},
 		{"no cluster", with("s3cret-of-an-operator"), "", []string{"cluster", "status"}, cli.ExitNotFound, "is no node of a cluster: name one with --server"},
 		{"no format", with("s3cret-of-an-operator"), "", []string{"results", "x", "--format", "json"}, cli.ExitNotFound, "there are srj, srx"},
-		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, cli.ExitUsage, "nonexistent"},
+		{"no file", w.Env, "", []string{"query", "add", "/nonexistent.rq"}, cli.ExitUsage, "nonexistent"},
 		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, cli.ExitUsage, "bugdet"},
 		{"bad value", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "budget=5"}, cli.ExitUsage, "(budget)"},
 		{"hint for nothing", with("s3cret-of-an-operator"), "", []string{"hint", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
 		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
 		{"no word", with("two words"), "", []string{"query", "list"}, cli.ExitUsage, "token"},
-		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.endpoint, "/sparql")}, "", []string{"query", "list"}, cli.ExitFailure, "is it a Freshet server"},
+		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.Endpoint, "/sparql")}, "", []string{"query", "list"}, cli.ExitFailure, "is it a Freshet server"},
 		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, cli.ExitUsage, "http://"},
-		{"help about nothing", w.env, "", []string{"help", "query", "lst"}, cli.ExitUsage, "query lst"},
-		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, cli.ExitUsage, "tcsh"},
+		{"help about nothing", w.Env, "", []string{"help", "query", "lst"}, cli.ExitUsage, "query lst"},
+		{"completion for no shell", w.Env, "", []string{"completion", "tcsh"}, cli.ExitUsage, "tcsh"},
 		{"no server", unreachable, "", []string{"query", "list"}, cli.ExitUnreachable, "freshet serve"},
 		{"watch without server", unreachable, "", []string{"watch", "x"}, cli.ExitUnreachable, "freshet serve"},
 		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, cli.ExitNotFound, ""},
-		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "not found at /nonexistent.wasm"},
-		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, cli.ExitUsage, "there are none in"},
-		{"no file to load", w.env, "", []string{"sparql", "--load", "/nonexistent.nt"}, cli.ExitUsage, "/nonexistent.nt"},
-		{"nothing to load", w.env, "", []string{"sparql", "--load", "cli_test.go"}, cli.ExitUsage, ".ttl"},
-		{"no time", w.env, "", []string{"sparql", "--every", "0s"}, cli.ExitUsage, "--every"},
-		{"no time in the demo", w.env, "", []string{"demo", "--every", "0s"}, cli.ExitUsage, "--every"},
-		{"address of the endpoint in use", w.env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "choose another address"},
-		{"no address of this machine", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, cli.ExitFailure, "address of this machine"},
-		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, cli.ExitUsage, "nonexistent"},
-		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "--listen"},
-		{"open to a proxy's strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, cli.ExitUsage, "public_url"},
-		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, cli.ExitUsage, "--insecure"},
+		{"no engine", w.Env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "not found at /nonexistent.wasm"},
+		{"no changesets", w.Env, "", []string{"sparql", "--changesets", t.TempDir()}, cli.ExitUsage, "there are none in"},
+		{"no file to load", w.Env, "", []string{"sparql", "--load", "/nonexistent.nt"}, cli.ExitUsage, "/nonexistent.nt"},
+		{"nothing to load", w.Env, "", []string{"sparql", "--load", "cli_test.go"}, cli.ExitUsage, ".ttl"},
+		{"no time", w.Env, "", []string{"sparql", "--every", "0s"}, cli.ExitUsage, "--every"},
+		{"no time in the demo", w.Env, "", []string{"demo", "--every", "0s"}, cli.ExitUsage, "--every"},
+		{"address of the endpoint in use", w.Env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "choose another address"},
+		{"no address of this machine", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, cli.ExitFailure, "address of this machine"},
+		{"bad config", w.Env, "", []string{"serve", "--config", "/nonexistent.yaml"}, cli.ExitUsage, "nonexistent"},
+		{"address in use", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "--listen"},
+		{"open to a proxy's strangers", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, cli.ExitUsage, "public_url"},
+		{"open to strangers", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, cli.ExitUsage, "--insecure"},
 	} {
 		code, out, stderr := runCLI(t, x.env, x.stdin, x.args...)
 		if code != x.want || !strings.Contains(stderr, x.says) {
@@ -293,19 +261,19 @@ func TestBackupOverAFile(t *testing.T) {
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
 		t.Errorf("beside the backup: %v, %v", list, err)
 	}
-	live := filepath.Join(w.store, "freshet.db")
+	live := filepath.Join(w.Store, "freshet.db")
 	before, err := os.Stat(live)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := runCLI(t, w.env, "", "backup", live)
+	code, _, stderr := runCLI(t, w.Env, "", "backup", live)
 	if code != cli.ExitUsage || !strings.Contains(stderr, "running server") {
 		t.Errorf("a backup onto the live store: exit code %d, says %q", code, stderr)
 	}
 	if after, err := os.Stat(live); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the server writes to a file without a name: %v", err)
 	}
-	if code, _, stderr := runCLI(t, w.env, "", "backup", dir); code != cli.ExitUsage || !strings.Contains(stderr, "regular file") {
+	if code, _, stderr := runCLI(t, w.Env, "", "backup", dir); code != cli.ExitUsage || !strings.Contains(stderr, "regular file") {
 		t.Errorf("a backup onto a directory: exit code %d, says %q", code, stderr)
 	}
 }
@@ -338,7 +306,7 @@ func TestWatch(t *testing.T) {
 	done := make(chan int, 1)
 	go func() {
 		defer out.Close()
-		done <- runLine(ctx, []string{"watch", name, "--json"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return w.env[k] }})
+		done <- runLine(ctx, []string{"watch", name, "--json"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return w.Env[k] }})
 	}()
 	lines := json.NewDecoder(r)
 	next := func(typ string) map[string]any {
@@ -356,7 +324,7 @@ func TestWatch(t *testing.T) {
 	if m := next("snapshot"); m["seq"] != 1.0 {
 		t.Errorf("snapshot at %v, want 1", m["seq"])
 	}
-	w.update(t, `INSERT DATA { <http://x/c> <http://x/n> "3" }`)
+	w.Update(t, `INSERT DATA { <http://x/c> <http://x/n> "3" }`)
 	w.must(t, "", "endpoint", "tick", "city")
 	m := next("delta")
 	added, _ := json.Marshal(m["added"])
@@ -395,8 +363,8 @@ func TestWatchWithoutResult(t *testing.T) {
 // as requested.
 func TestWatchForPeople(t *testing.T) {
 	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+config.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
-	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, endpoint: w.endpoint}
-	w.env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
+	shop := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, Endpoint: w.Endpoint}}
+	w.Env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")
 	ask := strings.TrimSpace(shop.must(t, "ASK { <http://x/a> ?p ?o }", "query", "add", "-"))
 	w.must(t, "", "endpoint", "tick", "city")
@@ -405,7 +373,7 @@ func TestWatchForPeople(t *testing.T) {
 	done := make(chan int, 2)
 	for _, query := range []string{"numbers", ask} {
 		go func() {
-			done <- runLine(ctx, []string{"watch", query, "--rows", "1"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return shop.env[k] }})
+			done <- runLine(ctx, []string{"watch", query, "--rows", "1"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return shop.Env[k] }})
 		}()
 	}
 	lines := make(chan string)
@@ -432,7 +400,7 @@ func TestWatchForPeople(t *testing.T) {
 		}
 	}
 	expect(":1: 2 rows now", "    s=<a>  n=1", "    … 1 more", ":1: true now")
-	w.update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> <http://x/n> "4" }`)
+	w.Update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> <http://x/n> "4" }`)
 	w.must(t, "", "endpoint", "tick", "city")
 	expect(":2: now false, before true", ":2: +2 −1 of 3 rows", "  − s=<a>  n=1", "    … 1 more", "  + s=<c>  n=3")
 	cancel()
@@ -449,7 +417,7 @@ func TestWatchForPeople(t *testing.T) {
 	w.must(t, "", "query", "rm", ask)
 	shop.must(t, "", "query", "show", ask)
 	w.must(t, "", "query", "rm", "--force", ask)
-	if code, _, _ := runCLI(t, shop.env, "", "query", "show", ask); code != cli.ExitNotFound {
+	if code, _, _ := runCLI(t, shop.Env, "", "query", "show", ask); code != cli.ExitNotFound {
 		t.Errorf("an admin's rm --force leaves the query to its other holder: exit code %d", code)
 	}
 }
@@ -477,7 +445,7 @@ func TestPlainOutput(t *testing.T) {
 		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{"warning: line 1: no PREFIX", "freshet: the trial run was not complete: rejected: "}},
 		{"query validate --run --json -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{`"outcome":"rejected"`}},
 	} {
-		code, out, says := runCLI(t, w.env, x.stdin, strings.Fields(x.line)...)
+		code, out, says := runCLI(t, w.Env, x.stdin, strings.Fields(x.line)...)
 		whole := strings.Contains(x.line, "--json") || strings.Contains(out, "SELECT") || strings.Contains(out, "ASK") || strings.Contains(out, "CONSTRUCT")
 		if code != x.code || strings.ContainsAny(out, "{}") && !whole {
 			t.Errorf("%s: exit code %d, prints\n%s%s", x.line, code, out, says)
@@ -511,7 +479,7 @@ func TestPrintFields(t *testing.T) {
 func TestReplaceOnTheCommandLine(t *testing.T) {
 	w := newTown(t, "")
 	old := strings.TrimSpace(w.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-"))
-	code, out, stderr := runCLI(t, w.env, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-")
+	code, out, stderr := runCLI(t, w.Env, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-")
 	if code != cli.ExitFailure || out != "" || !strings.Contains(stderr, old) || !strings.Contains(stderr, "replace") {
 		t.Errorf("exit code %d, prints %q and %q", code, out, stderr)
 	}
@@ -519,7 +487,7 @@ func TestReplaceOnTheCommandLine(t *testing.T) {
 	if out := w.must(t, "", "query", "list"); id == old || !strings.Contains(out, id) || strings.Contains(out, old) {
 		t.Errorf("query list prints\n%s", out)
 	}
-	if code, _, stderr := runCLI(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != cli.ExitUsage || !strings.Contains(stderr, "part of addresses") {
+	if code, _, stderr := runCLI(t, w.Env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != cli.ExitUsage || !strings.Contains(stderr, "part of addresses") {
 		t.Errorf("exit code %d, prints %q", code, stderr)
 	}
 }

@@ -24,14 +24,22 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-func clusterCommand(w *cli.Env) *cobra.Command {
-	a := &remote{w: w}
-	c := &cobra.Command{Use: "cluster", Short: "Show and manage the nodes of a cluster",
-		Example: "  freshet cluster status\n  freshet cluster drain n2"}
-	a.flags(c)
-	c.AddCommand(a.clusterStatus(), a.clusterDrain(), a.clusterRebuild())
-	return c
-}
+var clusterTable = row{use: "cluster", short: "Show and manage the nodes of a cluster", example: "freshet cluster status\nfreshet cluster drain n2",
+	rows: []row{
+		{use: "status", short: "Show the nodes, how far each is, and what it owns",
+			long: `Prints the nodes as the server that answers sees them. The lag is the number of
+journal entries that a node had not applied at its last heartbeat. Takeovers and
+fenced writes are counted since the process of the node started. Settings that should
+be the same on all nodes and differ are named.`,
+			example: "freshet cluster status --leases\nfreshet cluster status --json",
+			run:     showCluster, flags: []option{{name: "leases", value: false, usage: "also print who has which lease"}}},
+		{use: "drain NODE", short: "Give away what a node owns, so that it can be stopped",
+			long: `Other nodes take over the endpoints of NODE. The command returns when it owns
+nothing. The node still serves clients. It owns endpoints again after a restart.`,
+			example: "freshet cluster drain n2",
+			run:     drainNode, flags: []option{{name: "wait", value: time.Minute, usage: "how long to wait"}}},
+		{by: (*remote).clusterRebuild},
+	}}
 
 func (a *remote) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
 	err = a.do(ctx, http.MethodGet, "/v1/cluster", nil, &s)
@@ -41,79 +49,63 @@ func (a *remote) clusterState(ctx context.Context) (s registry.ClusterStatus, er
 	return s, err
 }
 
-func (a *remote) clusterStatus() *cobra.Command {
-	var leases bool
-	c := &cobra.Command{Use: "status", Short: "Show the nodes, how far each is, and what it owns", Args: cobra.NoArgs,
-		Long: `Prints the nodes as the server that answers sees them. The lag is the number of
-journal entries that a node had not applied at its last heartbeat. Takeovers and
-fenced writes are counted since the process of the node started. Settings that should
-be the same on all nodes and differ are named.`,
-		Example: "  freshet cluster status --leases\n  freshet cluster status --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.clusterState(c.Context())
-			if err != nil {
-				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, s)
-			}
-			fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied; of all nodes: %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
-			for _, n := range s.Nodes {
-				fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
-			}
-			for _, n := range s.Nodes {
-				if n.Name == s.Node && n.State == registry.NodeSilent {
-					fmt.Fprintf(a.w.Stdout, "%s is cut off from the journal, or lags behind it: what it shows of other nodes may be old. Ask another node, or see /readyz of this one\n", s.Node)
-				}
-				if len(n.Differs) > 0 {
-					fmt.Fprintf(a.w.Stdout, "the settings of %s differ from those of %s: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
-				}
-			}
-			for _, l := range s.Leases {
-				if leases {
-					fmt.Fprintf(a.w.Stdout, "%-30s %-12s token %d\n", l.Key, l.Node, l.Token)
-				}
-			}
-			return nil
-		}}
-	c.Flags().BoolVar(&leases, "leases", false, "also print who has which lease")
-	return c
+func showCluster(a *remote, c *cobra.Command, _ []string) error {
+	s, err := a.clusterState(c.Context())
+	if err != nil {
+		return err
+	}
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, s)
+	}
+	fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied; of all nodes: %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
+	for _, n := range s.Nodes {
+		fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
+	}
+	for _, n := range s.Nodes {
+		if n.Name == s.Node && n.State == registry.NodeSilent {
+			fmt.Fprintf(a.w.Stdout, "%s is cut off from the journal, or lags behind it: what it shows of other nodes may be old. Ask another node, or see /readyz of this one\n", s.Node)
+		}
+		if len(n.Differs) > 0 {
+			fmt.Fprintf(a.w.Stdout, "the settings of %s differ from those of %s: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
+		}
+	}
+	for _, l := range s.Leases {
+		if isOn(c, "leases") {
+			fmt.Fprintf(a.w.Stdout, "%-30s %-12s token %d\n", l.Key, l.Node, l.Token)
+		}
+	}
+	return nil
 }
 
-func (a *remote) clusterDrain() *cobra.Command {
-	var patience time.Duration
-	c := &cobra.Command{Use: "drain NODE", Short: "Give away what a node owns, so that it can be stopped", Args: cobra.ExactArgs(1),
-		Long: `Other nodes take over the endpoints of NODE. The command returns when it owns
-nothing. The node still serves clients. It owns endpoints again after a restart.`,
-		Example: "  freshet cluster drain n2",
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.do(c.Context(), http.MethodPost, "/v1/cluster/nodes/"+url.PathEscape(args[0])+"/drain", nil, nil); err != nil {
-				return err
+func drainNode(a *remote, c *cobra.Command, args []string) error {
+	if err := a.do(c.Context(), http.MethodPost, "/v1/cluster/nodes/"+url.PathEscape(args[0])+"/drain", nil, nil); err != nil {
+		return err
+	}
+	patience, err := c.Flags().GetDuration("wait")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	for {
+		s, err := a.clusterState(ctx)
+		i := slices.IndexFunc(s.Nodes, func(n registry.NodeStatus) bool { return n.Name == args[0] })
+		if err == nil && i >= 0 && s.Nodes[i].Leases == 0 {
+			if a.asJSON {
+				return cli.PrintJSON(a.w.Stdout, s.Nodes[i])
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), patience)
-			defer cancel()
-			for {
-				s, err := a.clusterState(ctx)
-				i := slices.IndexFunc(s.Nodes, func(n registry.NodeStatus) bool { return n.Name == args[0] })
-				if err == nil && i >= 0 && s.Nodes[i].Leases == 0 {
-					if a.asJSON {
-						return cli.PrintJSON(a.w.Stdout, s.Nodes[i])
-					}
-					fmt.Fprintf(a.w.Stderr, "%s owns nothing now\n", args[0])
-					return nil
-				}
-				select {
-				case <-ctx.Done():
-					if err == nil && i >= 0 {
-						err = fmt.Errorf("%s has %d leases still: is another worker ready? See freshet cluster status", args[0], s.Nodes[i].Leases)
-					}
-					return errors.Join(err, context.Cause(ctx))
-				case <-time.After(200 * time.Millisecond):
-				}
+			fmt.Fprintf(a.w.Stderr, "%s owns nothing now\n", args[0])
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil && i >= 0 {
+				err = fmt.Errorf("%s has %d leases still: is another worker ready? See freshet cluster status", args[0], s.Nodes[i].Leases)
 			}
-		}}
-	c.Flags().DurationVar(&patience, "wait", time.Minute, "how long to wait")
-	return c
+			return errors.Join(err, context.Cause(ctx))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // setAside is the suffix of what rebuild replaces.

@@ -38,26 +38,26 @@ func TestFollow(t *testing.T) {
 	w := newTown(t, "")
 	const wd, wdt = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
 	label := "<http://www.w3.org/2000/01/rdf-schema#label>"
-	w.update(t, `INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> ; `+label+` "Albert Einstein"@en ; <http://schema.org/version> 1 .
+	w.Update(t, `INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> ; `+label+` "Albert Einstein"@en ; <http://schema.org/version> 1 .
 		<`+wd+`P19> `+label+` "place of birth"@en . <`+wd+`Q3012> `+label+` "Ulm"@en . <`+wd+`Q4120> `+label+` "Neu-Ulm"@mul }`)
 	for name, more := range map[string][]string{
 		"own server":     {"--listen", "127.0.0.1:0"},
-		"running server": {"--server", w.env["FRESHET_SERVER"]},
+		"running server": {"--server", w.Env["FRESHET_SERVER"]},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.update(t, `DELETE WHERE { <`+wd+`Q937> <`+wdt+`P19> ?o } ; INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> }`)
+			w.Update(t, `DELETE WHERE { <`+wd+`Q937> <`+wdt+`P19> ?o } ; INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> }`)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var out, stderr printed
 			ended := make(chan int, 1)
-			args := append([]string{"follow", "https://www.wikidata.org/entity/Q937", "--url", w.endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s"}, more...)
+			args := append([]string{"follow", "https://www.wikidata.org/entity/Q937", "--url", w.Endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s"}, more...)
 			go func() {
 				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
 			}()
 			clitest.Eventually(t, "the first result", func() bool {
 				return strings.Contains(out.String(), "1 property now: place of birth: Ulm\n") || len(ended) > 0
 			})
-			w.update(t, `DELETE DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> } ; INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q4120> }`)
+			w.Update(t, `DELETE DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q3012> } ; INSERT DATA { <`+wd+`Q937> <`+wdt+`P19> <`+wd+`Q4120> }`)
 			clitest.Eventually(t, "the change", func() bool { return strings.Contains(out.String(), "→") || len(ended) > 0 })
 			stop()
 			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), " place of birth: Ulm → Neu-Ulm\n") {
@@ -65,22 +65,22 @@ func TestFollow(t *testing.T) {
 			}
 		})
 	}
-	a := &remote{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
+	a := &remote{server: w.Env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
 	var e struct {
 		URL         string   `json:"url"`
 		OwnServices []string `json:"own_services"`
 	}
-	if err := a.do(t.Context(), http.MethodGet, "/v1/endpoints/wikidata", nil, &e); err != nil || e.URL != w.endpoint || len(e.OwnServices) == 0 {
+	if err := a.do(t.Context(), http.MethodGet, "/v1/endpoints/wikidata", nil, &e); err != nil || e.URL != w.Endpoint || len(e.OwnServices) == 0 {
 		t.Errorf("the endpoint of the pack is %+v, %v", e, err)
 	}
 	for _, iri := range []string{"Q937", "http://x.example/a"} {
 		url := "http://127.0.0.1:1/another"
 		if iri != "Q937" {
-			if err := a.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "follow", "url": w.endpoint}, nil); err != nil {
+			if err := a.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "follow", "url": w.Endpoint}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if code, _, stderr := runCLI(t, w.env, "", "follow", iri, "--url", url); code != cli.ExitUsage || !strings.Contains(stderr, "has the URL "+w.endpoint) {
+		if code, _, stderr := runCLI(t, w.Env, "", "follow", iri, "--url", url); code != cli.ExitUsage || !strings.Contains(stderr, "has the URL "+w.Endpoint) {
 			t.Errorf("another URL for %s: exit code %d, %s", iri, code, stderr)
 		}
 	}
@@ -102,19 +102,19 @@ func TestFollow(t *testing.T) {
 func TestFollowAnswersAtOnce(t *testing.T) {
 	w := newTown(t, "")
 	const a = "http://x.example/a"
-	w.update(t, `INSERT DATA { <`+a+`> <http://x.example/p> 1, 2 ; <http://x.example/q> "here" }`)
+	w.Update(t, `INSERT DATA { <`+a+`> <http://x.example/p> 1, 2 ; <http://x.example/q> "here" }`)
 	for name, c := range map[string]struct {
 		args      []string
 		out, tell string
 	}{
-		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
 		"no answer":                         {[]string{"--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:1/sparql", "--set", "slot=@every 3h", "--set", "min_gap=0s"}, "", "nothing listens at the endpoint's address; it runs again at "},
-		"running server, several endpoints": {[]string{"--server", w.env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+		"running server, several endpoints": {[]string{"--server", w.Env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "running") {
-				at := &remote{server: w.env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
-				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.endpoint, "slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
+				at := &remote{server: w.Env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
+				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.Endpoint, "slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -134,7 +134,7 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 			}
 		})
 	}
-	code, _, stderr := runCLI(t, w.env, "", "follow", "Q42", "--url", "http://public.invalid/sparql", "--contact", "mailto:you@example.org")
+	code, _, stderr := runCLI(t, w.Env, "", "follow", "Q42", "--url", "http://public.invalid/sparql", "--contact", "mailto:you@example.org")
 	if code != cli.ExitUsage || !strings.Contains(stderr, "gives its own contact") || !strings.Contains(stderr, "--listen 127.0.0.1:0") {
 		t.Errorf("a server without a contact: exit code %d, %s", code, stderr)
 	}
@@ -144,7 +144,7 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 // own server is left.
 func TestFollowLeavesNothing(t *testing.T) {
 	w := newTown(t, "")
-	w.update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 1 }`)
+	w.Update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 1 }`)
 	program := binary(t)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // a command started under nohup would ignore it
@@ -153,7 +153,7 @@ func TestFollowLeavesNothing(t *testing.T) {
 		"terminal closed": func(c *exec.Cmd, _ *os.File) { c.Process.Signal(syscall.SIGHUP) },
 		"reader gone": func(_ *exec.Cmd, out *os.File) {
 			out.Close()
-			w.update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 2 }`) // to be printed
+			w.Update(t, `INSERT DATA { <http://x.example/a> <http://x.example/p> 2 }`) // to be printed
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestFollowLeavesNothing(t *testing.T) {
 			defer out.Close()
 			temp := t.TempDir()
 			var stderr printed
-			c := exec.CommandContext(t.Context(), program, "follow", "http://x.example/a", "--listen", "127.0.0.1:0", "--url", w.endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s")
+			c := exec.CommandContext(t.Context(), program, "follow", "http://x.example/a", "--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s")
 			c.Env = append(os.Environ(), "TMPDIR="+temp, "FRESHET_SERVER=")
 			c.Stdout, c.Stderr = in, &stderr
 			if err := c.Start(); err != nil {

@@ -15,7 +15,7 @@ func TestPastCommands(t *testing.T) {
 	w.must(t, "CONSTRUCT { ?s <http://x/p> ?o } WHERE { ?s <http://x/p> ?o }", "query", "add", "--name", "graph", "-")
 	for i := range 3 {
 		w.must(t, "", "endpoint", "tick", "city")
-		w.update(t, fmt.Sprintf(`INSERT DATA { <http://x/s> <http://x/p> %d }`, i))
+		w.Update(t, fmt.Sprintf(`INSERT DATA { <http://x/s> <http://x/p> %d }`, i))
 	}
 	w.must(t, "", "endpoint", "tick", "city")
 	for args, want := range map[string]string{
@@ -42,12 +42,12 @@ func TestPastCommands(t *testing.T) {
 		"changes diff graph":                 "from",
 		"changes diff graph --from 3 --to 2": "exchange them",
 	} {
-		if code, out, stderr := runCLI(t, w.env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}
 	for _, args := range []string{"results graph --seq 9", "results nothing", "results graph --at 2001-01-01"} {
-		if code, out, stderr := runCLI(t, w.env, "", strings.Fields(args)...); code != cli.ExitNotFound || out != "" {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitNotFound || out != "" {
 			t.Errorf("%s: exit code %d, %q, %s", args, code, out, stderr)
 		}
 	}

@@ -40,7 +40,7 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	}
 	addr := clitest.FreeAddr(t)
 	srv := clitest.Serve(t, binary(t), addr, t.TempDir(), "endpoints: ["+strings.Join(endpoints, ", ")+"]\n")
-	town := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
+	town := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}}}
 	for _, name := range []string{"first", "second"} {
 		town.must(t, "SELECT STR(?s) {?s ?p ?o}", "query", "add", "--endpoint", name, "-") // the endpoint names the columns
 		go func() {                                                                        // the response does not matter

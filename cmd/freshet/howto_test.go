@@ -65,7 +65,7 @@ func commandPages(t *testing.T) map[string]string {
 func needParts(t *testing.T, text string) {
 	t.Helper()
 	if strings.Contains(text, "python3") {
-		needPython(t)
+		clitest.NeedPython(t)
 	}
 	for _, proxy := range []string{"nginx", "caddy"} {
 		if _, err := exec.LookPath(proxy); err != nil && strings.Contains(text, "\n"+proxy+" ") {
@@ -73,7 +73,7 @@ func needParts(t *testing.T, text string) {
 		}
 	}
 	if strings.Contains(text, "\nnode ") {
-		needNode(t)
+		clitest.NeedNode(t, "../../web/client")
 	}
 }
 

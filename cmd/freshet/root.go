@@ -1,9 +1,12 @@
 package main
 
-// This file holds the root command and `freshet version`.
+// This file holds the root command, and the smallest ones.
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +27,11 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet watch types`,
 	}
 	root.AddCommand(serveCommand(w), demo.Command(w, changeLine), sparqlCommand(w),
-		hintCommand(w), configCommand(w), clusterCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), healthCommand(w), versionCommand(w))
-	for _, x := range []row{queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow, watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, letterTable, tokenTable} {
+		hintCommand(w), configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
+	for _, x := range []row{
+		queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
+		watchClassRow, watchCategoryRow, subscriptionTable, webhookTable, letterTable, tokenTable, backupRow, healthRow, clusterTable,
+	} {
 		root.AddCommand(clientCommand(w, x))
 	}
 	root.AddCommand(followCommand(w))
@@ -33,6 +39,30 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 	cli.Finish(root, examples())
 	return root
 }
+
+var healthRow = row{use: "health", short: "Check that a server is ready",
+	long: `Asks /readyz and prints its answer. The exit code is 0 when the server is ready, 1
+when it is not ready yet, and 5 when it does not answer. No token is needed.`,
+	example: "freshet health\nfreshet health --server http://127.0.0.1:8080 --json",
+	run: func(a *remote, c *cobra.Command, _ []string) error {
+		resp, err := a.send(c.Context(), http.MethodGet, "/readyz", "", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		state := strings.TrimSpace(string(b))
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(state, "ready"):
+			return fmt.Errorf("%s answers %q: is it a Freshet server? Name another one with --server", a.base(), state)
+		case a.asJSON:
+			return cli.PrintJSON(a.w.Stdout, map[string]any{"ready": true, "state": state})
+		}
+		_, err = fmt.Fprintln(a.w.Stdout, state)
+		return err
+	}}
 
 func versionCommand(w *cli.Env) *cobra.Command {
 	var asJSON bool
@@ -48,4 +78,23 @@ func versionCommand(w *cli.Env) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// examples are those of commands so short that they have none of their own, by
+// their path below freshet.
+func examples() map[string]string {
+	return map[string]string{
+		"config":                "freshet config check --config freshet.yaml\nfreshet config print",
+		"completion":            "source <(freshet completion bash)",
+		"completion bash":       "freshet completion bash > /etc/bash_completion.d/freshet",
+		"completion fish":       "freshet completion fish > ~/.config/fish/completions/freshet.fish",
+		"completion powershell": "freshet completion powershell | Out-String | Invoke-Expression",
+		"completion zsh":        "freshet completion zsh > \"${fpath[1]}/_freshet\"",
+		"help":                  "freshet help query add",
+		"store":                 "freshet store check --data freshet-data\nfreshet store compact copy.db",
+		"store check":           "freshet store check --data freshet-data",
+		"store compact":         "freshet store compact copy.db --data freshet-data",
+		"store import":          "freshet store import --data new registrations.jsonl",
+		"version":               "freshet version --json",
+	}
 }

@@ -21,26 +21,21 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-func backupCommand(w *cli.Env) *cobra.Command {
-	a := &remote{w: w}
-	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
-		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
+var backupRow = row{use: "backup FILE", short: "Copy the store of a running server, consistently",
+	long: `Writes a consistent copy of the live store. A server started on the copy begins a
 new epoch: followers get a snapshot and miss nothing. An existing FILE is replaced
 only when the copy is complete.`,
-		Example: "  freshet backup freshet-2026-11-20.db",
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := replaceable(args[0]); err != nil {
-				return err
-			}
-			n, err := a.backup(c.Context(), args[0])
-			if err != nil || !a.asJSON {
-				return err
-			}
-			return cli.PrintJSON(w.Stdout, map[string]any{"file": args[0], "bytes": n})
-		}}
-	a.flags(c)
-	return c
-}
+	example: "freshet backup freshet-2026-11-20.db",
+	run: func(a *remote, c *cobra.Command, args []string) error {
+		if err := replaceable(args[0]); err != nil {
+			return err
+		}
+		n, err := a.backup(c.Context(), args[0])
+		if err != nil || !a.asJSON {
+			return err
+		}
+		return cli.PrintJSON(a.w.Stdout, map[string]any{"file": args[0], "bytes": n})
+	}}
 
 // backup copies the store of the server into a file.
 func (a *remote) backup(ctx context.Context, path string) (n int64, err error) {

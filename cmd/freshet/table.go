@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,6 +36,7 @@ type row struct {
 	out  printer
 	run  func(a *remote, c *cobra.Command, args []string) error // in place of call
 	rows []row
+	by   func(a *remote) *cobra.Command // a command that is no row
 }
 
 // An option is a flag that sets a member of the body, or a parameter of a GET or DELETE request.
@@ -86,6 +88,10 @@ func (a *remote) describe(c *cobra.Command, x row) {
 		c.Aliases = []string{x.alias}
 	}
 	for _, below := range x.rows {
+		if below.by != nil {
+			c.AddCommand(below.by(a))
+			continue
+		}
 		sub := &cobra.Command{}
 		a.describe(sub, below)
 		c.AddCommand(sub)
@@ -193,6 +199,8 @@ func (f option) register(s *pflag.FlagSet, w *cli.Env) {
 		s.Bool(f.name, v, f.usage)
 	case int:
 		s.Int(f.name, v, f.usage)
+	case time.Duration:
+		s.Duration(f.name, v, f.usage)
 	case float64:
 		s.Float64(f.name, v, f.usage)
 	case texts:

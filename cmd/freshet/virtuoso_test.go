@@ -19,7 +19,7 @@ func onVirtuoso(t *testing.T, settings string) (town, *virtuosotest.Server) {
 	t.Helper()
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
 	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
-	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}, v
+	return town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}, Endpoint: v.URL}}, v
 }
 
 type seen struct {
@@ -114,7 +114,7 @@ func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	data, addr := t.TempDir(), clitest.FreeAddr(t)
 	yaml := "endpoints: [{name: city, url: \"" + v.URL + "\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\"" + graph + "\"]}]\n"
 	srv := clitest.Serve(t, binary(t), addr, data, yaml)
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}
+	w := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}, Endpoint: v.URL}}
 	v.Insert(graph, statements(0, 40)...)
 	v.Insert("http://example.org/other", statements(0, 90)...)
 	w.must(t, "CONSTRUCT { ?s <http://example.org/m> ?n } WHERE { ?s <http://example.org/n> ?n }", "query", "add", "--name", "graph", "-")

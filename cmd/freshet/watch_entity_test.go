@@ -22,7 +22,7 @@ import (
 // categories. TestHowTo follows an entity.
 func TestWatchCommands(t *testing.T) {
 	w := newTown(t, "")
-	w.update(t, `PREFIX : <http://x/> INSERT DATA { :a a :C ; <http://purl.org/dc/terms/subject> :k . :b a :C . :a :knows :b . :a <http://www.w3.org/2000/01/rdf-schema#label> "Anna"@de, "Ann"@en }`)
+	w.Update(t, `PREFIX : <http://x/> INSERT DATA { :a a :C ; <http://purl.org/dc/terms/subject> :k . :b a :C . :a :knows :b . :a <http://www.w3.org/2000/01/rdf-schema#label> "Anna"@de, "Ann"@en }`)
 	for _, x := range []struct {
 		args, want string
 	}{
@@ -53,7 +53,7 @@ func TestWatchCommands(t *testing.T) {
 		"watch-class http://x/C --property one":        "properties.0",
 		"watch-entity":                                 "IRI is missing",
 	} {
-		if code, out, stderr := runCLI(t, w.env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}
@@ -76,10 +76,10 @@ func TestLongManyWatchesFewRequests(t *testing.T) {
 	}})
 	t.Cleanup(proxy.Close)
 	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: e, url: \""+proxy.URL+"/sparql\", slot: never, policy: rr, merge: values, budget: 1h}]\n")
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: engine.Url}
+	w := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}, Endpoint: engine.Url}}
 	const entities = 2500
 	registerAll(t, srv.Url, entities)
-	w.update(t, `INSERT DATA { <http://x.example/e7> <http://x.example/p> <http://x.example/e8> }`)
+	w.Update(t, `INSERT DATA { <http://x.example/e7> <http://x.example/p> <http://x.example/e8> }`)
 	for range 4 { // the first slots also find out which queries can be merged, some thousands each
 		requests.Store(0)
 		t.Logf("%s%d requests", w.must(t, "", "endpoint", "tick", "e"), requests.Load())
