@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/notify/client"
 )
 
@@ -103,10 +104,10 @@ func TestLocalToken(t *testing.T) {
 
 // Text from an endpoint cannot control the terminal.
 func TestClean(t *testing.T) {
-	if got := boundedText("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
+	if got := show.Bounded("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
 		t.Errorf("%q", got)
 	}
-	if got := boundedText(strings.Repeat("é", 300)); got != strings.Repeat("é", 200)+"…" {
+	if got := show.Bounded(strings.Repeat("é", 300)); got != strings.Repeat("é", 200)+"…" {
 		t.Errorf("%q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -39,12 +40,12 @@ func condition(e *api.Endpoint) string {
 func endpointError(e *api.Endpoint) string {
 	s := loopOf(e)
 	if s.Halted != "" && e.Pause == nil {
-		return shortened(s.Halted, 100)
+		return show.Shortened(s.Halted, 100)
 	}
 	if e.Pause != nil || s.Health.State == registry.Healthy {
 		return ""
 	}
-	return shortened(s.Health.Error, 100)
+	return show.Shortened(s.Health.Error, 100)
 }
 
 // loopOf returns the state of an endpoint's loop, which may be starting.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 )
@@ -93,11 +94,11 @@ func (a *remote) printReport(r registry.Report, name string) error {
 			line = "no   " + f.Topic
 		}
 		if f.Detail != "" {
-			line += ": " + boundedText(f.Detail)
+			line += ": " + show.Bounded(f.Detail)
 		}
 		fmt.Fprintln(a.w.Stdout, line)
 	}
-	fmt.Fprintf(a.w.Stdout, "%s\n", quantity(r.Requests, "request"))
+	fmt.Fprintf(a.w.Stdout, "%s\n", show.Quantity(r.Requests, "request"))
 	if !r.Answers {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
@@ -74,9 +75,9 @@ func printDifference(a *remote, c *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		p := painter(a.w.Color)
-		fmt.Fprintf(a.w.Stdout, "from %s to %s: %s\n", n.From, n.To, deltaSize(d, p))
-		printDelta(a.w.Stdout, d, intOf(c, "rows"), p)
+		p := show.Painter(a.w.Color)
+		fmt.Fprintf(a.w.Stdout, "from %s to %s: %s\n", n.From, n.To, show.DeltaSize(d, p))
+		show.PrintDelta(a.w.Stdout, d, intOf(c, "rows"), p)
 		return nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -31,7 +32,7 @@ func lettersIn(b api.LetterBox) []any {
 		}
 		cells := []string{b.Subscription, d.ID, d.GivenUpAt.Format(time.RFC3339), b.Callback, said, d.Error}
 		for i := range cells {
-			cells[i] = escapeControls(cells[i])
+			cells[i] = show.Escape(cells[i])
 		}
 		lines = append(lines, strings.Join(cells, "\t"))
 	}

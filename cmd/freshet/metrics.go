@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 )
 
 var metricsTable = row{use: "metrics", short: "Show which numbers in results Prometheus can scrape",
@@ -176,7 +177,7 @@ func printScraped(a *remote, in io.Reader) error {
 		if q.Stale {
 			state = "stale"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", escapeControls(q.Query), escapeControls(q.Holder), escapeControls(strings.Join(q.Columns, ",")),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", show.Escape(q.Query), show.Escape(q.Holder), show.Escape(strings.Join(q.Columns, ",")),
 			q.Series, q.Rows, q.leftOut(), state)
 	}
 	if over > 0 {

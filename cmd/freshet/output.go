@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/diff"
 )
 
@@ -112,7 +113,7 @@ func (f field) lines() (lines []string, ok bool) {
 	var text string
 	if json.Unmarshal(f.value, &text) == nil && strings.Contains(text, "\n") {
 		for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			lines = append(lines, escapeControls(l))
+			lines = append(lines, show.Escape(l))
 		}
 		return lines, true
 	}
@@ -145,7 +146,7 @@ func plainValue(raw json.RawMessage) string {
 		if v == "" {
 			return "–"
 		}
-		return escapeControls(strings.Join(strings.Fields(v), " "))
+		return show.Escape(strings.Join(strings.Fields(v), " "))
 	case []any:
 		var list []json.RawMessage
 		_ = json.Unmarshal(raw, &list) // it is one
@@ -181,25 +182,6 @@ func timeOf(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
-}
-
-// ago writes the time since t in one unit, for lists.
-func ago(t *time.Time, now time.Time) string {
-	if t == nil {
-		return "–"
-	}
-	d := now.Sub(*t)
-	switch {
-	case d < time.Second:
-		return "now"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s ago", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min ago", int(d.Minutes()))
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%d h ago", int(d.Hours()))
-	}
-	return t.UTC().Format("2 Jan, 15:04")
 }
 
 // printResult prints the result at a path. In a format that the user names it is exact. Otherwise a terminal gets a
@@ -242,7 +224,7 @@ func printResultTable(w *cli.Env, in io.Reader) error {
 	for _, row := range r.Results.Bindings {
 		cells := make([]string, len(r.Head.Vars))
 		for i, term := range diff.RowTerms(diff.Select, r.Head.Vars, row) {
-			if cells[i] = boundedText(term.Value); term.Kind == diff.Blank {
+			if cells[i] = show.Bounded(term.Value); term.Kind == diff.Blank {
 				cells[i] = "_:" + cells[i]
 			}
 			if term.Lang != "" {
@@ -254,7 +236,7 @@ func printResultTable(w *cli.Env, in io.Reader) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w.Stderr, quantity(len(r.Results.Bindings), "row"))
+	fmt.Fprintln(w.Stderr, show.Quantity(len(r.Results.Bindings), "row"))
 	return nil
 }
 
@@ -279,7 +261,7 @@ func printRaw(w *cli.Env, in io.Reader) error {
 		case r == '\n', r == '\t', lineEnd:
 			_, _ = to.WriteRune(r) // Flush returns its error
 		default:
-			_, _ = to.WriteString(escapeControls(string(r)))
+			_, _ = to.WriteString(show.Escape(string(r)))
 		}
 	}
 }

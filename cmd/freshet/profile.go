@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
 )
@@ -44,7 +45,7 @@ blanks in double quotes.`,
 			}},
 		{use: "list", short: "List profiles", example: "freshet profile list --endpoint coins", call: "GET /v1/profiles",
 			out: printList("profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p api.Profile) []any {
-				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, time.Now())}
+				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, show.Ago(p.EndedAt, time.Now())}
 			}), flags: []option{
 				{name: "endpoint", value: "", usage: "only this endpoint"},
 				{name: "q", value: "", usage: "only if the name or id contains this"},
@@ -141,24 +142,24 @@ func (a *remote) printRound(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("round %d %s, opened %s", r.Round, r.State, clockTime(r.OpenedAt))
+	head := fmt.Sprintf("round %d %s, opened %s", r.Round, r.State, show.Clock(r.OpenedAt))
 	if r.EndedAt != nil {
-		head += ", ended " + clockTime(*r.EndedAt)
+		head += ", ended " + show.Clock(*r.EndedAt)
 	}
 	fmt.Fprintln(a.w.Stdout, head)
 	for _, x := range r.Intervals {
 		name, more := cmp.Or(x.Name, x.Query), ""
 		switch {
 		case x.State == "captured":
-			more = fmt.Sprintf(" at %s, result %d, %s", clockTime(timeOf(x.CapturedAt)), x.Seq, x.Tier)
+			more = fmt.Sprintf(" at %s, result %d, %s", show.Clock(timeOf(x.CapturedAt)), x.Seq, x.Tier)
 		case x.Reason != "":
-			more = ": " + boundedText(x.Reason)
+			more = ": " + show.Bounded(x.Reason)
 		case x.Until != nil:
-			more = " until " + clockTime(*x.Until)
+			more = " until " + show.Clock(*x.Until)
 		case x.LastSlot != nil:
 			more = fmt.Sprintf(" until slot %d", *x.LastSlot)
 		}
-		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", boundedText(name), x.State, more)
+		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", show.Bounded(name), x.State, more)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 )
 
 func watchCaptures(a *remote, c *cobra.Command, args []string) error {
@@ -138,9 +139,9 @@ func (v *captureWatch) print(e streamed) error {
 		for _, r := range m.Results {
 			at = append(at, fmt.Sprintf("%s:%d", r.Query, r.Seq))
 		}
-		fmt.Fprintf(v.w.Stdout, "%s round %d captured: %s\n", clockTime(m.Time), m.Round, strings.Join(at, " "))
+		fmt.Fprintf(v.w.Stdout, "%s round %d captured: %s\n", show.Clock(m.Time), m.Round, strings.Join(at, " "))
 	case "expired":
-		fmt.Fprintf(v.w.Stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, boundedText(m.Error))
+		fmt.Fprintf(v.w.Stdout, "%s round %d expired: %s\n", show.Clock(m.Time), m.Round, show.Bounded(m.Error))
 	case "gap":
 		fmt.Fprintf(v.w.Stderr, "captures were missed (%s)\n", m.Reason)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
@@ -29,7 +30,7 @@ func why(q *api.Query) string {
 	if q.State == registry.Live || q.State == registry.New || q.Error == "" {
 		return ""
 	}
-	s := shortened(q.Error, 100)
+	s := show.Shortened(q.Error, 100)
 	switch {
 	case q.Failures > 1:
 		return fmt.Sprintf("%d times since %s: %s", q.Failures, timeOf(q.FailingSince).Format("2 Jan 15:04"), s)
@@ -37,18 +38,6 @@ func why(q *api.Query) string {
 		return "since " + q.FailingSince.UTC().Format("2 Jan 15:04") + ": " + s
 	}
 	return s
-}
-
-// shortened returns a text in one line of at most so many bytes.
-func shortened(s string, most int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }
 
 var queryTable = row{use: "query", short: "Register and manage queries",
@@ -176,13 +165,13 @@ func listQueries(ctx context.Context, a *remote, r sending) error {
 	now := time.Now()
 	t := newColumns(a.w, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
 	for _, q := range all {
-		t.row(escapeControls(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.ID, why(&q))
+		t.row(show.Escape(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, show.Ago(q.CheckedAt, now), show.Ago(q.ChangedAt, now), q.ID, why(&q))
 	}
 	return t.Flush()
 }
 
 // label is the name of a query, or the beginning of its text.
-func label(q *api.Query) string { return cmp.Or(q.Name, shortened(q.Query, 30)) }
+func label(q *api.Query) string { return cmp.Or(q.Name, show.Shortened(q.Query, 30)) }
 
 // sizeOf is the number of rows of the result, or the answer to an ASK query.
 func sizeOf(q *api.Query) string {
@@ -216,7 +205,7 @@ func printExplanation(a *remote, raw json.RawMessage) error {
 		return err
 	}
 	if x.Why != "" {
-		fmt.Fprintf(a.w.Stdout, "%s\n\n", escapeControls(x.Why))
+		fmt.Fprintf(a.w.Stdout, "%s\n\n", show.Escape(x.Why))
 	}
 	return printFields(a.w.Stdout, raw, nil, "why")
 }
@@ -247,7 +236,7 @@ func (a *remote) printAnalysis(raw json.RawMessage) error {
 		return err
 	}
 	for _, x := range v.Warnings {
-		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, escapeControls(x.Message))
+		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, show.Escape(x.Message))
 	}
 	if err := incomplete(v.Run); v.Run == nil || err != nil {
 		return err
@@ -261,7 +250,7 @@ func incomplete(t *api.Trial) error {
 	if t == nil || t.Outcome == "complete" {
 		return nil
 	}
-	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, escapeControls(t.Error))
+	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, show.Escape(t.Error))
 }
 
 // trialSize returns the number of rows of a trial run, or its truth value.
@@ -270,7 +259,7 @@ func trialSize(t *api.Trial) string {
 	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
 		return strconv.FormatBool(*ask.Boolean)
 	}
-	return quantity(rowCount(t), "row")
+	return show.Quantity(rowCount(t), "row")
 }
 
 // printTrialRows prints the first rows, one a line.
@@ -284,10 +273,10 @@ func printTrialRows(w io.Writer, t *api.Trial) error {
 		return err
 	}
 	for _, row := range r.Results.Bindings {
-		fmt.Fprintf(w, "  %s\n", rowText(diff.Select, r.Head.Vars, row))
+		fmt.Fprintf(w, "  %s\n", show.Row(diff.Select, r.Head.Vars, row))
 	}
 	for _, triple := range r.Triples {
-		fmt.Fprintf(w, "  %s\n", boundedText(triple))
+		fmt.Fprintf(w, "  %s\n", show.Bounded(triple))
 	}
 	if n := rowCount(t) - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
 		fmt.Fprintf(w, "  and %d more\n", n)

@@ -26,7 +26,7 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet query add --endpoint coins --name types query.rq
   freshet watch types`,
 	}
-	root.AddCommand(serveCommand(w), demo.Command(w, changeLine), sparqlCommand(w),
+	root.AddCommand(serveCommand(w), demo.Command(w), sparqlCommand(w),
 		hintCommand(w), configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
 	for _, x := range []row{
 		queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,

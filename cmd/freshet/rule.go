@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
@@ -47,7 +48,7 @@ supposes that each result was confirmed all the time until the next change.`,
 			call:    "POST /v1/rules/try", body: ruleLabels, out: printWith(printTrial), flags: ruleFlags},
 		{use: "list", short: "List rules", example: "freshet rule list --status firing", call: "GET /v1/rules",
 			out: printList("rules", "NAME\tSTATUS\tFIRING\tPENDING\tFIRED\tQUERY\tWHEN\tTROUBLE", func(v api.Rule) []any {
-				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, escapeControls(ruleTrouble(&v))}
+				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, show.Escape(ruleTrouble(&v))}
 			}), flags: []option{
 				{name: "status", value: "", usage: "only this status: firing, pending, inactive, stale, waiting, failing, paused, ended"},
 				{name: "query", value: "", usage: "only of this query (its id)"},
@@ -148,7 +149,7 @@ func alertText(labels map[string]string, summary string) string {
 	if summary != "" {
 		text += "  " + summary
 	}
-	return escapeControls(text)
+	return show.Escape(text)
 }
 
 func printEvents(a *remote, events []api.RuleEvent) {
@@ -251,17 +252,17 @@ func printSaved(a *remote, v api.Rule) error {
 }
 
 func printTrial(a *remote, v api.RuleTrial) error {
-	fmt.Fprintf(a.w.Stdout, "would have fired %s since %s, in %s\n", quantity(int(v.Fired), "time"), v.From.UTC().Format(time.RFC3339), quantity(v.Changes, "change"))
+	fmt.Fprintf(a.w.Stdout, "would have fired %s since %s, in %s\n", show.Quantity(int(v.Fired), "time"), v.From.UTC().Format(time.RFC3339), show.Quantity(v.Changes, "change"))
 	printEvents(a, v.History)
 	if v.Problem != "" {
-		fmt.Fprintln(a.w.Stdout, escapeControls(v.Problem))
+		fmt.Fprintln(a.w.Stdout, show.Escape(v.Problem))
 	}
 	return nil
 }
 
 func printRule(a *remote, v api.Rule) error {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.w.Stdout, "%-10s %s\n", name, escapeControls(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(a.w.Stdout, "%-10s %s\n", name, show.Escape(fmt.Sprintf(format, args...)))
 	}
 	line("rule", "%s (%s)", v.Name, v.ID)
 	line("query", "%s", v.Query)
@@ -278,11 +279,11 @@ func printRule(a *remote, v api.Rule) error {
 		status += ": " + v.Reason
 	}
 	line("status", "%s", status)
-	line("fired", "%s", quantity(int(v.Fired), "time"))
+	line("fired", "%s", show.Quantity(int(v.Fired), "time"))
 	for _, x := range v.To {
 		text := x.Address
 		if x.Waiting > 0 {
-			text += fmt.Sprintf(", %s waiting", quantity(x.Waiting, "message"))
+			text += fmt.Sprintf(", %s waiting", show.Quantity(x.Waiting, "message"))
 		}
 		if x.LastError != "" {
 			text += ": " + x.LastError

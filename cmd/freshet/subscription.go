@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -38,14 +39,6 @@ func troubleOf(v *api.Subscription, now time.Time) string {
 	return text
 }
 
-// rounded shortens a duration to tenths of a second, or to seconds from a minute on.
-func rounded(d time.Duration) string {
-	if d < time.Minute {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
 var subscriptionTable = row{use: "subscription", short: "List and manage the subscriptions to changes",
 	long: `Lists and manages subscriptions of all protocols: WebSub (ws_…), webhooks (wh_…),
 and clients that are connected now (live_…) by WebSocket, event stream (sse) or
@@ -73,7 +66,7 @@ func subscriptionsIn(member string) printer {
 	return printList(member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v api.Subscription) []any {
 		behind := "-"
 		if v.Lag.Changes > 0 {
-			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(time.Duration(v.Lag.Behind)))
+			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, show.Rounded(time.Duration(v.Lag.Behind)))
 		}
 		return []any{v.ID, v.Way, v.Caller, followed(&v), v.State, behind, v.Callback, troubleOf(&v, time.Now())}
 	})

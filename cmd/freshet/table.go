@@ -114,10 +114,7 @@ func (a *remote) describe(c *cobra.Command, x row) {
 }
 
 func indented(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+	return strings.TrimSuffix("  "+strings.ReplaceAll(text, "\n", "\n  "), "  ")
 }
 
 // arguments returns the check of the arguments that a use names.

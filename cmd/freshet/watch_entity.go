@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
@@ -24,7 +25,7 @@ func nextRun(v *api.Watch) string {
 	if v.Query.NextDue == nil {
 		return "when it runs again is not known"
 	}
-	return "it runs again at " + clockTime(*v.Query.NextDue)
+	return "it runs again at " + show.Clock(*v.Query.NextDue)
 }
 
 var watchEntityRow = row{use: "watch-entity IRI", short: "Watch the properties of an entity",
@@ -98,7 +99,7 @@ func registerWatch(ctx context.Context, a *remote, r sending) error {
 }
 
 func printWatch(a *remote, v api.Watch) error {
-	fmt.Fprintf(a.w.Stderr, "watching %s\n", escapeControls(v.Describes))
+	fmt.Fprintf(a.w.Stderr, "watching %s\n", show.Escape(v.Describes))
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
@@ -119,7 +120,7 @@ func (a *remote) previewWatch(ctx context.Context, body any) error {
 		}
 		return incomplete(v.Analysis.Run)
 	}
-	fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", escapeControls(v.Describes), v.Analysis.Endpoint, v.Query)
+	fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", show.Escape(v.Describes), v.Analysis.Endpoint, v.Query)
 	if err := incomplete(v.Analysis.Run); err != nil {
 		return err
 	}
@@ -133,13 +134,13 @@ func (a *remote) followWatch(ctx context.Context, body any) error {
 	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", escapeControls(v.Describes), v.ID)
+	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", show.Escape(v.Describes), v.ID)
 	var at registry.Position
 	return a.followChanges(ctx, v.ID, func(e client.Event) (err error) {
 		switch e.Kind {
 		case client.Subscribed:
 			if e.Empty && !e.Resumed && !a.asJSON {
-				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", escapeControls(v.Query.Endpoint), nextRun(&v))
+				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", show.Escape(v.Query.Endpoint), nextRun(&v))
 			}
 		case client.Status:
 			if !a.asJSON {
@@ -167,8 +168,8 @@ func (a *remote) printNow(ctx context.Context, id string, e client.Event) error 
 	if err := a.insist(ctx, watchPath(id), &v); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.Stderr, "%s answered; %s; Ctrl-C ends\n", escapeControls(v.Query.Endpoint), nextRun(&v))
-	_, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", clockTime(e.CheckedAt), escapeControls(v.Now))
+	fmt.Fprintf(a.w.Stderr, "%s answered; %s; Ctrl-C ends\n", show.Escape(v.Query.Endpoint), nextRun(&v))
+	_, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", show.Clock(e.CheckedAt), show.Escape(v.Now))
 	return err
 }
 
@@ -242,7 +243,7 @@ func (a *remote) printSummary(raw json.RawMessage, c api.WatchChange) error {
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	for _, line := range c.Summary {
-		if _, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", clockTime(c.CheckedAt), escapeControls(line)); err != nil {
+		if _, err := fmt.Fprintf(a.w.Stdout, "%s %s\n", show.Clock(c.CheckedAt), show.Escape(line)); err != nil {
 			return err
 		}
 	}

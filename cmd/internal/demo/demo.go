@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify"
@@ -30,12 +31,11 @@ type demo struct {
 	seed                       uint64
 	changesets, nodes          int
 	quiet, json                bool
-	line                       func(name string, c registry.Change, color bool) string
 }
 
-// Command returns the command "demo". line writes a change as a line for people.
-func Command(w *cli.Env, line func(name string, c registry.Change, color bool) string) *cobra.Command {
-	d := demo{line: line}
+// Command returns the command "demo".
+func Command(w *cli.Env) *cobra.Command {
+	var d demo
 	c := &cobra.Command{
 		Use: "demo", Short: "Try it: a server with an embedded endpoint, changing data and sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a simulated city (sensors,
@@ -226,7 +226,7 @@ func (d demo) print(ctx context.Context, w *cli.Env, srv *server.Server, names m
 
 func (d demo) printChange(w *cli.Env, srv *server.Server, name string, c registry.Change) error {
 	if !d.json {
-		_, err := fmt.Fprintln(w.Stdout, d.line(name, c, w.Color))
+		_, err := fmt.Fprintln(w.Stdout, show.Change(name, c, w.Color))
 		return err
 	}
 	line, err := notify.MarshalChange(c, srv.Format())
