@@ -1,5 +1,4 @@
-// Package selection finds the smallest of many without sorting all, and compares ids
-// without reading them.
+// Package selection finds the smallest of many without sorting all.
 package selection
 
 // MoveFirst moves the n smallest elements to the front, in no order, in time that
@@ -52,15 +51,4 @@ func pivot[T any](list []T, n int, before func(a, b *T) bool) T {
 		}
 	}
 	return some[min(1+n*samples/len(list), samples-1)]
-}
-
-// Prefix orders ids by their first eight bytes, which nearly always differ.
-func Prefix(id string) (x uint64) {
-	for i := range 8 {
-		x <<= 8
-		if i < len(id) {
-			x |= uint64(id[i])
-		}
-	}
-	return x
 }
