@@ -389,8 +389,15 @@ func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
 	find := func(holder string, most int) ([]Query, error) {
 		return r.store.FindName(holder, ref, !c.MayRead(nil), most)
 	}
-	return resolve(c, "query", ref, r.store.Query, find, func(q *Query) string { return q.ID })
+	byID := r.store.Query
+	if !c.MayRead(nil) {
+		byID = r.store.PublicQuery
+	}
+	return resolve(c, "query", ref, byID, find, func(q *Query) string { return q.ID })
 }
+
+// PublicQuery returns a query by its id. It does not find private ones, and takes as long for them.
+func (r *Registry) PublicQuery(id string) (Query, error) { return r.store.PublicQuery(id) }
 
 // mayPublishQuery is mayPublish for an edit of a registration.
 func (r *Registry) mayPublishQuery(c Caller, id string, p Patch) (bool, error) {

@@ -7,6 +7,8 @@ import "time"
 type QueryStore interface {
 	// Query returns one query. The error wraps ErrNotFound if there is none.
 	Query(id string) (Query, error)
+	// PublicQuery is Query for callers who may read public queries only, and does not find others.
+	PublicQuery(id string) (Query, error)
 
 	// EditQueries calls edit to change queries in one transaction. It may call edit again
 	// with queries that have changed, so edit has no effect but on its arguments. q is the stored

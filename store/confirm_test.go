@@ -161,3 +161,50 @@ func TestBarriersAreShared(t *testing.T) {
 	settle(t, a, b)
 	expectSame(t, a, b)
 }
+
+// Strangers learn nothing of private queries, not by the time that an answer takes either, and all of them add
+// little to the journal.
+func TestBarriersOfStrangers(t *testing.T) {
+	log := memory.New("test")
+	j := openJournal(t, log)
+	d := open(t, t.TempDir(), Options{Journal: j})
+	put(t, d, "q_private", "city")
+	put(t, d, "q_public", "city", registry.Holder{Caller: "a", Since: start, Public: true, MayPublish: true})
+	entries := func() uint64 {
+		t.Helper()
+		head, err := j.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return head.Seq
+	}
+	for id, barriers := range map[string]uint64{"q_public": 0, "q_private": 1, "q_none": 1} {
+		before := entries()
+		_, err := d.Queries.PublicQuery(id)
+		if after := entries(); after-before != barriers || errors.Is(err, registry.ErrNotFound) != (barriers == 1) {
+			t.Errorf("%s: %d barriers, %v", id, after-before, err)
+		}
+	}
+	before, began := entries(), time.Now()
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			for range 3 {
+				if _, err := d.Queries.PublicQuery("q_none"); !errors.Is(err, registry.ErrNotFound) {
+					t.Error(err)
+				}
+				if _, err := d.Tokens.Newest(true); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if made, most := entries()-before, uint64(time.Since(began)/strangerPause)+1; made > most {
+		t.Errorf("strangers made %d entries, want %d at most", made, most)
+	}
+	before = entries()
+	if _, err := d.Queries.Query("q_none"); !errors.Is(err, registry.ErrNotFound) || entries() != before+1 {
+		t.Errorf("a caller waits for strangers: %v", err)
+	}
+}

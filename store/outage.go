@@ -232,9 +232,18 @@ type barrier struct {
 	err  error // valid once done is closed
 }
 
-// barrierPause is the shortest time between two barriers of a node. It bounds what questions about things that
-// do not exist add to the journal.
-const barrierPause = 5 * time.Millisecond
+// The shortest times between two barriers of a node. They bound what questions about things that do not exist
+// add to the journal, and how much of that strangers do.
+const (
+	barrierPause  = 5 * time.Millisecond
+	strangerPause = 250 * time.Millisecond
+)
+
+// barriers are those of some callers of a node. The lock of the replica guards them.
+type barriers struct {
+	next    *barrier // that is not appended yet; nil without callers that wait
+	passing bool     // one is in the journal, or was a pause ago
+}
 
 const cutOffDetail = "this node is cut off from its cluster and does not know the newest state: ask another node, or ask again later"
 
@@ -248,10 +257,18 @@ func (d *boltFile) Confirm() error {
 	if d.replica == nil {
 		return nil
 	}
-	return d.replica.confirm()
+	return d.replica.confirm(&d.replica.barriers, barrierPause)
 }
 
-func (r *replica) confirm() error {
+// confirmStranger is Confirm for a caller who may read nothing yet. All of them wait for few barriers together.
+func (d *boltFile) confirmStranger() error {
+	if d.replica == nil {
+		return nil
+	}
+	return d.replica.confirm(&d.replica.strangers, strangerPause)
+}
+
+func (r *replica) confirm(list *barriers, pause time.Duration) error {
 	if r.file.disk.refusal() != nil { // a barrier could not be applied either
 		return unavailable(fullNodeDetail, errFullNode)
 	}
@@ -260,13 +277,13 @@ func (r *replica) confirm() error {
 		r.mu.Unlock()
 		return unavailable(cutOffDetail, errOutage)
 	}
-	if r.next == nil {
-		r.next = &barrier{done: make(chan struct{})}
+	if list.next == nil {
+		list.next = &barrier{done: make(chan struct{})}
 	}
-	b := r.next
-	if !r.passing && r.ctx.Err() == nil {
-		r.passing = true
-		r.done.Go(r.passBarriers)
+	b := list.next
+	if !list.passing && r.ctx.Err() == nil {
+		list.passing = true
+		r.done.Go(func() { r.passBarriers(list, pause) })
 	}
 	r.mu.Unlock()
 	select {
@@ -278,11 +295,11 @@ func (r *replica) confirm() error {
 }
 
 // passBarriers appends one barrier after the other while somebody waits.
-func (r *replica) passBarriers() {
+func (r *replica) passBarriers(list *barriers, pause time.Duration) {
 	for {
 		r.mu.Lock()
-		b := r.next
-		r.next, r.passing = nil, b != nil
+		b := list.next
+		list.next, list.passing = nil, b != nil
 		r.mu.Unlock()
 		if b == nil {
 			return
@@ -290,7 +307,7 @@ func (r *replica) passBarriers() {
 		b.err = r.pass()
 		close(b.done)
 		select {
-		case <-time.After(barrierPause):
+		case <-time.After(pause):
 		case <-r.ctx.Done():
 		}
 	}

@@ -23,6 +23,25 @@ func (d *QueryStore) Query(id string) (registry.Query, error) {
 	return s.Query, err
 }
 
+// PublicQuery implements registry.QueryStore. It takes as long for a private query as for one that does not exist.
+func (d *QueryStore) PublicQuery(id string) (registry.Query, error) {
+	find := func() (registry.Query, error) {
+		s, err := fetch(d.boltFile, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
+		if err == nil && !s.Public() {
+			return registry.Query{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+		}
+		return s.Query, err
+	}
+	q, err := find()
+	if !errors.Is(err, registry.ErrNotFound) {
+		return q, err
+	}
+	if err := d.confirmStranger(); err != nil {
+		return q, err
+	}
+	return find()
+}
+
 // FindName implements registry.QueryStore.
 func (d *QueryStore) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {

@@ -41,15 +41,15 @@ type replica struct {
 	patience time.Duration
 	largest  atomic.Int64 // size of a command
 
-	mu      sync.Mutex
-	applied uint64
-	moved   chan struct{} // closed and replaced when applied increases
-	waiting map[string]chan answer
-	others  others
-	foreign chan struct{} // signals that others is not empty
-	outage  *outage       // nil while the journal answers
-	next    *barrier      // that is not appended yet; nil without readers that wait
-	passing bool          // a barrier is in the journal
+	mu        sync.Mutex
+	applied   uint64
+	moved     chan struct{} // closed and replaced when applied increases
+	waiting   map[string]chan answer
+	others    others
+	foreign   chan struct{} // signals that others is not empty
+	outage    *outage       // nil while the journal answers
+	barriers  barriers      // of callers who may read
+	strangers barriers      // of those who may not, or who must show it first
 
 	name     string // of this process, in reports
 	reports  atomic.Bool
@@ -386,7 +386,7 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 				return c, err
 			}
 		case !confirmed && !errors.Is(err, registry.ErrTooLarge):
-			if err := r.confirm(); err != nil {
+			if err := r.confirm(&r.barriers, barrierPause); err != nil {
 				return nil, err
 			}
 			confirmed = true

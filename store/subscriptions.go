@@ -231,8 +231,12 @@ func storedTokens(tx *bbolt.Tx) (list []registry.Token, err error) {
 }
 
 // Newest implements web.TokenStore.
-func (d *TokenStore) Newest() ([]registry.Token, error) {
-	if err := d.Confirm(); err != nil {
+func (d *TokenStore) Newest(stranger bool) ([]registry.Token, error) {
+	confirm := d.Confirm
+	if stranger {
+		confirm = d.confirmStranger
+	}
+	if err := confirm(); err != nil {
 		return nil, err
 	}
 	return d.Tokens()

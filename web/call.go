@@ -156,7 +156,7 @@ func (c *call) query() (registry.Query, error) {
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && Status(p.Kind) == http.StatusConflict {
 		return q, err // for strangers too: they see public ones only
 	}
-	if !c.caller.MayRead(nil) && (err != nil || !c.caller.MayRead(&q)) {
+	if !c.caller.MayRead(nil) && (missing(err) || err == nil && !c.caller.MayRead(&q)) {
 		return registry.Query{}, errNoToken
 	}
 	if err != nil {

@@ -189,8 +189,9 @@ type TokenStore interface {
 // TokenList lists tokens.
 type TokenList interface {
 	Tokens() ([]registry.Token, error)
-	// Newest is like Tokens, and includes what other nodes of the cluster have written until now.
-	Newest() ([]registry.Token, error)
+	// Newest is like Tokens, and includes what other nodes of the cluster have written until now. A stranger has
+	// shown no token yet, and may wait longer.
+	Newest(stranger bool) ([]registry.Token, error)
 }
 
 // A Clock returns the current time.

@@ -69,7 +69,7 @@ func (c *call) readmit(query string) error {
 	if err := c.admit(c.route); err != nil || c.signed {
 		return err
 	}
-	q, err := c.Registry.Resolve(c.caller, query)
+	q, err := c.Registry.Query(query)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
 		return nil

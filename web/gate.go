@@ -134,10 +134,11 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 		return registry.Caller{}, registry.ErrGuessing
 	}
 	found := find(tokens, sent.digest)
-	if found == nil { // another node may have made it just now; a node that is cut off knows no more
-		if tokens, err := g.store.Newest(); err == nil {
-			found = find(tokens, sent.digest)
+	if found == nil { // another node may have made it just now
+		if tokens, err = g.store.Newest(true); err != nil {
+			return registry.Caller{}, err // a node that is cut off cannot call it wrong
 		}
+		found = find(tokens, sent.digest)
 	}
 	if found == nil || expired(*found, now) {
 		if from != "" {
@@ -225,7 +226,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	}
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, _, err := g.with(g.store.Newest)
+	all, _, err := g.with(func() ([]registry.Token, error) { return g.store.Newest(false) })
 	if err != nil {
 		return registry.Token{}, "", err
 	}
@@ -250,7 +251,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, _, err := g.with(g.store.Newest)
+	all, _, err := g.with(func() ([]registry.Token, error) { return g.store.Newest(false) })
 	if err != nil {
 		return err
 	}

@@ -133,3 +133,27 @@ func TestGuessesAreNotCalledWrong(t *testing.T) {
 		}
 	}
 }
+
+// A cutStore is the store of a node that is cut off from its cluster.
+type cutStore struct{ TokenStore }
+
+var errCut = &registry.Problem{Kind: registry.KindUnavailable, Detail: "cut off"}
+
+func (cutStore) Newest(bool) ([]registry.Token, error) { return nil, errCut }
+
+// A node that is cut off does not call a token wrong that another node may have made, and does not count it.
+func TestTokenOfAnotherNodeWhileCutOff(t *testing.T) {
+	known := "a token that is in use"
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret(known)}}, cutStore{newMemory(morning)}, func() time.Time { return morning })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * guessBurst {
+		if _, err := g.Authenticate("203.0.113.9", "a token made elsewhere"); !errors.Is(err, errCut) {
+			t.Fatalf("try %d: %v", i, err)
+		}
+	}
+	if _, err := g.Authenticate("203.0.113.9", known); err != nil {
+		t.Error(err)
+	}
+}

@@ -55,6 +55,14 @@ func newMemory(now time.Time) *memory {
 		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}, due: map[string]time.Time{}}
 }
 
+func (m *memory) PublicQuery(id string) (registry.Query, error) {
+	q, err := m.Query(id)
+	if err == nil && !q.Public() {
+		return registry.Query{}, registry.ErrNotFound
+	}
+	return q, err
+}
+
 func (m *memory) Query(id string) (registry.Query, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -367,7 +375,7 @@ func (m *memory) Tokens() ([]registry.Token, error) {
 	return slices.Clone(m.tokenList), nil
 }
 
-func (m *memory) Newest() ([]registry.Token, error) { return m.Tokens() }
+func (m *memory) Newest(bool) ([]registry.Token, error) { return m.Tokens() }
 
 func (m *memory) PutToken(t registry.Token) error {
 	m.mu.Lock()

@@ -283,13 +283,13 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 		if st, _, err := w.m.Current(id, false); err != nil || got.At != st.Position {
 			t.Errorf("%s shows %v, the query is at %v: %v", path, got.At, st.Position, err)
 		}
-		if q, err := topics.Find(path); err != nil || q.ID != id {
+		if q, err := topics.Find(path, false); err != nil || q.ID != id {
 			t.Errorf("%s is of %s: %v", path, q.ID, err)
 		}
 	}
 	for _, path := range []string{"/v1/queries/" + id, "/v1/queries/" + id + "/results", "/v1/queries/" + id + "/changes", "/v1/queries/" + id + "/results.nt", "/v1/queries/" + graph + "/results.srj",
 		"/v1/queries/" + id + "/results.srj?x=1", "/v1/queries/none/results.srj", "/v1/queries/" + id + "/explain", "/v1/changes.atom", "/", ""} {
-		if _, err := topics.Find(path); !missing(err) {
+		if _, err := topics.Find(path, false); !missing(err) {
 			t.Errorf("%s is taken for a topic: %v", path, err)
 		}
 	}

@@ -40,25 +40,29 @@ func NewTopics(c Config) (*Topics, error) {
 // noTopics can be read like topics, but not followed.
 var noTopics = []string{"/results", "/changes", "/changes/diff", "/timemap"}
 
-func (t *Topics) find(path string) (registry.Query, string, error) {
+func (t *Topics) find(path string, stranger bool) (registry.Query, string, error) {
 	rest, ok := strings.CutPrefix(path, "/v1/queries/")
 	id, topic, found := strings.Cut(rest, "/")
 	if topic = "/" + topic; !ok || !found || t.routes[topic].run == nil {
 		return registry.Query{}, "", ErrNoTopic
 	}
-	it, err := t.s.Queries.Item(id)
+	get := t.s.Registry.Query
+	if stranger {
+		get = t.s.Registry.PublicQuery
+	}
+	q, err := get(id)
 	if err != nil {
 		return registry.Query{}, "", err
 	}
-	if suffix, ok := strings.CutPrefix(topic, "/results."); ok && !slices.Contains(Representations(it.Query.Form), suffix) {
+	if suffix, ok := strings.CutPrefix(topic, "/results."); ok && !slices.Contains(Representations(q.Form), suffix) {
 		return registry.Query{}, "", ErrNoTopic
 	}
-	return it.Query, topic, nil
+	return q, topic, nil
 }
 
-// Find returns the query of a topic. It wraps registry.ErrNotFound.
-func (t *Topics) Find(path string) (registry.Query, error) {
-	q, _, err := t.find(path)
+// Find returns the query of a topic, for a stranger only if it is public. The error wraps registry.ErrNotFound.
+func (t *Topics) Find(path string, stranger bool) (registry.Query, error) {
+	q, _, err := t.find(path, stranger)
 	return q, err
 }
 
@@ -73,7 +77,7 @@ type Topic struct {
 // Read renders a topic. It returns ErrNoTopic while GET would answer that there is no
 // content.
 func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
-	q, topic, err := t.find(path)
+	q, topic, err := t.find(path, false)
 	if err != nil {
 		return Topic{}, err
 	}

@@ -38,6 +38,9 @@ func New(hub *notify.Server) *Server {
 	}}
 }
 
+// Confirm returns an error if this node of a cluster may lack something that is committed.
+func (s *Server) Confirm() error { return s.opts.Confirm() }
+
 // ServeHTTP upgrades a request to a connection that speaks freshet.v1.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {

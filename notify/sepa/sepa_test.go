@@ -585,3 +585,29 @@ func TestCloses(t *testing.T) {
 		t.Errorf("%d holds and %d followers are left", n, r.waker.Followers(id))
 	}
 }
+
+// A node that may lack what its cluster has committed begins no subscription with its own state.
+func TestUnconfirmedNode(t *testing.T) {
+	var cut atomic.Bool
+	cut.Store(true)
+	r := newRig(t, func(o *notify.Options, s *sepa.Server) {
+		o.Confirm = func() error {
+			if cut.Load() {
+				return &registry.Problem{Kind: registry.KindUnavailable, Detail: "cut off: ask another node"}
+			}
+			return nil
+		}
+		s.Status = func(registry.Kind) int { return http.StatusServiceUnavailable }
+	})
+	r.record(r.log.Add("q", diff.Select, false), table(false, "a"))
+	p := r.dial("", nil)
+	p.subscribe("q", "x")
+	if m := p.read(); !strings.Contains(m, `"status_code":503`) || !strings.Contains(m, "another node") || r.held.Load() != 0 {
+		t.Errorf("cut off: %s", m)
+	}
+	cut.Store(false)
+	p.subscribe("q", "x")
+	if m := p.read(); !strings.Contains(m, bindings("a")) {
+		t.Errorf("confirmed: %s", m)
+	}
+}

@@ -210,6 +210,10 @@ func (c *client) subscribe(r *subscribe) error {
 		release()
 		return refuse(http.StatusUnprocessableEntity, "bad_filter", err.Error())
 	}
+	if err := c.s.Live.Confirm(); err != nil {
+		release()
+		return err
+	}
 	sub := &subscription{c: c, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q, release: release, lags: c.conn.Lags()}
 	if !c.start(sub, who.Expires) {
 		release()

@@ -71,7 +71,7 @@ type Options struct {
 	Contents *deliver.Contents // by the path of a topic
 	// Find returns the query of a topic by the topic's path. The error wraps
 	// registry.ErrNotFound if the path is not a topic.
-	Find func(path string) (registry.Query, error)
+	Find func(path string, stranger bool) (registry.Query, error)
 	// Caller returns the caller with a name, without a role if its token no longer
 	// exists.
 	Caller    func(name string) (registry.Caller, error)

@@ -268,7 +268,7 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 	case !signed:
 		caller = registry.Caller{Name: registry.Anonymous}
 	}
-	query, err := h.hub.opts.Find(q.path)
+	query, err := h.hub.opts.Find(q.path, !signed)
 	if errors.Is(err, registry.ErrNotFound) {
 		if !signed {
 			return errNoToken
@@ -306,7 +306,7 @@ func (h *Handler) enter(q request) error {
 	if h.hub.verifications.reach(h.caps.Pending, h.hub.opts.Calls) {
 		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
 	}
-	query, err := h.hub.opts.Find(q.path)
+	query, err := h.hub.opts.Find(q.path, false)
 	if err != nil {
 		return err
 	}

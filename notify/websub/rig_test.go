@@ -173,7 +173,7 @@ func (r *rig) start() {
 	})
 }
 
-func (r *rig) find(path string) (registry.Query, error) {
+func (r *rig) find(path string, stranger bool) (registry.Query, error) {
 	id, ok := strings.CutPrefix(path, "/v1/queries/")
 	id, _, found := strings.Cut(id, "/results.")
 	if !ok || !found {
@@ -182,6 +182,9 @@ func (r *rig) find(path string) (registry.Query, error) {
 	q, err := r.log.Resolve(registry.Caller{}, id)
 	if q.Holders != nil {
 		q.Holders[0].Public = r.public
+	}
+	if stranger && err == nil && !q.Public() {
+		return registry.Query{}, registry.ErrNotFound
 	}
 	return q, err
 }
@@ -194,7 +197,7 @@ func (r *rig) readLate(ctx context.Context, path string) (deliver.Content, error
 }
 
 func (r *rig) read(_ context.Context, path string) (deliver.Content, error) {
-	q, err := r.find(path)
+	q, err := r.find(path, false)
 	if err != nil {
 		return deliver.Content{}, deliver.ErrNoContent
 	}
