@@ -11,18 +11,16 @@ type Analysis struct {
 	OrderKeys     []string // the variables of ORDER BY if all its conditions are plain variables, else nil
 	Limit, Offset int64    // at top level, -1 if there is none
 
-	Distinct  bool
-	Star      bool // SELECT * or DESCRIBE *
-	Subselect bool
-	HasFrom   bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
-	Pragmas   bool     // Virtuoso's DEFINE
-	Vars      []string // projected variables of a SELECT without *; unnamed columns are left out
-	Unnamed   bool     // the endpoint names a projected column: an expression without AS, or a variable that is projected twice
+	Distinct bool
+	Star     bool     // SELECT * or DESCRIBE *
+	HasFrom  bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
+	Pragmas  bool     // Virtuoso's DEFINE
+	Vars     []string // projected variables of a SELECT without *; unnamed columns are left out
+	Unnamed  bool     // the endpoint names a projected column: an expression without AS, or a variable that is projected twice
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
 	SideEffects      []string // what makes Virtuoso fetch, send or write, as written; see sideeffects.go
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
-	Undeclared       []string // used but undeclared prefixes without their colon, each once
 
 	// Constants are the absolute IRIs of patterns (filters included), templates,
 	// VALUES and DESCRIBE, sorted, each once. They exclude functions, datatypes,
@@ -57,9 +55,6 @@ func Analyse(text string) (*Analysis, error) {
 	a.SideEffects = append(p.crawling, a.SideEffects...)
 	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
 		return nil, tooLong(text)
-	}
-	for _, t := range undeclared {
-		a.Undeclared = append(a.Undeclared, t.Text[:len(t.Text)-1])
 	}
 	a.Warnings = s.warnings(a, p, undeclared)
 	return a, nil

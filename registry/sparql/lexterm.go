@@ -10,7 +10,8 @@ func (l *lexer) angle() error {
 		return nil
 	}
 	rest := l.text[l.pos:]
-	if end := strings.IndexAny(rest, ">\r\n"); end > 0 && rest[end] == '>' && hasAuthority(rest[1:]) && strings.ContainsAny(rest[:end], " \t") {
+	end := strings.IndexAny(rest, ">\r\n")
+	if end > 0 && rest[end] == '>' && hasAuthority(rest[1:]) && strings.ContainsAny(rest[:end], " \t") {
 		return l.errorAt(l.pos, "the IRI %s contains a blank: write %%20 for it, or > at the end of the IRI", shorten(rest[:end+1]))
 	}
 	switch {

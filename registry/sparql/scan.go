@@ -27,7 +27,6 @@ type scanner struct {
 	body       []Token
 	top        *scope
 	frames     []frame
-	subselect  bool
 	unordered  []Token // sub-selects' LIMIT or OFFSET without ORDER BY
 	ungrouped  *Token  // the first projected variable that is neither grouped nor aggregated
 	services   orderedSet
@@ -107,7 +106,6 @@ func (s *scanner) word(i int) error {
 	t := s.body[i]
 	switch w := t.keyword(); {
 	case w == "SELECT" && i > 0 && s.body[i-1].is("{"):
-		s.subselect = true
 		s.inner().scope = newScope("SELECT", false)
 	case w == "SERVICE":
 		return s.service(i)
@@ -288,7 +286,7 @@ func (s *scanner) analysis() *Analysis {
 	c := s.top
 	a := &Analysis{
 		Form: c.form, Ordered: c.ordered, Limit: c.limit, Offset: c.offset,
-		Distinct: c.distinct, Star: c.star, Subselect: s.subselect, HasFrom: c.from,
+		Distinct: c.distinct, Star: c.star, HasFrom: c.from,
 		Services: s.services.names, SideEffects: s.reaches.names, NonDeterministic: s.random.names,
 	}
 	if c.ordered && c.plainOrder {

@@ -31,19 +31,26 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []Token) []Warni
 		out = append(out, Warning{Code: code, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
 	if len(s.unordered) > 0 {
-		add(LimitWithoutOrder, s.unordered[0].Pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
+		add(LimitWithoutOrder, s.unordered[0].Pos,
+			"LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, "+
+				"which then arrive as changes")
 	}
 	if key, ok := s.looseOrder(); ok {
-		add(OrderTies, s.top.orderPos, "ORDER BY %s, which is not among the projected variables: rows may move for no visible reason, and rows that tie come in any order", key)
+		add(OrderTies, s.top.orderPos,
+			"ORDER BY %s, which is not among the projected variables: rows may move for no visible reason, "+
+				"and rows that tie come in any order", key)
 	}
 	if names := a.NonDeterministic; len(names) > 0 {
-		add(NonDeterministic, s.random.first, "%s gives another value each time, so the result may change although the data did not", enumerate(names))
+		add(NonDeterministic, s.random.first,
+			"%s gives another value each time, so the result may change although the data did not", enumerate(names))
 	}
 	if len(a.Services) > 0 {
-		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
+		add(Service, s.services.first,
+			"SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
 	}
 	if t := s.ungrouped; t != nil {
-		add(Ungrouped, t.Pos, "%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.canonical()))
+		add(Ungrouped, t.Pos,
+			"%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.canonical()))
 	}
 	if len(undeclared) > 0 {
 		add(UndeclaredPrefix, undeclared[0].Pos, "%s", undeclaredPrefixes(undeclared))
@@ -73,12 +80,14 @@ func undeclaredPrefixes(undeclared []Token) string {
 
 // usualPrefixes have the same meaning nearly everywhere.
 var usualPrefixes = map[string]string{
-	"rdf:": "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "rdfs:": "http://www.w3.org/2000/01/rdf-schema#", "owl:": "http://www.w3.org/2002/07/owl#",
-	"xsd:": "http://www.w3.org/2001/XMLSchema#", "skos:": "http://www.w3.org/2004/02/skos/core#", "foaf:": "http://xmlns.com/foaf/0.1/",
-	"dc:": "http://purl.org/dc/elements/1.1/", "dct:": "http://purl.org/dc/terms/", "dcterms:": "http://purl.org/dc/terms/", "schema:": "http://schema.org/",
-	"prov:": "http://www.w3.org/ns/prov#", "void:": "http://rdfs.org/ns/void#", "dcat:": "http://www.w3.org/ns/dcat#", "sh:": "http://www.w3.org/ns/shacl#",
-	"sosa:": "http://www.w3.org/ns/sosa/", "ssn:": "http://www.w3.org/ns/ssn/", "time:": "http://www.w3.org/2006/time#", "vcard:": "http://www.w3.org/2006/vcard/ns#",
-	"dbo:": "http://dbpedia.org/ontology/", "dbr:": "http://dbpedia.org/resource/", "wd:": "http://www.wikidata.org/entity/", "wdt:": "http://www.wikidata.org/prop/direct/",
+	"rdf:": "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "rdfs:": "http://www.w3.org/2000/01/rdf-schema#",
+	"owl:": "http://www.w3.org/2002/07/owl#", "xsd:": "http://www.w3.org/2001/XMLSchema#",
+	"skos:": "http://www.w3.org/2004/02/skos/core#", "foaf:": "http://xmlns.com/foaf/0.1/", "dc:": "http://purl.org/dc/elements/1.1/",
+	"dct:": "http://purl.org/dc/terms/", "dcterms:": "http://purl.org/dc/terms/", "schema:": "http://schema.org/",
+	"prov:": "http://www.w3.org/ns/prov#", "void:": "http://rdfs.org/ns/void#", "dcat:": "http://www.w3.org/ns/dcat#",
+	"sh:": "http://www.w3.org/ns/shacl#", "sosa:": "http://www.w3.org/ns/sosa/", "ssn:": "http://www.w3.org/ns/ssn/",
+	"time:": "http://www.w3.org/2006/time#", "vcard:": "http://www.w3.org/2006/vcard/ns#", "dbo:": "http://dbpedia.org/ontology/",
+	"dbr:": "http://dbpedia.org/resource/", "wd:": "http://www.wikidata.org/entity/", "wdt:": "http://www.wikidata.org/prop/direct/",
 }
 
 // looseOrder describes a top-level ORDER BY condition whose value the result rows do
