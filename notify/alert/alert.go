@@ -13,19 +13,13 @@
 // answer has confirmed the result.
 //
 // A receiver of alerts is a subscription of the way registry.Alerts, which the store makes with
-// the first message, or this package for alerts that fire already. Package deliver sends its messages in order, one request at a time. The
-// kinds of receivers are a table: see kind.
+// the first message, or this package for alerts that fire already. Package deliver sends its messages in
+// order, one request at a time. Each kind of receivers is a file: see kind.
 //
 // Alertmanager expects that firing alerts are sent again and again. They are sent every
 // minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
 // is gone end by themselves. The messages that wait for an address of e-mail are sent
 // together. An e-mail may arrive twice if the process is killed just after it was sent.
-//
-// With 10,000 rules, one change of every query costs 22 to 43 µs of processor time for each
-// rule, from one query for all rules to one query for each. That includes the transactions,
-// of up to 500 rules each, and no messages. A rule occupies 1.9 to 3.7 KB of heap:
-//
-//	go test ./notify/alert -run '^$' -bench Rules -benchtime 3x
 package alert
 
 import (
@@ -41,7 +35,6 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
-	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -110,19 +103,6 @@ const (
 	mostWait    = time.Minute     // between two looks at a query with an alert that waits for time to pass
 )
 
-// An entry is a rule in memory.
-type entry struct {
-	registry.StoredRule
-	program *rule.Program
-	broken  string // why the rule cannot be evaluated, unless that is in its state
-	trouble string // why its last evaluation failed, until the next one
-	bytes   int    // of its settings and its state
-	folded  sight  // the last answer that the state is from, if this process evaluated it
-}
-
-// A named is a name that a caller has given to a rule.
-type named struct{ caller, name string }
-
 // An Engine evaluates rules and decides what receivers are sent. Its methods may be called concurrently.
 type Engine struct {
 	opts       Options
@@ -174,115 +154,6 @@ func New(o Options) (*Engine, error) {
 		e.due[r.Query] = time.Time{} // something may have changed in the meantime
 	}
 	return e, nil
-}
-
-// Reload makes an engine read all rules again, as after a restart.
-func Reload(e *Engine) error {
-	defer e.signal()
-	e.turn.Lock()
-	defer e.turn.Unlock()
-	rules, err := e.opts.Store.Rules()
-	if err != nil {
-		return fmt.Errorf("read the rules: %w", err)
-	}
-	var list []*entry
-	for _, r := range rules {
-		list = append(list, e.opts.load(r))
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	folded := map[string]sight{}
-	for _, x := range e.rules {
-		folded[x.ID] = x.folded
-		e.forget(x)
-	}
-	for _, x := range list {
-		x.folded = folded[x.ID]
-		e.enter(x)
-		e.due[x.Query] = time.Time{}
-	}
-	return nil
-}
-
-// load returns the entry of a stored rule.
-func (o *Options) load(r registry.StoredRule) *entry {
-	x := &entry{StoredRule: r}
-	var err error
-	if x.program, err = o.stored(r.RuleSettings); err != nil {
-		x.broken = err.Error()
-	}
-	if rule.NeedsResult(&x.State) {
-		x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
-	}
-	return x
-}
-
-// stored compiles a rule that was checked when it was stored. Its query may be gone.
-func (o *Options) stored(r registry.RuleSettings) (*rule.Program, error) {
-	form := diff.Select
-	if q, err := o.Query(r.Query); err == nil {
-		form = q.Form
-	} else if !errors.Is(err, registry.ErrNotFound) {
-		return nil, err
-	}
-	return compileStored(r, form, o.Rows)
-}
-
-// compileStored compiles settings whose labels are complete.
-func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Program, error) {
-	if r.Labels == nil {
-		r.Labels = map[string]string{}
-	}
-	return rule.Compile(r, form, nil, rows)
-}
-
-// enter adds a rule to memory. The caller holds mu, or is New.
-func (e *Engine) enter(x *entry) {
-	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
-	e.callers[x.Caller]++
-	x.bytes = x.State.Size() + x.Size()
-	e.bytes[x.Caller] += x.bytes
-	if e.queries[x.Query] == nil {
-		e.queries[x.Query] = map[string]*entry{}
-		e.follow.Add(x.Query)
-	}
-	e.queries[x.Query][x.ID] = x
-	for _, to := range x.To {
-		id := to.ID(x.Caller)
-		if e.receivers[id] == nil {
-			e.receivers[id] = map[string]*entry{}
-			e.held[x.Caller]++
-		}
-		e.receivers[id][x.ID] = x
-	}
-}
-
-// forget removes a rule from memory. The caller holds mu.
-func (e *Engine) forget(x *entry) {
-	delete(e.rules, x.ID)
-	delete(e.ids, named{x.Caller, x.Name})
-	e.bytes[x.Caller] -= x.bytes
-	if e.callers[x.Caller]--; e.callers[x.Caller] == 0 {
-		delete(e.callers, x.Caller)
-		delete(e.bytes, x.Caller)
-	}
-	delete(e.queries[x.Query], x.ID)
-	if len(e.queries[x.Query]) == 0 {
-		delete(e.queries, x.Query)
-		delete(e.due, x.Query)
-		e.follow.Remove(x.Query)
-	}
-	for _, to := range x.To {
-		id := to.ID(x.Caller)
-		if delete(e.receivers[id], x.ID); e.receivers[id] == nil || len(e.receivers[id]) > 0 {
-			continue
-		}
-		delete(e.receivers, id)
-		delete(e.repeated, id)
-		if e.held[x.Caller]--; e.held[x.Caller] == 0 {
-			delete(e.held, x.Caller)
-		}
-	}
 }
 
 // Run evaluates until ctx ends. Its error is registry.ErrUnusable if the store failed.

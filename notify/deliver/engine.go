@@ -250,13 +250,6 @@ func (e *Engine) Subscription(id string) (registry.Subscription, error) {
 	return e.opts.Store.Subscription(id)
 }
 
-// Stats counts requests since the start.
-type Stats struct {
-	Subscriptions          int
-	Sent, Taken, Failed    uint64
-	Running, Queued, Hosts int
-}
-
 // Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
@@ -269,15 +262,6 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// A tally counts the deliveries of one way.
-type tally struct{ taken, failed, retried, givenUp atomic.Uint64 }
-
-// A tallied is what a tally is about: the deliveries of a way, or to one kind of receivers of alerts.
-type tallied struct {
-	way  registry.Way
-	kind string
-}
-
 // tally returns the tally of a way and a kind. The caller holds mu, or is New.
 func (e *Engine) tally(of tallied) *tally {
 	t := e.tallies[of]
@@ -286,17 +270,6 @@ func (e *Engine) tally(of tallied) *tally {
 		e.tallies[of] = t
 	}
 	return t
-}
-
-// A WayStats counts deliveries of one way since the start. Verifications and denials
-// are not deliveries.
-type WayStats struct {
-	Way     registry.Way
-	Kind    string // of receivers of alerts, "" for all of the way
-	Taken   uint64 // accepted by the callback
-	Failed  uint64 // failed attempts
-	Retried uint64 // attempts after a failed one
-	GivenUp uint64 // messages that were given up
 }
 
 // WayStats returns the current counts.
@@ -308,18 +281,6 @@ func (e *Engine) WayStats() []WayStats {
 		list = append(list, WayStats{of.way, of.kind, t.taken.Load(), t.failed.Load(), t.retried.Load(), t.givenUp.Load()})
 	}
 	return list
-}
-
-// count counts an edit that changed a subscription from before to after.
-func (t *tally) count(r *Reply, before, after *registry.Subscription) {
-	t.taken.Add(after.Deliveries - before.Deliveries)
-	if r != nil && !r.OK() {
-		t.failed.Add(1)
-	}
-	if r != nil && before.Failures > 0 {
-		t.retried.Add(1)
-	}
-	t.givenUp.Add(after.GaveUp - before.GaveUp)
 }
 
 // Counts returns the number of subscriptions, of all and of those with callbacks on

@@ -1,0 +1,154 @@
+// This file checks the settings of rules and what a caller may have.
+
+package alert
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/rule"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// check completes settings and compiles them. Labels that were left out are filled in.
+func (o *Options) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
+	if r.Query == "" {
+		return nil, registry.Query{}, registry.BadSetting("/query", "query is missing: the id or the name of a registered query")
+	}
+	q, err := o.Resolve(c, r.Query)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil, q, registry.BadSetting("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
+	} else if err != nil {
+		return nil, q, err
+	}
+	if !c.MayRead(&q) {
+		return nil, q, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
+	}
+	r.Query = q.ID
+	vars, err := o.vars(&q)
+	if err != nil {
+		return nil, q, err
+	}
+	p, err := rule.Compile(*r, q.Form, vars, o.Rows)
+	if err == nil {
+		r.Labels = p.Labels()
+	}
+	return p, q, err
+}
+
+// vars returns the variables of a query, nil if they are not known yet.
+func (o *Options) vars(q *registry.Query) ([]string, error) {
+	if q.Form != diff.Select {
+		return nil, nil
+	}
+	_, result, err := o.Log.Current(q.ID, true)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return nil, err
+	}
+	if result != nil {
+		return result.Vars(), nil
+	}
+	if a, err := sparql.Analyse(q.Text); err == nil && !a.Star && len(a.Vars) > 0 {
+		return a.Vars, nil
+	}
+	return nil, nil
+}
+
+// CheckStored checks a rule that another server has stored, for a query of a form. Addresses
+// of receivers are checked when messages are sent. How many there are was checked there.
+func CheckStored(r *registry.Rule, form diff.Form) error {
+	if !strings.HasPrefix(r.ID, idPrefix) {
+		return registry.BadSetting("/id", "the id of a rule begins with %s", idPrefix)
+	}
+	for i := range r.To {
+		to, pointer := &r.To[i], fmt.Sprintf("/to/%d", i)
+		given := to.Secret
+		if _, err := checkKind(to, pointer); err != nil {
+			return err
+		}
+		if to.Secret != given {
+			return registry.BadSetting(pointer+"/secret", "the secret of the %s is missing", to.Kind)
+		}
+	}
+	_, err := compileStored(r.RuleSettings, form, 1)
+	return err
+}
+
+// checkKind checks that a receiver has one address, and completes its secret.
+func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
+	if k = kinds[to.Kind]; k == nil {
+		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	if k.secret != nil {
+		to.Secret, err = k.secret(to.Secret)
+	} else if to.Secret != "" {
+		err = registry.BadSetting(pointer+"/secret", "a receiver of the kind %s has no secret", to.Kind)
+	}
+	return k, err
+}
+
+func (o *Options) checkReceivers(list []registry.Receiver) error {
+	if len(list) > o.Receivers {
+		return registry.BadSetting("/to", "a rule has at most %d receivers (limits.rule_receivers)", o.Receivers)
+	}
+	seen := map[string]bool{}
+	for i := range list {
+		to, pointer := &list[i], fmt.Sprintf("/to/%d", i)
+		k, err := checkKind(to, pointer)
+		if err != nil {
+			return err
+		}
+		if to.Address, err = k.check(o, to.Address); err != nil {
+			return registry.BadSetting(pointer+"/"+to.Kind, "%s cannot be used: %v", to.Kind, err)
+		}
+		if seen[to.Key()] {
+			return registry.BadSetting(pointer, "this receiver is given twice")
+		}
+		seen[to.Key()] = true
+	}
+	return nil
+}
+
+// admit checks the limits on the number of rules, and that a name is free.
+func (e *Engine) admit(r *registry.Rule) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.ids[named{r.Caller, r.Name}] != "":
+		return nameTaken(r.Name)
+	case len(e.rules) >= e.opts.Most:
+		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
+	case e.bytes[r.Caller] > e.opts.Bytes:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: e.opts.overBytes("you have rules whose alerts")}
+	case e.callers[r.Caller] >= e.opts.MostEach:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
+	}
+	return e.admitReceivers(r.Caller, r.To)
+}
+
+// admitReceivers checks the limit on the number of receivers of a caller. The caller holds mu.
+func (e *Engine) admitReceivers(caller string, list []registry.Receiver) error {
+	added := 0
+	for _, to := range list {
+		if e.receivers[to.ID(caller)] == nil {
+			added++
+		}
+	}
+	// Those that no rule has any more are stored as long as messages wait for them or were set aside.
+	stored := e.deliveries.Held(registry.Alerts, caller)
+	switch most := e.opts.Addresses; {
+	case added == 0:
+	case added > most-e.held[caller]:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
+			"remove some rules first, or let rules share a webhook and its secret", e.held[caller]+added, most)}
+	case stored-most > most-added:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("messages of yours wait for %d receivers or were set aside, many of which no rule has any more, "+
+			"and limits.token_receivers is %d: drop some of these subscriptions first", stored, most)}
+	}
+	return nil
+}

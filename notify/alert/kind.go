@@ -1,0 +1,52 @@
+// This file has the table of the kinds of receivers.
+
+package alert
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Kind describes a kind of receivers to people.
+type Kind struct {
+	Name  string // the member of a receiver in JSON that is its address
+	Usage string // what the address is, and what is sent there
+}
+
+// A kind is a kind of receivers.
+type kind struct {
+	Kind
+	// check completes an address, or returns why it cannot be used.
+	check func(o *Options, address string) (string, error)
+	// secret completes a secret, or returns why it cannot be used; nil: the kind has none.
+	secret func(given string) (string, error)
+	// send sends messages to a receiver. Its reply is about the first message that the receiver
+	// has not taken, or about all if they go in one request.
+	send func(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
+	// batch is the largest number of messages in a call. They go in one request if together is
+	// set, and else one after another.
+	batch    int
+	together bool
+	// repeats says that firing alerts are sent again and again.
+	repeats bool
+}
+
+// kinds are the kinds of receivers by their names. The file of each adds it.
+var kinds = map[string]*kind{}
+
+func known(k *kind) *kind {
+	kinds[k.Name] = k
+	return k
+}
+
+// Kinds returns the kinds of receivers, ordered by their names.
+func Kinds() (list []Kind) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, kinds[name].Kind)
+	}
+	return list
+}
