@@ -5,6 +5,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -131,5 +132,32 @@ func TestRulesOfOthers(t *testing.T) {
 	r.post("/rules/theirs/remove").status(404)
 	if _, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "theirs"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The page of a rule with many alerts shows them in pages.
+func TestRulePageWithManyAlerts(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	var rows [][2]string
+	for i := range shownRules + 30 {
+		rows = append(rows, [2]string{fmt.Sprint("S", i), "12"})
+	}
+	r.oracle.set(q.ID, delays(t, rows...))
+	r.tick("city")
+	r.post("/rules", "name", "late", "query", "delays", "when", "?delay > 10").status(303)
+	first := r.get("/rules/late").status(200).has("next alerts").lacks("first alerts").body
+	next := regexp.MustCompile(`href="(\?after=[0-9a-f]{16})"`).FindStringSubmatch(first)
+	if next == nil {
+		t.Fatal("no link to the next alerts")
+	}
+	second := r.get("/rules/late" + next[1]).status(200).has("first alerts").lacks("next alerts").body
+	now := regexp.MustCompile(`(?s)id="h-alerts".*?</section>`)
+	for i := range rows {
+		label := regexp.MustCompile("line=" + rows[i][0] + `\b`)
+		if a, b := label.MatchString(now.FindString(first)), label.MatchString(now.FindString(second)); a == b {
+			t.Errorf("the alert of %s is on the first page: %v, and on the second: %v", rows[i][0], a, b)
+		}
 	}
 }
