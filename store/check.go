@@ -132,7 +132,7 @@ func (c *checker) old() error {
 func (c *checker) profiles() error {
 	known := map[uint64]bool{}
 	err := c.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
-		n, err := parseNeed(v)
+		n, err := parseProfile(v)
 		if err != nil {
 			c.found("profile %s: %v", id, err)
 			return nil

@@ -178,7 +178,7 @@ type storedProgress struct {
 	Expected []rounds.Expectation `json:"expected,omitempty"`
 }
 
-func parseNeed(v []byte) (storedProfile, error) {
+func parseProfile(v []byte) (storedProfile, error) {
 	if len(v) < 16 {
 		return storedProfile{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
 	}
@@ -198,7 +198,7 @@ func findProfile(tx *bbolt.Tx, id string) (storedProfile, error) {
 	if v == nil || !owned(tx, number(skipNumber(v))) {
 		return storedProfile{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
 	}
-	n, err := parseNeed(v)
+	n, err := parseProfile(v)
 	if err != nil {
 		return n, fmt.Errorf("profile %s: %w", id, err)
 	}
@@ -236,7 +236,7 @@ func replaceProfile(tx *bbolt.Tx, id string) error {
 	if v == nil {
 		return nil
 	}
-	dead, err := parseNeed(v)
+	dead, err := parseProfile(v)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile)
 		if space > 0 && at != space || !owned(tx, at) {
 			continue
 		}
-		n, err := parseNeed(v)
+		n, err := parseProfile(v)
 		if err != nil {
 			return fmt.Errorf("profile %s: %w", k, err)
 		}
@@ -327,7 +327,7 @@ func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
 		return nil, err
 	}
 	err = tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
-		n, err := parseNeed(v)
+		n, err := parseProfile(v)
 		if err != nil {
 			return fmt.Errorf("profile %s: %w", id, err)
 		}

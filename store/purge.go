@@ -218,7 +218,7 @@ func (p *purger) profiles(space uint64) error {
 		if number(skipNumber(v)) != space {
 			return nil
 		}
-		n, err := parseNeed(v)
+		n, err := parseProfile(v)
 		dead = append(dead, n)
 		return err
 	})
