@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/journal"
 )
@@ -63,6 +66,23 @@ func (g *gate) refuse(kind byte, skip int) {
 	g.kind, g.skip, g.refused, g.seen = kind, skip, false, map[byte]int{}
 }
 
+// all waits for commands of some kinds, and returns how many of each there were.
+func (g *gate) all(t *testing.T, kinds string) (seen map[byte]int) {
+	t.Helper()
+	await(t, "commands of the kinds "+kinds, func() error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		seen = maps.Clone(g.seen)
+		for _, kind := range []byte(kinds) {
+			if seen[kind] == 0 {
+				return fmt.Errorf("there is none of %c, only %v", kind, seen)
+			}
+		}
+		return nil
+	})
+	return seen
+}
+
 // everything makes each kind of command by the API of a node. Requests may fail.
 func everything(t *testing.T, n *node, s *sensor, hook, text string) {
 	t.Helper()
@@ -93,8 +113,23 @@ func everything(t *testing.T, n *node, s *sensor, hook, text string) {
 	n.ask("DELETE", "/v1/subscriptions/"+w, "")
 	n.ask("DELETE", "/v1/rules/"+r, "")
 	n.ask("PATCH", "/v1/endpoints/city", `{"budget":"59s"}`)
+	n.ask("PATCH", "/v1/endpoints/city", `{"timeout":"9s"}`)
+	n.ask("PATCH", "/v1/endpoints/city", `{"timeout":"8s"}`)
+	moved := `{"name":"moved","url":"http://127.0.0.1:1/sparql","slot":"never"}` // the node takes a lease, and gives it back
+	post("/v1/endpoints", moved)
+	await(t, "the lease of an endpoint", func() error {
+		if n.loops.local("moved") {
+			return nil
+		}
+		if n.ask("GET", "/v1/endpoints/moved", "").status == http.StatusNotFound { // its command was refused
+			post("/v1/endpoints", moved)
+		}
+		return errors.New("it is not held")
+	})
+	n.ask("DELETE", "/v1/endpoints/moved", "")
 	n.ask("DELETE", "/v1/queries/"+q, "")
 	if n.Store.Tokens.PutToken(registry.Token{Name: "t", Role: registry.RoleAdmin, SHA256: strings.Repeat("0", 64)}) == nil {
+		_ = n.Store.Tokens.DeleteToken("t", true) // the last one that lasts stays
 		await(t, "the token, which closes the API, is gone", func() error { return n.Store.Tokens.DeleteToken("t", false) })
 	}
 }
@@ -131,6 +166,7 @@ func TestRefusedCommands(t *testing.T) {
 	s, nodes := newMembers(t, 1, func(n *node) {
 		open := n.open
 		n.open = func() journal.Journal { return refusing{open(), g} }
+		n.conf = func(c *config.Config) { c.Cluster.Lease = registry.Duration(3 * time.Second) } // so it shows that it lives each second
 	})
 	n := nodes[0]
 	owned(t, nodes)
@@ -142,12 +178,14 @@ func TestRefusedCommands(t *testing.T) {
 	})
 	g.refuse(0, 0)
 	everything(t, n, s, hook.URL, "first")
-	seen := g.seen
-	t.Logf("commands by kind: %v", seen)
+	seen := g.all(t, "nlqeEpstRa")
 	for kind, count := range seen {
 		for skip := range min(count, 20) {
 			g.refuse(kind, skip)
 			everything(t, n, s, hook.URL, fmt.Sprintf("%c %d", kind, skip))
+			if kind == 'n' { // which comes by itself
+				g.all(t, "n")
+			}
 			if n.phase.Load() != phaseReady {
 				t.Fatalf("the server ended when command %d of the kind %q was refused", skip, kind)
 			}
