@@ -21,7 +21,9 @@ func (d *DB) check() error {
 	c := checker{pack: d.pack, serials: map[uint64]string{}, gone: map[uint64]bool{}}
 	err := d.view(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for _, part := range []func() error{c.keys, c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.rules, c.profiles, c.holdings} {
+		for _, part := range []func() error{
+			c.keys, c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.rules, c.profiles, c.holdings,
+		} {
 			if err := part(); err != nil {
 				return err
 			}

@@ -157,9 +157,14 @@ const beginID = "begin"
 
 // Errors of a store that does not belong to its journal.
 var (
-	errOther = errors.New("the journal was begun by another store: start this node with an empty data directory or after freshet cluster rebuild, or give the cluster another name")
-	errCopy  = errors.New("this store is a copy, and the one that it was copied from has not begun the journal: start that member, or start this server once without the block cluster, which begins a new epoch")
-	errEmpty = errors.New("the journal was begun by a store that had data already, and this one is empty: run freshet cluster rebuild with the URL of a running member, and start this node again. If the cluster is new, and no majority of its members runs yet: stop all, copy the freshet.db of the server with the data into the empty data directory of each other node, remove their directories named journal, and start them all")
+	errOther = errors.New("the journal was begun by another store: " +
+		"start this node with an empty data directory or after freshet cluster rebuild, or give the cluster another name")
+	errCopy = errors.New("this store is a copy, and the one that it was copied from has not begun the journal: " +
+		"start that member, or start this server once without the block cluster, which begins a new epoch")
+	errEmpty = errors.New("the journal was begun by a store that had data already, and this one is empty: " +
+		"run freshet cluster rebuild with the URL of a running member, and start this node again. " +
+		"If the cluster is new, and no majority of its members runs yet: " +
+		"stop all, copy the freshet.db of the server with the data into the empty data directory of each other node, remove their directories named journal, and start them all")
 )
 
 // A beginning is the first command of a journal. It gives all nodes the same epoch and seed.

@@ -87,7 +87,8 @@ func entry(id string, query, stats []byte) (*catalog.Entry, error) {
 	if stats != nil {
 		r, err = parseRecord(stats)
 	}
-	return catalog.NewEntry(&registry.Query{ID: id, Endpoint: q.Endpoint, Text: q.Text, Holders: q.Holders, Pause: q.Pause}, number(query), &r.stats), err
+	listed := registry.Query{ID: id, Endpoint: q.Endpoint, Text: q.Text, Holders: q.Holders, Pause: q.Pause}
+	return catalog.NewEntry(&listed, number(query), &r.stats), err
 }
 
 // refresh brings the catalog up to date with commands that were applied, before their callers get an answer.

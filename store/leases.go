@@ -192,7 +192,8 @@ func (e *nodeEdit) resume(tx *bbolt.Tx) error {
 	}
 	e.now = was
 	if e.Op != "join" && e.Op != "drain" && was.Session != e.Node.Session {
-		return fmt.Errorf("%w: another process has joined the cluster as %s: give each a cluster.node of its own", scheduler.ErrFenced, e.Node.Name)
+		return fmt.Errorf("%w: another process has joined the cluster as %s: give each a cluster.node of its own",
+			scheduler.ErrFenced, e.Node.Name)
 	}
 	switch e.Op {
 	case "join":

@@ -78,7 +78,8 @@ func Open(dir string, o Options) (*DB, error) {
 		}
 		return nil, withRemedy(path, err)
 	}
-	d := newDB(&boltFile{bolt: b, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now, removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
+	d := newDB(&boltFile{bolt: b, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
+		removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -140,8 +141,9 @@ type DB struct {
 
 func newDB(f *boltFile) *DB {
 	return &DB{
-		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{f},
-		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
+		boltFile: f, Queries: &QueryStore{boltFile: f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f},
+		Rounds: &RoundStore{f}, Catalog: &Catalog{f}, History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)},
+		Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
 	}
 }
 

@@ -71,7 +71,8 @@ func (r *replica) suspend(id string, form []byte, waited time.Duration, err erro
 	}
 	if r.outage == nil {
 		r.outage = &outage{began: time.Now(), unknown: map[string][]byte{}}
-		r.file.log.Error("the journal does not answer: nothing is executed or stored until it does; nothing is lost", "waited", waited, "error", cause)
+		r.file.log.Error("the journal does not answer: nothing is executed or stored until it does; nothing is lost",
+			"waited", waited, "error", cause)
 		r.done.Go(r.endOutage)
 	}
 	if err == nil || errors.Is(err, journal.ErrUnknown) {
@@ -204,7 +205,8 @@ func (r *replica) opening() (context.Context, context.CancelFunc) {
 				last, since, ticks = applied, time.Now(), 0
 				r.file.log.Info("applying what the journal contains", "applied", applied)
 			case ticks > 2*openWaits:
-				cancel(fmt.Errorf("nothing came from it in %s: start the other members, and check cluster.journal and cluster.peers", waited.Round(time.Millisecond)))
+				cancel(fmt.Errorf("nothing came from it in %s: start the other members, and check cluster.journal and cluster.peers",
+					waited.Round(time.Millisecond)))
 				return
 			default:
 				r.file.log.Warn("waiting for the journal: a majority of the members must run", "applied", applied, "waited", waited)

@@ -28,7 +28,8 @@ const maxUnpacked = 1<<31 - 1
 func newPacker() (*packer, error) {
 	// The window comes first: without one, the level halves the blocks, and a piece is then
 	// two blocks instead of one.
-	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true))
+	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20),
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,8 @@ func (h *kept) find(m registry.Moment, r Retention) (uint64, error) {
 	case m.Epoch != "" && m.Epoch != h.epoch:
 		return 0, &registry.GapError{Reason: registry.OtherEpoch}
 	case m.Seq > h.record.seq:
-		return 0, &registry.Problem{Kind: registry.KindNotFound, Detail: fmt.Sprintf("there is no change %d yet: the newest is %d", m.Seq, h.record.seq)}
+		return 0, &registry.Problem{Kind: registry.KindNotFound,
+			Detail: fmt.Sprintf("there is no change %d yet: the newest is %d", m.Seq, h.record.seq)}
 	case m.Seq == 0 && whole:
 		return 0, noResultYet(first)
 	case m.Seq < h.oldest:
@@ -182,13 +183,15 @@ func (h *kept) at(t time.Time) (uint64, error) {
 }
 
 func noResultYet(first registry.Version) error {
-	return &registry.Problem{Kind: registry.KindNoResult, Detail: "there was no result yet: the first one is of " + first.Time.UTC().Format(time.RFC3339)}
+	return &registry.Problem{Kind: registry.KindNoResult,
+		Detail: "there was no result yet: the first one is of " + first.Time.UTC().Format(time.RFC3339)}
 }
 
 func tooOld(state string, first registry.Version, r Retention) error {
 	bounds := fmt.Sprintf("retention.changes is %d, retention.age %s, retention.bytes %d; 0 sets no bound", r.Changes, r.Age, r.Bytes)
 	return &registry.GapError{Reason: registry.TooOld, Detail: fmt.Sprintf(
-		"%s is not kept: the history of this query begins with change %d of %s. The settings retention.changes, retention.age and retention.bytes say how much is kept (%s)",
+		"%s is not kept: the history of this query begins with change %d of %s. "+
+			"The settings retention.changes, retention.age and retention.bytes say how much is kept (%s)",
 		state, first.Seq, first.Time.UTC().Format(time.RFC3339), bounds)}
 }
 

@@ -67,7 +67,8 @@ type answer struct {
 // startReplica brings the file to the end of the journal and keeps following it. A file that
 // has not followed a journal yet begins one, or joins it if the file is new.
 func (d *boltFile) startReplica(j journal.Journal, patience time.Duration) error {
-	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), name: randomText(10), moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
+	r := &replica{file: d, journal: j, patience: cmp.Or(patience, journalWait), name: randomText(10),
+		moved: make(chan struct{}), waiting: map[string]chan answer{}, foreign: make(chan struct{}, 1)}
 	r.largest.Store(journal.MaxCommand)
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.waits, r.hurry = context.WithCancelCause(r.ctx)
@@ -402,7 +403,8 @@ func (r *replica) execute(decide func(tx *bbolt.Tx) (command, error)) (command, 
 func (r *replica) encode(c command) ([]byte, error) {
 	form, err := encodeCommand(c)
 	if largest := r.largest.Load(); err == nil && int64(len(form)) > largest {
-		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB", registry.ErrTooLarge, len(form)>>10, largest>>10)
+		err = fmt.Errorf("%w: it takes %d KiB, and one command of the journal has room for %d KiB",
+			registry.ErrTooLarge, len(form)>>10, largest>>10)
 	}
 	return form, err
 }

@@ -206,7 +206,8 @@ func readEnds(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*
 		if !keep(&r) {
 			continue
 		}
-		list = append(list, registry.RoundEnd{Round: r, End: number(skipNumber(k)), Captured: number(skipNumber(v)), Expired: number(skipNumber(skipNumber(v)))})
+		list = append(list, registry.RoundEnd{Round: r, End: number(skipNumber(k)),
+			Captured: number(skipNumber(v)), Expired: number(skipNumber(skipNumber(v)))})
 		if len(list) == limit {
 			break
 		}

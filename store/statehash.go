@@ -28,7 +28,9 @@ var (
 	kDiverged = []byte("diverged")
 )
 
-var errDiverged = fmt.Errorf("%w: the state of this node is not that of the others, though it has applied the same commands: its file is damaged, or its program differs. Keep the file for an examination, and rebuild this node from a member (freshet cluster rebuild)", ErrDamaged)
+var errDiverged = fmt.Errorf("%w: the state of this node is not that of the others, "+
+	"though it has applied the same commands: its file is damaged, or its program differs. "+
+	"Keep the file for an examination, and rebuild this node from a member (freshet cluster rebuild)", ErrDamaged)
 
 // A stateHash is the hash after the last entry, and the one after the last entry at which nodes
 // compare.

@@ -63,7 +63,8 @@ func (r *record) append(b []byte) []byte {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	s := &r.stats
-	for _, n := range []uint64{s.Last, s.Executions, s.Changes, uint64(s.Failures), uint64(s.Cuts), s.NotBefore, s.Served, uint64(s.Outdated), uint64(s.Absurd)} {
+	for _, n := range []uint64{s.Last, s.Executions, s.Changes, uint64(s.Failures), uint64(s.Cuts),
+		s.NotBefore, s.Served, uint64(s.Outdated), uint64(s.Absurd)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = binary.AppendVarint(b, int64(s.Rows))
