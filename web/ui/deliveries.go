@@ -234,22 +234,6 @@ func actOnFollower(verb string) func(deliveryHandler) error {
 	}
 }
 
-// replay resends the messages that were given up.
-func (v deliveryHandler) replay() error {
-	f, err := v.subscription()
-	if err != nil {
-		return err
-	}
-	if v.DeadLetters == nil {
-		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server sends nothing again"}
-	}
-	if _, err := v.DeadLetters.Resend(f.ID, ""); err != nil {
-		return v.refused("replay-refused", err, "/deliveries")
-	}
-	v.say("good", "follower-replay", f.Title(), "")
-	return v.back("/deliveries")
-}
-
 func (v deliveryHandler) askToDrop() (content, error) {
 	f, err := v.subscription()
 	if err != nil {

@@ -58,7 +58,7 @@ func refusedForms(query string) []refusedForm {
 // Buttons have no field to correct; the next page says why the action failed.
 var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
 	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
-	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
+	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/drop": true,
 	"/dead-letters/resend": true, "/dead-letters/drop": true, "/dead-letters/{id}/{letter}/resend": true, "/dead-letters/{id}/{letter}/drop": true,
 	"/profiles/{id}/remove": true, "/rules/{id}/remove": true, "/rules/{id}/pause": true, "/rules/{id}/resume": true, "/tokens/{name}/revoke": true, "/signin": true,
 	"/cluster/nodes/{name}/drain": true}

@@ -75,7 +75,6 @@ func (s *Server) actions() []action {
 		{path: "/endpoints/{name}/remove", need: admin, run: do(endpointHandler.remove)},
 		{path: "/deliveries/{id}/pause", need: read, run: do(actOnFollower("pause")), absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/resume", need: read, run: do(actOnFollower("resume")), absent: s.Subscriptions == nil},
-		{path: "/deliveries/{id}/replay", need: app, run: do(deliveryHandler.replay), absent: s.Subscriptions == nil},
 		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop), absent: s.Subscriptions == nil},
 		{path: "/dead-letters/resend", need: app, run: do(actOnLetters(false)), absent: s.noLetters()},
 		{path: "/dead-letters/drop", need: app, run: do(actOnLetters(true)), absent: s.noLetters()},
