@@ -258,13 +258,15 @@ func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, la
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clock = clock.Round(0) // only the time that can be set
-	if a.time.IsZero() {
-		a.time, a.passed = last(), passed
+	if a.time.IsZero() { // nothing was committed since the store was opened
+		a.time, a.passed = last(), 0
 	}
-	a.time = a.time.Add(2 * max(0, passed-a.passed))
-	if a.passed = passed; a.time.After(clock) || a.time.IsZero() {
+	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
+		a.time = next
+	} else {
 		a.time = clock
 	}
+	a.passed = passed
 	keep.Age += clock.Sub(a.time)
 	return keep
 }
