@@ -112,6 +112,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	// run reads the journal as the node of the member does, until its copy is whole or it gives up.
 	run := func(leads bool) error {
+		var watch sync.WaitGroup
+		defer watch.Wait()
 		j, err := tryOpen(t, member, nats.Config{Name: "msgs", Own: member, Patience: 2 * time.Second})
 		if err != nil {
 			return err
@@ -120,14 +122,14 @@ func TestDamagedFiles(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		at := journal.Genesis("msgs")
-		go func() { // the node stays until the copy is whole
+		watch.Go(func() { // the node stays until the copy is whole
 			for !whole() && ctx.Err() == nil {
 				if time.Sleep(20 * time.Millisecond); leads {
 					_ = other.Lead(ctx, "n2")
 				}
 			}
 			cancel()
-		}()
+		})
 		err = j.Read(ctx, journal.Position{}, func(e journal.Entry) error {
 			err := e.Follows(at)
 			at = e.Position
