@@ -118,16 +118,23 @@ func (s ruleSet) Remove(id string) error {
 	return s.peers.ask(context.Background(), evaluates, request{method: http.MethodDelete, path: "/v1/rules" + rulePath(id, "")}, nil)
 }
 
-// Rule implements web.RuleList. While no other node can be asked it is what this node knows.
+// Rule implements web.RuleList. While no other node can be asked it is what this node knows. That
+// there is no rule is what the store knows, whose error says if this node may lack the newest state.
 func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
 	if s.own() {
 		return s.Engine.Rule(c, ref)
 	}
 	r, err := s.ask(context.Background(), c, http.MethodGet, rulePath(ref, ""), nil)
-	if unavailableDetail(err) != "" {
-		return s.Engine.Rule(c, ref)
+	if unavailableDetail(err) == "" {
+		return r, err
 	}
-	return r, err
+	if r, err = s.Engine.Rule(c, ref); !errors.Is(err, registry.ErrNotFound) {
+		return r, err
+	}
+	if err := s.Refresh([]string{ref}); err != nil {
+		return r, err
+	}
+	return s.Engine.Rule(c, ref)
 }
 
 // Rules implements web.RuleList. While no other node can be asked it is what this node knows.

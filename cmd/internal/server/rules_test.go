@@ -3,10 +3,12 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cluster"
+	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -186,6 +189,53 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	for _, n := range nodes {
 		if fenced := n.member.fenced.Load(); fenced > 0 {
 			t.Errorf("%s: %d writes were fenced", n.name, fenced)
+		}
+	}
+}
+
+// A node that lags, and cannot ask the node that evaluates rules, does not say that a new rule does not exist.
+func TestRulesOfALaggingNode(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	var owner, other *node
+	await(t, "a node has the lease of the rules", func() error {
+		for i, n := range nodes {
+			if _, holds := n.member.alerts(); holds {
+				owner, other = n, nodes[1-i]
+			}
+		}
+		if owner == nil {
+			return errors.New("none has it")
+		}
+		if has, _ := other.member.Has(store.AlertsLease); has.Name != owner.name {
+			return fmt.Errorf("%s knows %s", other.name, has.Name)
+		}
+		return nil
+	})
+	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := loopback.Reserve(t)
+	network := other.peers.client.Transport.(*http.Transport)
+	network.DialContext = func(ctx context.Context, kind, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, kind, closed)
+	}
+	network.CloseIdleConnections()
+	for i, path := range []string{"/v1/rules/", "/rules/"} {
+		other.lag.Lock()
+		catchUp := sync.OnceFunc(other.lag.Unlock)
+		defer catchUp()
+		r, err := owner.alerts.Create(t.Context(), registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+			registry.RuleSettings{Name: fmt.Sprint("r", i), Query: q.ID, When: "?n > 3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan httpAnswer, 1)
+		go func() { answers <- other.ask("GET", path+r.ID, "") }()
+		time.Sleep(100 * time.Millisecond) // without the wait the rule arrives in the meantime
+		catchUp()
+		if a := receive(t, path, answers); a.status != http.StatusOK {
+			t.Errorf("GET %s: %d %.200s", path, a.status, a.body)
 		}
 	}
 }
