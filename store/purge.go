@@ -258,7 +258,7 @@ func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, la
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clock = clock.Round(0) // only the time that can be set
-	if a.time.IsZero() { // nothing was committed since the store was opened
+	if a.time.IsZero() {   // nothing was committed since the store was opened
 		a.time, a.passed = last(), 0
 	}
 	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
