@@ -135,6 +135,11 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	}
 	found := find(tokens, sent.digest)
 	if found == nil { // another node may have made it just now
+		done, ok := g.guesses.ask(from, now)
+		if !ok {
+			return registry.Caller{}, registry.ErrGuessing
+		}
+		defer done() // after a wrong one was counted
 		if tokens, err = g.store.Newest(true); err != nil {
 			return registry.Caller{}, err // a node that is cut off cannot call it wrong
 		}

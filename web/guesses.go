@@ -23,6 +23,7 @@ type guesses struct {
 	mu    sync.Mutex
 	wrong recent[string, *rate.Limiter]
 	right recent[proof, struct{}]
+	asked map[string]int // by address: tokens about which other nodes are asked now
 }
 
 // A proof is the hash of a token that was valid from an address.
@@ -38,6 +39,30 @@ func (g *guesses) admits(p proof, now time.Time) bool {
 	}
 	_, known := g.right.get(p)
 	return known
+}
+
+// ask reports whether other nodes may be asked about a token from an address. done is called after that.
+func (g *guesses) ask(from string, now time.Time) (done func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := float64(guessBurst)
+	if l, _ := g.wrong.get(from); l != nil {
+		left = l.TokensAt(now)
+	}
+	if left-float64(g.asked[from]) < 1 && from != "" {
+		return nil, false
+	}
+	if g.asked == nil {
+		g.asked = map[string]int{}
+	}
+	g.asked[from]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.asked[from]--; g.asked[from] == 0 {
+			delete(g.asked, from)
+		}
+	}, true
 }
 
 // failed counts a wrong token.

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // Wrong tokens are limited for each address, without effect on other addresses.
@@ -132,6 +135,43 @@ func TestGuessesAreNotCalledWrong(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A slowStore is the store of a node whose questions to the others take a while.
+type slowStore struct{ TokenStore }
+
+func (s slowStore) Newest(stranger bool) ([]registry.Token, error) {
+	time.Sleep(time.Second)
+	return s.TokenStore.Newest(stranger)
+}
+
+// Guesses whose outcome is not known yet count, too. Otherwise a guesser could send any number at once.
+func TestGuessesAtOnceAreBounded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret("a token that is in use")}}, slowStore{newMemory(morning)}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var checked atomic.Int64
+		var group sync.WaitGroup
+		for i := range 3 * guessBurst {
+			group.Go(func() {
+				if _, err := g.Authenticate("203.0.113.9", fmt.Sprint("wrong token number ", i)); errors.Is(err, ErrUnauthorized) {
+					checked.Add(1)
+				} else if !errors.Is(err, registry.ErrGuessing) {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if n := checked.Load(); n != guessBurst {
+			t.Errorf("%d guesses were checked at once, want %d", n, guessBurst)
+		}
+		time.Sleep(time.Minute)
+		if _, err := g.Authenticate("203.0.113.9", "another wrong token"); !errors.Is(err, ErrUnauthorized) || len(g.guesses.asked) != 0 {
+			t.Errorf("later: %v; %d addresses are remembered", err, len(g.guesses.asked))
+		}
+	})
 }
 
 // A cutStore is the store of a node that is cut off from its cluster.
