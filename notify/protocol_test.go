@@ -62,6 +62,11 @@ func TestCloseCodes(t *testing.T) {
 		{"too many wrong tokens", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"guess"}`), 4003},
 		{"bad token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"bad"}`), 4401},
 		{"token without right", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"none"}`), 4403},
+		{"cut off", func(o *notify.Options) {
+			o.Gate = gateFunc(func(string) (registry.Caller, error) {
+				return registry.Caller{}, &registry.Problem{Kind: registry.KindUnavailable, Detail: "ask another node"}
+			})
+		}, say(`{"type":"init","token":"made elsewhere"}`), 4005},
 		{"token expires", func(o *notify.Options) { o.Gate = brief{} }, say(`{"type":"init","token":"brief"}`), 4002},
 		{"no init", quick, say(), 4408},
 		{"id in use", nil, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`, `{"type":"subscribe","id":"a","query":"q"}`), 4409},

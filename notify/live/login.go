@@ -28,6 +28,8 @@ func (l *login) check(s *Server) error {
 		return &closing{CloseRate, err.Error()}
 	case errors.Is(err, notify.ErrUnauthorized):
 		return &closing{CloseUnauthorized, "no valid token"}
+	case notify.Elsewhere(err) != "":
+		return errElsewhere
 	case err != nil:
 		s.opts.Logger.Error("authenticate a live connection", "error", err)
 		return &closing{websocket.CloseInternalServerErr, "internal error"}

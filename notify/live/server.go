@@ -57,10 +57,12 @@ func (s *Server) unavailable(doing string, err error) error {
 	}
 	s.opts.Logger.Error(doing, "error", err)
 	if notify.Elsewhere(err) != "" {
-		return &closing{CloseElsewhere, "not available at this node: connect to another one, or again later"}
+		return errElsewhere
 	}
 	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
+
+var errElsewhere = &closing{CloseElsewhere, "not available at this node: connect to another one, or again later"}
 
 // The forms of messages.
 var (
