@@ -21,7 +21,7 @@ import (
 type feed struct {
 	mu      sync.Mutex       // held while what was read is put into the catalog, so that it is the newest
 	catalog *catalog.Catalog // nil until somebody asks for it
-	err     error            // a registration could not be read
+	err     error            // a registration could not be read; kept until the next commit
 }
 
 // all returns the catalog of all queries.
@@ -95,6 +95,9 @@ func entry(id string, query, stats []byte) (*catalog.Entry, error) {
 func (d *boltFile) refresh(commands ...command) {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
+	if d.feed.err != nil { // what could not be read may be gone
+		d.feed.catalog, d.feed.err = nil, nil
+	}
 	if d.feed.catalog == nil {
 		return
 	}
@@ -109,7 +112,7 @@ func (d *boltFile) refresh(commands ...command) {
 			}
 		case *endpointEdit:
 			if c.removes() {
-				d.feed.catalog.DropEndpoint(c.now.Endpoint.Name)
+				ids = append(ids, d.feed.catalog.Of(c.now.Endpoint.Name)...)
 			}
 		case *writer:
 			for id, r := range c.records {
@@ -119,8 +122,8 @@ func (d *boltFile) refresh(commands ...command) {
 			}
 		}
 	}
-	if len(ids) > 0 {
-		d.feed.err = errors.Join(d.feed.err, d.view(func(tx *bbolt.Tx) error { return d.reload(tx, ids) }))
+	if len(ids) > 0 && d.view(func(tx *bbolt.Tx) error { return d.reload(tx, ids) }) != nil {
+		d.feed.catalog = nil // the next list reads all and reports the error
 	}
 }
 

@@ -236,3 +236,45 @@ func TestListLongTexts(t *testing.T) {
 		t.Errorf("pages hold %v, want %v", got, want)
 	}
 }
+
+// The queries of an endpoint that was removed and added again stay in lists, though the removal is reported last.
+func TestListAfterLateRemoval(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_1", "city", registry.Holder{Caller: "app"})
+	put(t, d, "q_2", "city", registry.Holder{Caller: "app"})
+	pages(t, d, registry.QueryFilter{}, 10)
+	removal := &endpointEdit{now: registry.Configured{Endpoint: registry.Endpoint{Name: "city"}}}
+	if err := d.update(func(tx *bbolt.Tx) error { return removeEndpoint(tx, "city") }); err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, "q_2", "city", registry.Holder{Caller: "app"})
+	d.refresh(removal)
+	if got := pages(t, d, registry.QueryFilter{}, 10); !slices.Equal(got, []string{"q_2"}) {
+		t.Errorf("the list has %v, want q_2", got)
+	}
+}
+
+// Lists work again once what could not be read is gone.
+func TestListAfterDamageIsRemoved(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_1", "city", registry.Holder{Caller: "app"})
+	put(t, d, "q_2", "port", registry.Holder{Caller: "app"})
+	if err := d.update(func(tx *bbolt.Tx) error {
+		v := slices.Clone(tx.Bucket(bQueries).Get([]byte("q_1")))
+		return tx.Bucket(bQueries).Put([]byte("q_1"), append(v[:queryHead], "no JSON"...))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Catalog.List(registry.QueryFilter{}, "", 10); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("a damaged registration is listed: %v", err)
+	}
+	if _, err := d.Endpoints.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
+		c.Endpoint.URL = ""
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := pages(t, d, registry.QueryFilter{}, 10); !slices.Equal(got, []string{"q_2"}) {
+		t.Errorf("the list has %v, want q_2", got)
+	}
+}

@@ -59,32 +59,31 @@ func (c *Catalog) Ran(id string, serial uint64, s *policy.Stats) {
 func (c *Catalog) Drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(c.byID[id])
+	e := c.byID[id]
+	if e == nil {
+		return
+	}
+	delete(c.byID, id)
+	e.gone = true
+	if c.gone++; c.gone > len(c.byID)+scanAtOnce { // no list was asked for since
+		c.order()
+	}
 }
 
-// DropEndpoint removes the entries of an endpoint's queries.
-func (c *Catalog) DropEndpoint(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// Of returns the ids of an endpoint's queries in no order.
+func (c *Catalog) Of(endpoint string) (ids []string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	for _, e := range c.byID {
-		if e.Endpoint == name {
-			c.drop(e)
+		if e.Endpoint == endpoint {
+			ids = append(ids, e.ID)
 		}
 	}
+	return ids
 }
 
-func (c *Catalog) drop(e *Entry) {
-	if e != nil {
-		delete(c.byID, e.ID)
-		e.gone = true
-		c.gone++
-	}
-}
-
-// order sorts what was added and forgets what is gone.
+// order sorts what was added and forgets what is gone. The caller holds mu.
 func (c *Catalog) order() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if len(c.fresh) == 0 && c.gone == 0 {
 		return
 	}
@@ -109,7 +108,9 @@ func (c *Catalog) order() {
 // nor call the catalog. Entries that are added meanwhile may be left out.
 func (c *Catalog) Scan(after string, f func(*Entry) bool) {
 	for more := true; more; {
+		c.mu.Lock()
 		c.order()
+		c.mu.Unlock()
 		after, more = c.scanSome(after, f)
 	}
 }

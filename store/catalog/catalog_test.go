@@ -61,7 +61,9 @@ func TestCatalogFollowsEdits(t *testing.T) {
 		id, at := fmt.Sprintf("q_%04d", rnd.IntN(3*scanAtOnce)), fmt.Sprint("e", rnd.IntN(3))
 		switch rnd.IntN(2000) {
 		case 0:
-			c.DropEndpoint(at)
+			for _, id := range c.Of(at) {
+				c.Drop(id)
+			}
 			maps.DeleteFunc(model, func(_ string, x registry.QueryDigest) bool { return x.Endpoint == at })
 		case 1, 2, 3:
 			if got, want := c.Digests("", time.Now()), slices.Sorted(maps.Keys(model)); !slices.EqualFunc(got, want, func(x registry.QueryDigest, id string) bool {
@@ -87,6 +89,19 @@ func TestCatalogFollowsEdits(t *testing.T) {
 				model[id] = registry.QueryDigest{Endpoint: at}
 			}
 		}
+	}
+}
+
+// Registrations that come and go between two lists take no memory.
+func TestCatalogForgetsWithoutLists(t *testing.T) {
+	c := New(nil)
+	for i := range 20 * scanAtOnce {
+		id := fmt.Sprint("q_", i)
+		c.Put(NewEntry(&registry.Query{ID: id, Endpoint: "city", Holders: []registry.Holder{{}}}, uint64(i), &policy.Stats{}))
+		c.Drop(id)
+	}
+	if n := len(c.fresh) + len(c.ordered); n > 3*scanAtOnce {
+		t.Errorf("a catalog without queries keeps %d entries", n)
 	}
 }
 
