@@ -64,6 +64,11 @@ func (s ruleSet) ask(ctx context.Context, c registry.Caller, method, path string
 	if err := s.peers.ask(ctx, evaluates, request{method: method, path: "/v1/rules" + path, body: body, caller: c}, &x); err != nil {
 		return registry.ListedRule{}, err
 	}
+	if method != http.MethodGet { // the answer to an edit shows it, also if this node lags
+		if err := s.peers.member.store.Confirm(); err != nil {
+			return registry.ListedRule{}, err
+		}
+	}
 	if err := s.Refresh([]string{x.ID}); err != nil {
 		return registry.ListedRule{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -215,6 +216,7 @@ func TestRulesOfALaggingNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	editWhileLagging(t, owner, other, q.ID)
 	closed := loopback.Reserve(t)
 	network := other.peers.client.Transport.(*http.Transport)
 	network.DialContext = func(ctx context.Context, kind, _ string) (net.Conn, error) {
@@ -237,5 +239,33 @@ func TestRulesOfALaggingNode(t *testing.T) {
 		if a := receive(t, path, answers); a.status != http.StatusOK {
 			t.Errorf("GET %s: %d %.200s", path, a.status, a.body)
 		}
+	}
+}
+
+// editWhileLagging edits a rule at a node that lags for longer than it waits, and wants the new settings in its answer.
+func editWhileLagging(t *testing.T, owner, other *node, query string) {
+	t.Helper()
+	usual := other.peers.waits.settle
+	other.peers.waits.settle = time.Millisecond
+	defer func() { other.peers.waits.settle = usual }()
+	var rule struct{ ID string }
+	other.call("POST", "/v1/rules", registry.RuleSettings{Name: "edited", Query: query, When: "?n > 3"}, &rule)
+	other.lag.Lock()
+	catchUp := sync.OnceFunc(other.lag.Unlock)
+	defer catchUp()
+	answers := make(chan httpAnswer, 1)
+	go func() {
+		answers <- other.ask("PATCH", "/v1/rules/"+rule.ID, `{"when": "?n > 7"}`, "Content-Type", "application/json")
+	}()
+	await(t, "the rule is edited", func() error {
+		if a := owner.ask("GET", "/v1/rules/"+rule.ID, ""); !strings.Contains(a.body, "?n > 7") {
+			return errors.New(a.body)
+		}
+		return nil
+	})
+	time.Sleep(100 * time.Millisecond) // without the wait the other node learns of the edit in the meantime
+	catchUp()
+	if a := receive(t, "the answer to the edit", answers); a.status != http.StatusOK || !strings.Contains(a.body, "?n > 7") {
+		t.Errorf("PATCH: %d %.400s", a.status, a.body)
 	}
 }
