@@ -23,7 +23,7 @@ var varying = []struct {
 	{regexp.MustCompile(`v1,[A-Za-z0-9+/]{43}=`), "<signature>"},
 	{regexp.MustCompile(`\b[0-9a-f]{32,}\b`), "<id>"},
 	{regexp.MustCompile(`\b(?:[0-9a-v]{20,}|[0-9A-Z]{26})\b`), "<id>"},
-	{regexp.MustCompile(`\b[A-Za-z0-9_-]{43}\b`), "<secret>"},
+	{regexp.MustCompile(`(?m)(^|[^A-Za-z0-9_-])[A-Za-z0-9_-]{43}([^A-Za-z0-9_-]|$)`), "$1<secret>$2"},
 	{regexp.MustCompile(`\b[0-9a-z]{8}-\d+\b`), "<epoch>"},
 	{regexp.MustCompile(`\bv\d+\.\d+\.\d+\S*`), "<version>"},
 	{regexp.MustCompile(`\b\d{10}\b`), "<time>"},

@@ -26,6 +26,8 @@ func TestShows(t *testing.T) {
 		{"n3  ready  leases …  http\n", "n3  silent  leases 2  lag 3  http\n", false},
 		{"n3  ready  leases …\n", "n3  ready  leases\n", false},
 		{"2 rows at 1\n", "3 rows at 1\n", false},
+		{"\ta b4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraXc_akqa\n", "\ta -akqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMra--\n", true},
+		{"-akqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraXc\n", "b-kqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraX-\n", true},
 	} {
 		if got := Shows(c.shown, c.output); got != c.want {
 			t.Errorf("%q shows %q: %t, masked %q and %q", c.shown, c.output, got, Mask(c.shown), Mask(c.output))
