@@ -151,7 +151,7 @@ func TextBytes(m map[string]string) (n int) {
 type RuleEvent struct {
 	Time    time.Time         `json:"time"` // of the complete answer that led to it
 	State   AlertState        `json:"state"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"` // all of them: those of the rule may be others now
 	Summary string            `json:"summary,omitempty"`
 	Seq     uint64            `json:"seq"` // of the query's result
 	Alert   string            `json:"alert"`
@@ -293,7 +293,7 @@ func RuleStatuses() []RuleStatus {
 
 // A ListedRule is a rule with what is known about it now.
 type ListedRule struct {
-	StoredRule      // without the alerts; the labels of events are complete
+	StoredRule      // without the alerts
 	Firing, Pending int
 	Status          RuleStatus
 	Reason          string    // why it is stale, waiting, failing, paused or ended

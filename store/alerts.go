@@ -148,6 +148,11 @@ func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription, why string, tooM
 			return err
 		}
 		s.Stored--
+		dead, seq := len(s.Dead), number(k[len(k)-8:])
+		s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == seq })
+		if len(s.Dead) < dead { // it was given up before
+			continue
+		}
 		s.GaveUp++
 		s.LastError = why + ": the oldest were given up"
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -223,6 +224,15 @@ func (c *checker) rules() error {
 	err := rules.ForEach(func(id, v []byte) error {
 		if _, err := parseRule(id, v, states); err != nil {
 			c.found("%v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = states.ForEach(func(k, _ []byte) error {
+		if id, _, _ := strings.Cut(string(k), "\x00"); rules.Get([]byte(id)) == nil {
+			c.found("state %q: there is no such rule", k)
 		}
 		return nil
 	})

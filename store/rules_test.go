@@ -319,3 +319,51 @@ func TestMessagesOfACaller(t *testing.T) {
 		t.Errorf("after the end of another receiver: %+v", s)
 	}
 }
+
+// A dead letter whose message is dropped for lack of room goes with it, and was given up only once.
+func TestDropOfDeadLetters(t *testing.T) {
+	defer func(n int64) { mostCallerBytes = n }(mostCallerBytes)
+	mostCallerBytes = 4 << 20
+	d := open(t, t.TempDir(), Options{})
+	send := func() registry.AlertMessage {
+		m := alertTo("a", "m")
+		m.Summary = strings.Repeat("x", 1<<20)
+		e := registry.RuleEdit{Queue: []registry.AlertMessage{m}}
+		if err := d.Rules.EditRules(&e); err != nil {
+			t.Fatal(err)
+		}
+		return e.Queue[0]
+	}
+	first := send()
+	bury := func(s *registry.Subscription, _ bool) error {
+		s.Dead = append(s.Dead, registry.DeadLetter{Seq: first.Seq})
+		s.GaveUp++
+		return nil
+	}
+	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("a"), Do: bury}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		send()
+	}
+	s, err := d.Subscriptions.Subscription(alertReceiver("a"))
+	if err != nil || s.Stored != 3 || s.Waiting() != 3 || len(s.Dead) != 0 || s.GaveUp != 1 {
+		t.Errorf("stored %d, waiting %d, dead %d, given up %d: %v", s.Stored, s.Waiting(), len(s.Dead), s.GaveUp, err)
+	}
+}
+
+// Check finds states that belong to no rule.
+func TestStatesWithoutRule(t *testing.T) {
+	for _, key := range []string{"rule_gone", "rule_gone" + ofAlert + "k", "rule_gone" + ofEvent + "12345678"} {
+		d := open(t, t.TempDir(), Options{})
+		if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.update(func(tx *bbolt.Tx) error { return tx.Bucket(bRuleStates).Put([]byte(key), []byte("{}")) }); err != nil {
+			t.Fatal(err)
+		}
+		if d.Check() == nil {
+			t.Errorf("Check finds nothing: %q", key)
+		}
+	}
+}

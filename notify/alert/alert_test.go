@@ -238,6 +238,18 @@ func TestDeprivedMessage(t *testing.T) {
 	if err != nil || len(s.Dead) != 1 || !strings.Contains(s.Dead[0].Error, "may not read") || s.Deliveries != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
+	h.answer(http.StatusNoContent)
+	n := len(h.messages())
+	if _, err := r.deliver.Resend(s.ID, s.Dead[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the attempt", func() bool {
+		s, err = r.deliver.Subscription(s.ID)
+		return err == nil && (len(s.Dead) == 0 || !s.Dead[0].Replay)
+	})
+	if len(h.messages()) != n || len(s.Dead) != 1 || !strings.Contains(s.Dead[0].Error, "may not read") || s.Deliveries != 0 {
+		t.Errorf("sent again without the right: %d messages, %+v", len(h.messages())-n, s)
+	}
 }
 
 // Where retention has dropped changes, the current result decides.

@@ -179,3 +179,30 @@ func TestNamesOfCallers(t *testing.T) {
 		t.Errorf("an own name: %v", err)
 	}
 }
+
+// The history of a rule keeps the labels that its alerts had, whatever the labels become.
+func TestHistoryKeepsLabels(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q, "a=11")
+	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s", "severity": "warning"}}
+	v := r.create(s)
+	s.Labels = map[string]string{"s": "?s", "severity": "critical"}
+	if _, err := r.Replace(t.Context(), app, v.ID, s); err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		var got []string
+		for _, e := range r.rule(v.ID).State.Events {
+			got = append(got, string(e.State)+" "+e.Labels["severity"])
+		}
+		if d := cmp.Diff([]string{"firing warning", "resolved warning", "firing critical"}, got); d != "" {
+			t.Error(d)
+		}
+	}
+	check()
+	r.stop()
+	r.start()
+	check()
+}

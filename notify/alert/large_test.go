@@ -284,3 +284,37 @@ func TestBytesOfCaller(t *testing.T) {
 	r.record(q, wide(1, "1")...)
 	until(t, "all rules are well", func() bool { return failing() == 0 && r.rule(ids[0]).Status == registry.RuleInactive })
 }
+
+// Alerts that ended before the store refused the rest of an edit fire again at once, because the edit was
+// refused.
+func TestRefusedRestOfAnEdit(t *testing.T) {
+	const rows, receivers = 100, 3
+	for name, end := range map[string]func(r *rig, id string) error{
+		"pause":  func(r *rig, id string) error { _, err := r.SetPaused(r.t.Context(), id, true); return err },
+		"remove": func(r *rig, id string) error { return r.Remove(id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := narrowed(t)
+			r.stop()
+			var done atomic.Int64 // commands with messages; the third is refused
+			done.Store(1 << 40)
+			size := r.refuse
+			r.refuse = func(cmd []byte) error {
+				if strings.Contains(string(cmd), `"Queue":[{`) && done.Add(1) == 3 {
+					return errors.New("refused by the test")
+				}
+				return size(cmd)
+			}
+			r.start()
+			q := r.log.Add("q", diff.Select, false)
+			r.record(q, wide(rows, "11")...)
+			v := r.create(registry.RuleSettings{Name: "many", Query: q, When: "?value > 10", To: unreachable(t, receivers)})
+			until(t, "all alerts", func() bool { return alerts(r.rule(v.ID)) == rows && r.rule(v.ID).State.At.Seq > 0 })
+			done.Store(0)
+			if err := end(r, v.ID); err == nil {
+				t.Fatal("the edit was stored")
+			}
+			until(t, "all alerts again", func() bool { return alerts(r.rule(v.ID)) == rows && r.rule(v.ID).State.At.Seq > 0 })
+		})
+	}
+}

@@ -28,7 +28,7 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 		if len(list) == limit {
 			break
 		}
-		r, err := e.listed(id)
+		r, err := e.rule(id)
 		if errors.Is(err, registry.ErrNotFound) {
 			continue
 		}
@@ -68,17 +68,6 @@ func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 
 // rule returns the rule with an id.
 func (e *Engine) rule(id string) (registry.ListedRule, error) {
-	v, err := e.listed(id)
-	common := rule.Common(v.Labels)
-	v.State.Events = slices.Clone(v.State.Events)
-	for i := range v.State.Events {
-		v.State.Events[i].Labels = rule.Complete(common, v.State.Events[i].Labels)
-	}
-	return v, err
-}
-
-// listed is rule, with only those labels of events that differ between the alerts.
-func (e *Engine) listed(id string) (registry.ListedRule, error) {
 	e.mu.Lock()
 	x := e.rules[id]
 	if x == nil {

@@ -160,6 +160,7 @@ func (e *Engine) swap(ctx context.Context, id string, edit func(next *entry) (fr
 			err = e.edit(&registry.RuleEdit{Token: token, Put: []registry.Rule{next.Rule}})
 		}
 		if err != nil {
+			e.later([]string{x.Query}, e.opts.Now()) // some alerts may have ended
 			return err
 		}
 		e.mu.Lock()
@@ -196,6 +197,7 @@ func (e *Engine) Remove(id string) error {
 		d := x.ending(e.opts.Now())
 		d.last.Remove = []string{id}
 		if err := (&step{Engine: e, token: token}).storeOne(d); err != nil {
+			e.later([]string{x.Query}, e.opts.Now()) // some alerts may have ended
 			return err
 		}
 		e.mu.Lock()

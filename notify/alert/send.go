@@ -198,6 +198,15 @@ func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) 
 			return nil
 		}}, nil
 	}
+	if _, denied, err := t.readable(s.Caller, list); err != nil {
+		return deliver.Step{}, err
+	} else if denied {
+		r := deliver.Reply{Err: errDenied, At: t.opts.Now()}
+		return deliver.Step{Edit: func(s *registry.Subscription) error {
+			deliver.Replayed(s, d.ID, r)
+			return nil
+		}}, nil
+	}
 	send, err := k.send(&t.opts, s.To, list)
 	return deliver.Step{Call: &deliver.Call{Send: send, Done: func(s *registry.Subscription, r deliver.Reply) error {
 		if deliver.Replayed(s, d.ID, r) {

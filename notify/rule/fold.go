@@ -172,8 +172,7 @@ func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 	return a
 }
 
-// settle decides the states of all alerts after a complete answer. The events that it returns have all
-// labels.
+// settle decides the states of all alerts after a complete answer.
 func (f *fold) settle() (events []registry.RuleEvent) {
 	s := f.state
 	if back := s.CheckedAt.Sub(f.time); back > 0 {
@@ -207,9 +206,6 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 	}
 	s.Events = newest(append(s.Events, events...))
 	s.Happened += uint64(len(events))
-	for i := range events {
-		events[i].Labels = Complete(f.common, events[i].Labels)
-	}
 	return events
 }
 
@@ -311,7 +307,7 @@ func (f *fold) step(a *registry.Alert) {
 }
 
 func (f *fold) event(key string, a *registry.Alert) registry.RuleEvent {
-	e := registry.RuleEvent{Time: f.time, State: a.State, Labels: a.Labels, Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
+	e := registry.RuleEvent{Time: f.time, State: a.State, Labels: Complete(f.common, a.Labels), Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
 	if a.State == registry.AlertFiring || a.State == registry.AlertResolved {
 		e.Since, e.Firing = a.FiredAt, a.Firing
 	}
