@@ -79,3 +79,13 @@ func ExampleCompose() {
 	// {"head":{"vars":["train"]},"results":{"bindings":[{"train":{"type":"literal","value":"S 1"}}]}}
 	// {"head":{"vars":["train"]},"results":{"bindings":[{"train":{"type":"literal","value":"IC 5"}}]}}
 }
+
+// The inverse of a change leads back. Time travel starts from the newest result and walks
+// backwards.
+func ExampleInvert() {
+	old, now := trains("IC 5", "RE 7"), trains("IC 5", "S 1")
+	back, err := diff.Invert(diff.Compare(old, now)).Apply(now)
+	fmt.Println(back.Hash() == old.Hash(), err)
+	// Output:
+	// true <nil>
+}

@@ -1,0 +1,42 @@
+package watch_test
+
+import (
+	"fmt"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+// A link from the browser's address bar names the entity that its page is about.
+func ExampleEntityIRI() {
+	iri := watch.EntityIRI("https://www.wikidata.org/wiki/Q42")
+	fmt.Println(iri)
+	fmt.Println(watch.SiteOf(iri).Title)
+	// Output:
+	// http://www.wikidata.org/entity/Q42
+	// Wikidata
+}
+
+// A change of any query can be written for people.
+func ExampleInWords() {
+	docks := func(bikes string) *diff.Result {
+		b := diff.NewBuilder(diff.Select, diff.Options{})
+		if err := b.SetVars([]string{"dock", "bikes"}); err != nil {
+			panic(err)
+		}
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: "dock 7"}, diff.Term{Kind: diff.Literal, Value: bikes}); err != nil {
+			panic(err)
+		}
+		r, err := b.Finish()
+		if err != nil {
+			panic(err)
+		}
+		return r
+	}
+	words := watch.InWords(diff.Compare(docks("3"), docks("4")), nil, watch.Plain)
+	fmt.Println(words.Headline)
+	fmt.Println(words.Lines[0])
+	// Output:
+	// 1 row added, 1 removed
+	// dock 7: bikes 3 → 4
+}
