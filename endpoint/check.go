@@ -18,21 +18,15 @@ import (
 // Bounds of Check.
 const (
 	MaxCheckRequests = 20
-	CheckGap         = time.Second // between two requests, unless min_gap is longer
+	CheckGap         = time.Second // between two requests to a public host, unless min_gap is longer
 	checkTimeout     = 30 * time.Second
 	checkRows        = 10_000 // the row cap that Check looks for, and the usual one
 )
 
 // Check tries an endpoint with at most MaxCheckRequests small requests, one at a time
-// and CheckGap apart, and proposes settings. It stops early if the endpoint does not
-// answer or asks for a pause. Errors are about the settings or the context.
+// and at a public host CheckGap apart, and proposes settings. It stops early if the endpoint
+// does not answer or asks for a pause. Errors are about the settings or the context.
 func Check(ctx context.Context, e registry.Endpoint, o Options) (registry.Report, error) {
-	e.MinGap = max(e.MinGap, registry.Duration(CheckGap))
-	return check(ctx, e, o)
-}
-
-// check is Check without its gap.
-func check(ctx context.Context, e registry.Endpoint, o Options) (registry.Report, error) {
 	e.Concurrency = 1
 	if e.Timeout == 0 {
 		e.Timeout = registry.Duration(checkTimeout)
@@ -86,7 +80,11 @@ func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.sent == MaxCheckRequests {
 		return nil, errStopped
 	}
-	if err := sleep(r.Context(), p.gap-time.Since(p.last)); err != nil {
+	gap := p.gap
+	if !privateHost(r.URL.Hostname()) {
+		gap = max(gap, CheckGap)
+	}
+	if err := sleep(r.Context(), gap-time.Since(p.last)); err != nil {
 		return nil, err
 	}
 	p.sent++

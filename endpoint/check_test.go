@@ -11,17 +11,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 )
 
-// checked runs a check without gaps and returns the details of what is not in order, and
+// checked runs a check and returns the details of what is not in order, and
 // the proposed settings.
 func checked(t *testing.T, e registry.Endpoint) (r registry.Report, bad map[string]string, settings map[string]any) {
 	t.Helper()
 	e.Name = "checked"
-	r, err := check(t.Context(), e, Options{Contact: "mailto:test@example.org"})
+	r, err := Check(t.Context(), e, Options{Contact: "mailto:test@example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,25 +122,40 @@ func TestCheckFaults(t *testing.T) {
 	}
 }
 
-// Requests of Check are a gap apart, and end with the context.
+// Requests of Check to a public host are a gap apart, also after a redirect, and end with the context.
 func TestCheckGap(t *testing.T) {
-	var at []time.Time
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at = append(at, time.Now())
-		w.Header().Set("Content-Type", typeJSON)
-		fmt.Fprint(w, `{"head":{},"boolean":true}`)
-	}))
-	defer s.Close()
-	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*CheckGap/2)
-	defer cancel()
-	r, err := Check(ctx, registry.Endpoint{Name: "x", URL: s.URL}, Options{})
-	most := 1 + int(time.Since(start)/CheckGap)
-	s.Close()
-	if !errors.Is(err, context.DeadlineExceeded) || r.Requests < 1 || r.Requests > most || len(at) > r.Requests { // the last may have ended on its way
-		t.Errorf("%d requests, of which %d came, at most %d within %s: %v", r.Requests, len(at), most, time.Since(start), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, host := range []string{"127.0.0.1", "sparql.example.org"} {
+			var at []time.Time
+			p := &pacedTransport{next: roundTripper(func(*http.Request) (*http.Response, error) {
+				at = append(at, time.Now())
+				return &http.Response{}, nil
+			})}
+			for _, to := range []string{"http://127.0.0.1/", "http://127.0.0.1/", "http://" + host + "/"} {
+				if _, err := p.RoundTrip(httptest.NewRequest(http.MethodGet, to, nil)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := CheckGap
+			if host == "127.0.0.1" {
+				want = 0
+			}
+			if first, last := at[1].Sub(at[0]), at[2].Sub(at[1]); first != 0 || last != want {
+				t.Errorf("%s: gaps of %s and %s", host, first, last)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), CheckGap/2)
+			_, err := p.RoundTrip(httptest.NewRequest(http.MethodGet, "https://sparql.example.org/", nil).WithContext(ctx))
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: a request of a check that ended: %v", host, err)
+			}
+		}
+	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A row cap that is not reported is found by counting.
 func TestCheckFindsCap(t *testing.T) {

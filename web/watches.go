@@ -117,7 +117,9 @@ func WatchEndpoint(ctx context.Context, r *registry.Registry, x Executor, w watc
 	case 1:
 		return names[0], nil
 	}
-	return "", unprocessable(registry.KindUnknownEndpoint, "/endpoint", "several endpoints know it, choose one: %s", strings.Join(names, ", "))
+	several := unprocessable(registry.KindUnknownEndpoint, "/endpoint", "choose one: %s", strings.Join(names, ", "))
+	several.Title = "Several endpoints know this IRI"
+	return "", several
 }
 
 // knowsIRI reports whether an endpoint has triples of an IRI. One that does not answer has none.

@@ -207,7 +207,7 @@ func TestWatchFindsItsEndpoint(t *testing.T) {
 	if e := a.json()["query"].(map[string]any)["endpoint"]; e != "books" || !slices.Equal(soon, []string{"books"}) {
 		t.Errorf("the endpoint is %v, and these run soon: %v", e, soon)
 	}
-	if a := w.post("/v1/watches", `{"iri":"http://x.example/Ulm"}`).problem(422, "unknown-endpoint"); !strings.Contains(a.string("detail"), "choose one: books, city") {
+	if a := w.post("/v1/watches", `{"iri":"http://x.example/Ulm"}`).problem(422, "unknown-endpoint"); a.string("detail") != "choose one: books, city" || a.string("title") != "Several endpoints know this IRI" {
 		t.Errorf("known by two: %s", a.body)
 	}
 	if a := w.post("/v1/watches", `{"iri":"http://x.example/unheard"}`).problem(422, "unknown-endpoint"); !strings.Contains(a.string("detail"), "books, city, slow") {

@@ -20,10 +20,10 @@ import (
 )
 
 var checkRow = row{use: "check URL", short: "Try an endpoint with a few requests, and propose settings",
-	long: fmt.Sprintf(`Tries an endpoint with at most %d small requests, one second apart: formats, row cap,
-conditional requests, errors, speed and features of SPARQL. It prints the findings, and
-settings as a command and as YAML. It needs no server. The exit code is 1 if the endpoint
-does not answer SPARQL.`, endpoint.MaxCheckRequests),
+	long: fmt.Sprintf(`Tries an endpoint with at most %d small requests, at a public host one second apart:
+formats, row cap, conditional requests, errors, speed and features of SPARQL. It prints the
+findings, and settings as a command and as YAML. It needs no server. The exit code is 1 if
+the endpoint does not answer SPARQL.`, endpoint.MaxCheckRequests),
 	example: "freshet endpoint check https://dbpedia.org/sparql --contact mailto:you@example.org",
 	run:     checkEndpoint, flags: []option{
 		{name: "contact", value: variable(contact), usage: "mail or web address for the operators of public endpoints"},

@@ -91,11 +91,19 @@ func registerWatch(ctx context.Context, a *remote, r sending) error {
 	delete(body, "preview")
 	switch {
 	case preview:
-		return a.previewWatch(ctx, body)
+		return namesEndpoint(a.previewWatch(ctx, body))
 	case follow:
 		return a.followWatch(ctx, body)
 	}
-	return printWith(printWatch)(ctx, a, r)
+	return namesEndpoint(printWith(printWatch)(ctx, a, r))
+}
+
+// namesEndpoint adds the flag that names an endpoint to an error that wants one.
+func namesEndpoint(err error) error {
+	if p, ok := errors.AsType[*problem](err); ok && strings.HasSuffix(p.Type, "/"+string(registry.KindUnknownEndpoint)) {
+		return fmt.Errorf("%w: use --endpoint NAME", err)
+	}
+	return err
 }
 
 func printWatch(a *remote, v api.Watch) error {
@@ -132,7 +140,7 @@ func (a *remote) previewWatch(ctx context.Context, body any) error {
 func (a *remote) followWatch(ctx context.Context, body any) error {
 	var v api.Watch
 	if err := a.do(ctx, http.MethodPost, "/v1/watches", body, &v); err != nil {
-		return err
+		return namesEndpoint(err)
 	}
 	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", show.Escape(v.Describes), v.ID)
 	var at registry.Position

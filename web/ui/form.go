@@ -171,11 +171,12 @@ type confirmation struct {
 	Action string
 	Back   string
 	// What is lost with it, if applicable.
-	Queries  int    // of an endpoint
-	Known    bool   // Queries is known
-	Callback string // of a subscription
-	GivenUp  int    // messages of a webhook
-	Held     int    // queries held by a token, a lower bound
+	Queries  int      // of an endpoint
+	Known    bool     // Queries is known
+	Callback string   // of a subscription
+	GivenUp  int      // messages of a webhook
+	Newest   []string // dead letters, one of each subscription
+	Held     int      // queries held by a token, a lower bound
 	HeldMore bool
 	Mine     bool // it is the token of this session
 }

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -125,20 +125,23 @@ func (v letterHandler) one(id, letter string, drop bool) (err error) {
 	return err
 }
 
-// each sends or drops all letters that were given up before the visitor looked.
+// each sends all letters again, or drops those that the visitor was asked about. The form says which is
+// the newest of each subscription, because others may have come meanwhile.
 func (v letterHandler) each(drop bool, said *flash) error {
-	seen, err := time.Parse(time.RFC3339Nano, v.r.URL.Query().Get("before"))
-	if err != nil {
-		seen = v.now
+	newest := map[string]string{}
+	for _, x := range v.r.PostForm["newest"] {
+		id, letter, _ := strings.Cut(x, " ")
+		newest[id] = letter
 	}
 	for s, err := range deliveryHandler(v).mine() {
 		if err != nil {
 			return err
 		}
-		for _, d := range s.Dead {
-			if d.GivenUp.After(seen) {
-				continue
-			}
+		list := s.Dead
+		if drop {
+			list = list[:1+slices.IndexFunc(list, func(d registry.DeadLetter) bool { return d.ID == newest[s.ID] })]
+		}
+		for _, d := range list {
 			err, f := v.one(s.ID, d.ID, drop), form{}
 			if err == nil {
 				said.Done++
@@ -154,12 +157,15 @@ func (v letterHandler) each(drop bool, said *flash) error {
 }
 
 func (v letterHandler) askToDrop() (content, error) {
-	c := confirmation{What: "letters", Back: "/dead-letters", Action: "/dead-letters/drop?before=" + url.QueryEscape(v.now.Format(time.RFC3339Nano))}
+	c := confirmation{What: "letters", Back: "/dead-letters"}
 	for s, err := range deliveryHandler(v).mine() {
 		if err != nil {
 			return content{}, err
 		}
-		c.GivenUp += len(s.Dead)
+		if n := len(s.Dead); n > 0 {
+			c.GivenUp += n
+			c.Newest = append(c.Newest, s.ID+" "+s.Dead[n-1].ID)
+		}
 	}
 	return c.content(v.r), nil
 }

@@ -134,6 +134,7 @@ func TestTokensPage(t *testing.T) {
 	if _, err := r.gate.Authenticate("", secret[1]); err == nil {
 		t.Error("a revoked token lets in")
 	}
+	r.follow(r.post("/tokens/tiles/revoke")).has("There is no token tiles any more.", "revoked already", "3 tokens are valid.")
 	r.follow(r.post("/tokens/ops/revoke")).has("Not revoked", "configuration file", "3 tokens are valid.")
 }
 

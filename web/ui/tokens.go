@@ -152,7 +152,10 @@ func (v tokenHandler) revoke() error {
 		return err
 	}
 	name := v.r.PathValue("name")
-	if err := keys.Revoke(name); err != nil {
+	if err := keys.Revoke(name); isMissing(err) { // by someone else, after the list was shown
+		v.say("", "token-gone", name, "")
+		return v.to("/tokens")
+	} else if err != nil {
 		return v.refused("revoke-refused", err, "/tokens")
 	}
 	v.say("good", "token-revoked", name, "")

@@ -387,7 +387,8 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 func endpointFlag(s string) (registry.Endpoint, error) {
 	name, u, ok := strings.Cut(s, "=")
 	if !ok || name == "" || u == "" {
-		hint := ""
+		hint := fmt.Sprintf(", such as coins=http://127.0.0.1:3030/sparql. For these endpoints there are packs: %s; start the server, and run 'freshet endpoint add --pack NAME'",
+			strings.Join(pack.Names(), ", "))
 		if p, err := pack.Find(registry.Nearest(s, pack.Names())); err == nil {
 			e, _ := p.Endpoint() // a test reads all of them
 			hint = fmt.Sprintf(", such as %s=%s; with its settings as well: start the server, and run 'freshet endpoint add --pack %s'", p.Name, e.URL, p.Name)
