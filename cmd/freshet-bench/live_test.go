@@ -74,11 +74,7 @@ func TestLongBenchLiveAgrees(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	tr := loadVersions(t, path)
-	for i := range tr.Times { // far apart, so that budgets bind
-		for q := range tr.Times[i] {
-			tr.Times[i][q] = int32(100*(q+1) + 7*((i*(q+3))%5))
-		}
-	}
+	setTimes(tr, func(i, q int) int32 { return int32(100*(q+1) + 7*((i*(q+3))%5)) }) // far apart, so that budgets bind
 	policies := []string{"ttl:max=4:reset", "hybrid:d=4"}
 	for _, d := range scheduler.Policies() { // each as it is by default
 		if !d.Simulated {
@@ -97,6 +93,17 @@ func TestLongBenchLiveAgrees(t *testing.T) {
 				t.Errorf("slots -simulated +live:\n%s", d)
 			}
 		})
+	}
+}
+
+// setTimes replaces the measured times of a trace. Revisions with equal times share a row
+// of them, so it makes rows anew: else what was measured would decide what the times are.
+func setTimes(tr *trace.Trace, ms func(rev, query int) int32) {
+	for i := range tr.Times {
+		tr.Times[i] = make([]int32, tr.Queries)
+		for q := range tr.Times[i] {
+			tr.Times[i][q] = ms(i, q)
+		}
 	}
 }
 
@@ -214,11 +221,7 @@ func compareShadows(t *testing.T, seed uint64, add func(what string, is float64,
 		t.Fatal(stderr)
 	}
 	tr := loadVersions(t, path)
-	for i := range tr.Times {
-		for q := range tr.Times[i] {
-			tr.Times[i][q] = int32(100 + 50*q + 7*(i*(q+3)%5))
-		}
-	}
+	setTimes(tr, func(i, q int) int32 { return int32(100 + 50*q + 7*(i*(q+3)%5)) })
 	w := bench.NewSimulator(tr)
 	really := func(policy string) (bench.Row, []policy.Entry) {
 		row, err := w.Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: plan.RuleStrict, Schedule: true, Ring: true})
