@@ -41,18 +41,28 @@ func (c *calendar) nth(now time.Time, n uint64) time.Time {
 
 // expected predicts when a query runs. A waiting query runs as soon as it may; a
 // query in the order runs when the budgets of the coming slots cover the queries
-// before it. One that has run in the current slot is unknown before its end, except
-// after a failure.
+// before it, and one that has started in the current slot after all that wait.
 func (c *calendar) expected(f plan.Forecast, now time.Time) time.Time {
 	switch {
-	case f.Ran && f.Slots == 0:
-		return time.Time{}
 	case f.Ran:
-		return c.nth(now, f.Slots)
+		next := c.nth(now, f.Slots)
+		if !next.IsZero() && next.Before(f.At) {
+			return c.after(f.At.Add(-1))
+		}
+		return next
 	case f.Eligible:
 		return c.nth(c.asksFrom(now), f.Slots)
 	}
 	return c.askingSlot(c.eligibleAt(f, now), now)
+}
+
+// first predicts when a query runs that was registered while a slot runs: the next slot looks
+// at it.
+func (c *calendar) first(q *registry.Query, now time.Time) time.Time {
+	if q.Paused() != nil || !q.Active(now) {
+		return time.Time{}
+	}
+	return c.expected(plan.Forecast{Eligible: true, Slots: 1}, now)
 }
 
 // asksFrom returns the time after which slots send requests: now, unless the endpoint's

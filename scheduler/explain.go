@@ -62,14 +62,14 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 		return x, nil
 	}
 	x, found, err := l.planned(query, now)
-	since, running := l.revision, l.running
+	since, running, slots := l.revision, l.running, l.calendar()
 	later := l.unplanned(query)
 	l.mu.Unlock()
 	if err != nil || found {
 		return x, err
 	}
 	if running {
-		if found, err = l.announced(&later, since); err != nil || found {
+		if found, err = l.announced(&later, since, &slots, now); err != nil || found {
 			return later, err
 		}
 	}
@@ -96,7 +96,7 @@ func (l *loopData) planned(query string, now time.Time) (x Explanation, found bo
 }
 
 // announced explains a query that was registered after a revision, while a slot runs.
-func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
+func (l *loopData) announced(x *Explanation, since uint64, slots *calendar, now time.Time) (bool, error) {
 	news, err := l.ledger.Since(x.Endpoint, since)
 	if err != nil {
 		return false, err
@@ -107,6 +107,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 	}
 	x.Slot, x.Tier, x.LastRun = x.Slot+1, plan.TierNew, news.Entries[i].Stats.LastRun
 	x.Code, x.Why = plan.TierNew, "it was registered after the running slot had begun; the next one looks at it"
+	x.NextDue = slots.first(&news.Entries[i].Query, now)
 	return true, nil
 }
 
@@ -143,11 +144,21 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	if !l.mu.TryLockPlan(readerWait) {
 		return due, nil
 	}
-	defer l.mu.Unlock()
+	since, slots, running := l.revision, l.calendar(), l.running
+	err := l.due(due, queries, now, begun)
+	l.mu.Unlock()
+	if err != nil || !running {
+		return due, err
+	}
+	return due, l.dueAnnounced(due, queries, since, &slots, now)
+}
+
+// due predicts when queries of the plan run, as they are in their order.
+func (l *loopData) due(due []time.Time, queries []string, now time.Time, begun uint64) error {
 	if !l.running {
 		if l.updated <= begun { // else an update that began after this call has read what it asks for
 			if err := l.update(now); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		l.planner.RefreshFor(now, queries)
@@ -158,7 +169,23 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 			due[i] = slots.expected(f, now)
 		}
 	}
-	return due, nil
+	return nil
+}
+
+// dueAnnounced predicts when queries run that were registered after a revision, while a slot
+// runs: the next one looks at them.
+func (l *loopData) dueAnnounced(due []time.Time, queries []string, since uint64, slots *calendar, now time.Time) error {
+	if !slices.ContainsFunc(due, time.Time.IsZero) {
+		return nil
+	}
+	news, err := l.ledger.Since(slots.set.endpoint.Name, since)
+	for i := range news.Entries {
+		q := &news.Entries[i].Query
+		if n := slices.Index(queries, q.ID); n >= 0 && due[n].IsZero() {
+			due[n] = slots.first(q, now)
+		}
+	}
+	return err
 }
 
 // A LastAsk describes the request that last answered a query, alone or with others.

@@ -61,12 +61,17 @@ func TestExplain(t *testing.T) {
 		w.register("a")
 		w.run()
 		synctest.Wait() // the slot of minute 0 runs
-		if x := w.explain("q_a"); x.Eligible || x.Code != plan.CodeRunning || x.Slot != 1 {
+		if x := w.explain("q_a"); x.Eligible || x.Code != plan.CodeRunning || x.Slot != 1 || !x.NextDue.Equal(epoch().Add(time.Minute)) {
 			t.Errorf("while it runs: %+v", x)
 		}
 		w.register("late")
-		if x := w.explain("q_late"); x.Tier != plan.TierNew || x.Slot != 2 {
+		if x := w.explain("q_late"); x.Tier != plan.TierNew || x.Slot != 2 || !x.NextDue.Equal(epoch().Add(time.Minute)) {
 			t.Errorf("registered while the slot runs: %+v", x)
+		}
+		w.register("dormant", func(q *registry.Query) { q.Pause = &registry.Pause{By: "ops"} })
+		if due, err := w.loop.Due([]string{"q_none", "q_dormant", "q_late", "q_a"}); err != nil || !due[0].IsZero() || !due[1].IsZero() ||
+			!due[2].Equal(epoch().Add(time.Minute)) || !due[3].Equal(epoch().Add(time.Minute)) {
+			t.Errorf("while the slot runs: %v, %v", due, err)
 		}
 		until(30 * time.Second)
 		w.register("b")
@@ -190,7 +195,7 @@ func TestDueAfterFailure(t *testing.T) {
 		w.run()
 		until(62 * time.Second) // in slot 2, with the second failure of q_a: out until slot 4
 		due, err := w.loop.Due([]string{"q_a", "q_b"})
-		if err != nil || !due[0].Equal(epoch().Add(3*time.Minute)) || !due[1].IsZero() {
+		if err != nil || !due[0].Equal(epoch().Add(3*time.Minute)) || !due[1].Equal(epoch().Add(2*time.Minute)) {
 			t.Errorf("Due: %v, %v", due, err)
 		}
 		until(70 * time.Second)
@@ -198,6 +203,43 @@ func TestDueAfterFailure(t *testing.T) {
 			t.Errorf("after the slot: %v, %v", after, err)
 		}
 		w.stop()
+	})
+}
+
+// A query that has started in the running slot is expected after all that wait. What ran
+// before it in the slot may come before it once more.
+func TestDueAgain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), same(t, 4*time.Second))
+		for _, name := range strings.Split("abcdefg", "") {
+			w.register(name)
+		}
+		w.register("rare", func(q *registry.Query) { q.Holders[0].MinInterval = registry.Duration(time.Hour) })
+		w.run()
+		foretold, checked := map[string]time.Time{}, map[string]int{}
+		for minute := range 140 {
+			slot := epoch().Add(time.Duration(minute) * time.Minute)
+			until(slot.Add(7 * time.Second).Sub(epoch())) // one has run, and another one runs
+			for _, id := range []string{"q_a", "q_rare"} {
+				x := w.explain(id)
+				if x.Code != plan.CodeRunning {
+					continue
+				}
+				if due, err := w.loop.Due([]string{id}); err != nil || !due[0].Equal(x.NextDue) {
+					t.Errorf("%s: Due says %s, and Explain %s", id, due, x.NextDue)
+				}
+				if was := foretold[id]; !was.IsZero() && minute >= 10 { // all have a result
+					if checked[id]++; !was.Equal(slot) && !was.Add(time.Minute).Equal(slot) {
+						t.Errorf("%s was expected at %s, and ran at %s", id, was, slot)
+					}
+				}
+				foretold[id] = x.NextDue
+			}
+		}
+		w.stop()
+		if checked["q_a"] < 20 || checked["q_rare"] < 2 {
+			t.Errorf("%v predictions came true", checked)
+		}
 	})
 }
 

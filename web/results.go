@@ -108,15 +108,15 @@ func resultTag(st registry.Status, suffix string) string {
 }
 
 // noResult returns the problem of a query without a result; Retry-After is its next
-// run. Only callers with a token see the endpoint's error, which may name hosts, graphs
-// and users.
+// run, or soon for one that may just run for the first time. Only callers with a token see
+// the endpoint's error, which may name hosts, graphs and users.
 func (c *call) noResult(q registry.Query, st registry.Status) error {
 	wait := 5.0
 	due, err := c.Daemon.Due(q.Endpoint, []string{q.ID})
 	if err != nil {
 		return err
 	}
-	if !due[0].IsZero() {
+	if !due[0].IsZero() && (st.Error != "" || st.Position.Seq > 0) {
 		wait = math.Ceil(due[0].Sub(c.Now()).Seconds())
 	}
 	detail := "no execution has been complete so far"

@@ -244,7 +244,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 		}
 		c.Estimate = upTo(15)
 		cost := upTo(80)
-		if got, want := p.covers(cost, c), naive(p, cost, c); got != want {
+		if got, want := p.covers(cost, c, c.in), naive(p, cost, c); got != want {
 			t.Fatalf("seed %d: budget %d, debt %d, cost %d, estimate %d, ranked %t: slot %d, want %d",
 				seed, p.budget, p.debt, cost, c.Estimate, c.in == &p.ranked, got, want)
 		}
@@ -252,7 +252,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	p := New(named("rr"), 0)
 	p.SetBudget(RuleDebt, 1)
 	p.debt = 1000 * time.Hour
-	if got, want := p.covers(0, &item{in: &p.ranked}), uint64(p.debt)+1; got != want {
+	if got, want := p.covers(0, &item{}, &p.ranked), uint64(p.debt)+1; got != want {
 		t.Errorf("a debt of %d budgets: due in slot %d, want %d", p.debt, got, want)
 	}
 }

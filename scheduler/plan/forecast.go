@@ -9,7 +9,9 @@ type Forecast struct {
 	// Slots counts the slots up to the one in which the query runs, or, if it is not
 	// eligible, in which it may run; 0 = unknown.
 	Slots uint64
-	At    time.Time // when a query that is not eligible may run, zero = it waits for no time
+	// At is when a query that is not eligible may run, zero = it waits for no time. One that
+	// has started in the running slot also waits for Slots.
+	At time.Time
 }
 
 // Forecast predicts when a query runs. ok is false if there is no such query. The plan
@@ -26,10 +28,10 @@ func (p *queues) forecast(c *item) (f Forecast) {
 	switch {
 	case c.ran:
 		f.Ran = true
-		f.Slots = c.Stats.NotBefore - min(c.Stats.NotBefore, p.slot)
+		f.Slots, f.At = p.again(c)
 	case c.in != nil:
 		_, cost := p.standing(c)
-		f.Eligible, f.Slots = true, p.covers(cost, c)
+		f.Eligible, f.Slots = true, p.covers(cost, c, c.in)
 	default:
 		if c.slot > 0 {
 			f.Slots = c.slot - min(c.slot, p.slot) + 1
@@ -41,13 +43,48 @@ func (p *queues) forecast(c *item) (f Forecast) {
 	return f
 }
 
+// again predicts when a query runs that has started in the running slot: after what waits,
+// and not before its policy and its min_interval allow it. What it finds, and what comes
+// back with it at the end of the slot, may move it forward or back.
+func (p *queues) again(c *item) (slots uint64, at time.Time) {
+	if n := c.Stats.NotBefore; n > p.slot {
+		return n - p.slot, at
+	}
+	if c.asked > c.Stats.Served {
+		return 1, at
+	}
+	slots = p.covers(p.backlog(), c, &p.ranked)
+	if due := p.policy.Key(&c.Candidate).Due; due > p.slot {
+		slots = max(slots, due-p.slot)
+	}
+	return slots, c.free(p.now)
+}
+
+// backlog is the cost of the ranked queries that wait. It is added up again when their
+// number has changed.
+func (p *queues) backlog() time.Duration {
+	t := &p.ranked
+	if p.summed == t.n {
+		return p.cost
+	}
+	p.summed, p.cost = t.n, 0
+	for _, list := range [2][]entry{t.entries[t.from:], t.added} {
+		for i := range list {
+			if c := list[i].c; c.in == t {
+				p.cost += c.Estimate
+			}
+		}
+	}
+	return p.cost
+}
+
 // covers counts the slots until the budgets, less repayments, have covered the cost
-// before a query, so that it may start. Its own cost does not grow with the debt.
-func (p *queues) covers(cost time.Duration, c *item) (n uint64) {
+// before a query in an order, so that it may start. Its own cost does not grow with the debt.
+func (p *queues) covers(cost time.Duration, c *item, in *order) (n uint64) {
 	n = 1
 	if p.debt > 0 {
 		part := func(of time.Duration) time.Duration {
-			if c.in != &p.ranked {
+			if in != &p.ranked {
 				of /= 2
 			}
 			return of
@@ -68,7 +105,7 @@ func (p *queues) covers(cost time.Duration, c *item) (n uint64) {
 		cost -= last
 	}
 	share := p.budget
-	if c.in != &p.ranked {
+	if in != &p.ranked {
 		share = p.share
 	}
 	return n + uint64(cost/max(1, share))

@@ -29,6 +29,8 @@ type queues struct {
 	lead       time.Duration // between grid times, 0 = no grid
 	ordered    bool          // no ranked query has moved since ranker.rank
 	freshFirst bool          // refresh requests left nothing for new queries in the last slot
+	cost       time.Duration // of the ranked queries when they were added up
+	summed     int           // how many those were
 }
 
 // settle puts a lifted query where it belongs in the current slot.
