@@ -238,7 +238,7 @@ func TestGateKnowsNames(t *testing.T) {
 // The list of tokens shows when each was last used.
 func TestGateNotesUse(t *testing.T) {
 	w, secrets := lockedWorld(t)
-	g := w.config.Gate.(*TokenGate)
+	g := w.config.Gate
 	if at := g.Used("app"); !at.IsZero() {
 		t.Fatalf("used at %v before it was", at)
 	}

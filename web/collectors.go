@@ -16,89 +16,97 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
+// A metric is one whose values are read at the moment of a scrape.
+type metric struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func level(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
 }
 
 var (
-	queriesDesc  = desc("freshet_endpoint_queries", "Queries registered on the endpoint.", "endpoint")
-	debtDesc     = desc("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", "endpoint")
-	statesDesc   = desc("freshet_queries", "Queries by the state of their result.", "endpoint", "state")
-	healthDesc   = desc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", "endpoint", "state")
-	oldestDesc   = desc("freshet_oldest_result_age_seconds", "Time since the oldest result of the endpoint was last known to be true; paused queries are left out.", "endpoint")
-	intervalDesc = desc("freshet_endpoint_slot_interval_seconds", "Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
-	nextTryDesc  = desc("freshet_endpoint_next_try_seconds", "Time until the endpoint is asked again; 0 when it is asked as usual.", "endpoint")
+	queriesDesc = level("freshet_endpoint_queries", "Queries registered on the endpoint.", "endpoint")
+	debtDesc    = level("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", "endpoint")
+	statesDesc  = level("freshet_queries", "Queries by the state of their result.", "endpoint", "state")
+	healthDesc  = level("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", "endpoint", "state")
+	oldestDesc  = level("freshet_oldest_result_age_seconds",
+		"Time since the oldest result of the endpoint was last known to be true; paused queries are left out.", "endpoint")
+	intervalDesc = level("freshet_endpoint_slot_interval_seconds",
+		"Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
+	nextTryDesc = level("freshet_endpoint_next_try_seconds",
+		"Time until the endpoint is asked again; 0 when it is asked as usual.", "endpoint")
 
-	readOnlyDesc = desc("freshet_store_read_only", "1 while the disk is full and nothing can be written.")
-	freeDesc     = desc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.")
-	reserveDesc  = desc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.")
+	readOnlyDesc = level("freshet_store_read_only", "1 while the disk is full and nothing can be written.")
+	freeDesc     = level("freshet_store_free_bytes", "Bytes free on the disk that holds the store.")
+	reserveDesc  = level("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.")
 
-	troublesDesc = desc("freshet_troubles", "What keeps results from being fresh, and what fires, by kind: storage, node, endpoint, alert, rule, query.", "kind")
+	troublesDesc = level("freshet_troubles",
+		"What keeps results from being fresh, and what fires, by kind: storage, node, endpoint, alert, rule, query.", "kind")
 
-	deliveriesDesc  = desc("freshet_deliveries_total", "Messages by how they ended: delivered, failed, retried, dropped.", "way", "result")
-	connectionsDesc = desc("freshet_connections", "Followers connected now.", "kind")
-	subsDesc        = desc("freshet_subscriptions", "Subscriptions by state.", "way", "state")
-	waitingDesc     = desc("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", "way")
-	lagDesc         = desc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", "way")
+	deliveriesDesc = counter("freshet_deliveries_total",
+		"Messages by how they ended: delivered, failed, retried, dropped.", "way", "result")
+	connectionsDesc = level("freshet_connections", "Followers connected now.", "kind")
+	subsDesc        = level("freshet_subscriptions", "Subscriptions by state.", "way", "state")
+	waitingDesc     = level("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", "way")
+	lagDesc         = level("freshet_delivery_lag_seconds",
+		"For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", "way")
 
-	rulesDesc         = desc("freshet_rules", "Alert rules by state.", "state")
-	alertsDesc        = desc("freshet_rule_alerts", "Alerts of rules by state: pending, firing.", "state")
-	evaluationsDesc   = desc("freshet_rule_evaluations_total", "Evaluations of alert rules by how they ended: complete, failed.", "result")
-	ruleLagDesc       = desc("freshet_rule_lag_seconds", "For how long the oldest change has waited on which some rule was not evaluated; 0 when none waits.")
-	alertMessagesDesc = desc("freshet_alert_messages_total", "Messages about alerts by how they ended: delivered, failed (attempts), dropped.", "receiver", "result")
-	alertWaitingDesc  = desc("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
+	rulesDesc       = level("freshet_rules", "Alert rules by state.", "state")
+	alertsDesc      = level("freshet_rule_alerts", "Alerts of rules by state: pending, firing.", "state")
+	evaluationsDesc = counter("freshet_rule_evaluations_total",
+		"Evaluations of alert rules by how they ended: complete, failed.", "result")
+	ruleLagDesc = level("freshet_rule_lag_seconds",
+		"For how long the oldest change has waited on which some rule was not evaluated; 0 when none waits.")
+	alertMessagesDesc = counter("freshet_alert_messages_total",
+		"Messages about alerts by how they ended: delivered, failed (attempts), dropped.", "receiver", "result")
+	alertWaitingDesc = level("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
+
+	asksDesc    = counter("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", "endpoint", "kind")
+	membersDesc = counter("freshet_ask_members_total", "Queries in these requests.", "endpoint", "kind")
+	voidDesc    = counter("freshet_asks_void_total", "Requests for several queries whose answer said nothing about them.", "endpoint")
+	auditsDesc  = counter("freshet_merge_audits_total",
+		"Merged answers that were compared with the answer of the query alone.", "endpoint", "result")
 )
 
-// A collector computes metrics at the moment of the scrape. Its first description reports
-// an error.
-type collector struct {
-	descs   []*prometheus.Desc
-	collect func(put func(d *prometheus.Desc, v float64, labels ...string)) error
-}
+// A reader reads some metrics at the moment of a scrape.
+type reader func(put func(m metric, v float64, labels ...string)) error
 
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
-	}
-}
+// Describe implements prometheus.Collector. It names no metric, because readers leave out what there is none of.
+func (reader) Describe(chan<- *prometheus.Desc) {}
 
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	err := c.collect(func(d *prometheus.Desc, v float64, labels ...string) {
-		kind := prometheus.GaugeValue
-		switch d {
-		case deliveriesDesc, evaluationsDesc, alertMessagesDesc:
-			kind = prometheus.CounterValue
-		}
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+// Collect implements prometheus.Collector.
+func (read reader) Collect(ch chan<- prometheus.Metric) {
+	err := read(func(m metric, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.Desc, m.kind, v, labels...)
 	})
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
+		ch <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
 	}
 }
 
-// scrapes returns the handler of scrapes. It adds the metrics that are computed at the
+// scrapes returns the handler of scrapes. It adds the metrics that are read at the
 // moment of the scrape.
 func scrapes(s *server) http.Handler {
 	now := prometheus.NewRegistry()
-	now.MustRegister(
-		collector{[]*prometheus.Desc{queriesDesc, statesDesc, healthDesc, debtDesc, oldestDesc, nextTryDesc, intervalDesc}, s.collectEndpoints},
-		collector{[]*prometheus.Desc{readOnlyDesc, freeDesc, reserveDesc}, s.collectStorage},
-		collector{[]*prometheus.Desc{troublesDesc}, s.collectOutlook})
-	if s.Merging != nil {
-		now.MustRegister(askCollector{s})
-	}
+	now.MustRegister(reader(s.collectEndpoints), reader(s.collectStorage), reader(s.collectOutlook))
 	if s.Deliveries != nil {
-		now.MustRegister(collector{[]*prometheus.Desc{waitingDesc, deliveriesDesc, connectionsDesc, subsDesc, lagDesc}, s.collectDeliveries})
+		now.MustRegister(reader(s.collectDeliveries))
 	}
 	if s.Rules != nil {
-		now.MustRegister(collector{[]*prometheus.Desc{rulesDesc, alertsDesc, evaluationsDesc, ruleLagDesc, alertMessagesDesc, alertWaitingDesc}, s.collectRules})
+		now.MustRegister(reader(s.collectRules))
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }
 
 // collectEndpoints reports the endpoints whose loops run. An endpoint without a result
 // has no oldest result.
-func (s *server) collectEndpoints(put func(*prometheus.Desc, float64, ...string)) error {
+func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 	all, err := s.Registry.Endpoints()
 	now := s.Now()
 	for _, e := range all {
@@ -124,8 +132,26 @@ func (s *server) collectEndpoints(put func(*prometheus.Desc, float64, ...string)
 			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
 		}
 		put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)
+		if s.Merging != nil {
+			s.collectAsks(e.Name, put)
+		}
 	}
 	return err
+}
+
+// collectAsks counts the requests to an endpoint by kind.
+func (s *server) collectAsks(endpoint string, put func(metric, float64, ...string)) {
+	asked, err := s.Merging.Asked(endpoint)
+	if err != nil {
+		return // its loop is starting
+	}
+	for _, k := range cohort.Kinds() {
+		put(asksDesc, float64(asked.Requests[k]), endpoint, string(k))
+		put(membersDesc, float64(asked.Members[k]), endpoint, string(k))
+	}
+	put(voidDesc, float64(asked.Void), endpoint)
+	put(auditsDesc, float64(asked.Same), endpoint, "same")
+	put(auditsDesc, float64(asked.Different), endpoint, "different")
 }
 
 func oneIf(b bool) float64 {
@@ -135,7 +161,7 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-func (s *server) collectStorage(put func(*prometheus.Desc, float64, ...string)) error {
+func (s *server) collectStorage(put func(metric, float64, ...string)) error {
 	st := s.Health.Disk()
 	put(readOnlyDesc, oneIf(st.ReadOnly))
 	if st.Free >= 0 {
@@ -145,7 +171,7 @@ func (s *server) collectStorage(put func(*prometheus.Desc, float64, ...string)) 
 	return nil
 }
 
-func (s *server) collectDeliveries(put func(*prometheus.Desc, float64, ...string)) error {
+func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 	for _, d := range s.Deliveries() {
 		way := string(d.Way)
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
@@ -173,7 +199,7 @@ func (s *server) collectDeliveries(put func(*prometheus.Desc, float64, ...string
 	return nil
 }
 
-func (s *server) collectRules(put func(*prometheus.Desc, float64, ...string)) error {
+func (s *server) collectRules(put func(metric, float64, ...string)) error {
 	t, err := s.Rules.Totals()
 	if err != nil {
 		return err
@@ -285,7 +311,7 @@ func behind(at, newest registry.Position) uint64 {
 
 // waitingSince is when the oldest change was committed that follows a position
 // and is kept, of one query or of all (""); zero for none.
-func waitingSince(h ChangeLog, query string, at registry.Position) (time.Time, error) {
+func waitingSince(h History, query string, at registry.Position) (time.Time, error) {
 	var waiting []registry.Change
 	var err error
 	if query == "" {
@@ -308,48 +334,4 @@ func (c endpointAPI) templates(e registry.Endpoint) error {
 		return err
 	}
 	return c.json(http.StatusOK, map[string]any{"templates": append([]cohort.Snapshot{}, templates...)})
-}
-
-var (
-	asksDesc    = prometheus.NewDesc("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", []string{"endpoint", "kind"}, nil)
-	membersDesc = prometheus.NewDesc("freshet_ask_members_total", "Queries in these requests.", []string{"endpoint", "kind"}, nil)
-	voidDesc    = prometheus.NewDesc("freshet_asks_void_total", "Requests for several queries whose answer said nothing about them.", []string{"endpoint"}, nil)
-	auditsDesc  = prometheus.NewDesc("freshet_merge_audits_total", "Merged answers that were compared with the answer of the query alone.", []string{"endpoint", "result"}, nil)
-)
-
-// An askCollector counts requests by kind.
-type askCollector struct{ s *server }
-
-func (c askCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- asksDesc
-	ch <- membersDesc
-	ch <- voidDesc
-	ch <- auditsDesc
-}
-
-func (c askCollector) Collect(ch chan<- prometheus.Metric) {
-	all, err := c.s.Registry.Endpoints()
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(asksDesc, err)
-		return
-	}
-	for _, e := range all {
-		if c.s.Local != nil && !c.s.Local(e.Name) {
-			continue
-		}
-		asked, err := c.s.Merging.Asked(e.Name)
-		if err != nil {
-			continue // its loop is starting
-		}
-		count := func(d *prometheus.Desc, n uint64, label string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), e.Name, label)
-		}
-		for _, k := range cohort.Kinds() {
-			count(asksDesc, asked.Requests[k], string(k))
-			count(membersDesc, asked.Members[k], string(k))
-		}
-		ch <- prometheus.MustNewConstMetric(voidDesc, prometheus.CounterValue, float64(asked.Void), e.Name)
-		count(auditsDesc, asked.Same, "same")
-		count(auditsDesc, asked.Different, "different")
-	}
 }

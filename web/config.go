@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -37,7 +38,7 @@ type Config struct {
 	// Registry registers and edits queries, profiles and endpoints.
 	Registry *registry.Registry
 	// Gate lets callers in.
-	Gate Gate
+	Gate *TokenGate
 	// Data reads the store.
 	Data
 	// Loops run the slots of the endpoints.
@@ -78,7 +79,6 @@ type Config struct {
 type Data struct {
 	Queries Queries
 	History History
-	Tokens  TokenStore
 	Backup  func(w io.Writer) (int64, error) // writes a copy of the store
 }
 
@@ -108,7 +108,9 @@ type Profiling struct {
 type Publishing struct {
 	Followers Followers
 	Rechecks  Rechecks
-	Feeds     Feeds
+	// Feed writes changes as Atom: those of a query, those of a watch in words, or those of all queries
+	// without either. It reads the parameters archive, tag and endpoint; nil: no routes of feeds.
+	Feed func(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Feed, error)
 	// ChangeJSON writes a change as the schema Change of openapi.yaml defines it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 }
@@ -160,7 +162,7 @@ func (l *Limits) complete() {
 
 func (c *Config) complete() error {
 	switch {
-	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Tokens == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
+	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
 	}
 	c.ShowHalted()

@@ -6,12 +6,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
@@ -29,67 +27,44 @@ type Queries interface {
 	Stats(id string) (policy.Stats, error)
 }
 
-// History reads results, changes and slots.
+// History reads results, changes and slots. Errors about past states are *registry.Problem or
+// *registry.GapError if a state is not kept or never was.
 type History interface {
-	ChangeLog
-	Results
-	Past
-	// Origins finds the changes that last added rows of a state, and the oldest version
-	// that was examined. The zero Version is for a row that was there before.
-	Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error)
-	// Slots returns an endpoint's last slots, newest first.
-	Slots(endpoint string, limit int) ([]scheduler.Slot, error)
-}
-
-// ChangeLog reads the log of changes.
-type ChangeLog interface {
 	// After returns changes of one query that follow a position, oldest first.
 	After(query string, p registry.Position, limit int) ([]registry.Change, error)
 	// All returns changes of all queries that follow an offset, oldest first.
 	All(o registry.Offset, limit int) ([]registry.Change, error)
 	// Head is the offset of the newest change of all.
 	Head() (registry.Offset, error)
-}
+	// Latest returns the newest change of a query, ErrNotFound when there is none.
+	Latest(query string) (registry.Change, error)
 
-// Past reads past states. Its errors are *registry.Problem or *registry.GapError if a
-// state is not kept or never was.
-type Past interface {
-	// Place finds a state and its neighbours.
+	// Current returns a query's status, and its result if asked for.
+	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
+	// Place finds a past state and its neighbours.
 	Place(query string, m registry.Moment) (registry.Place, error)
 	// StateAt returns the result at a position.
 	StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error)
 	// Versions lists at most limit states after a seq, oldest first.
 	Versions(query string, after uint64, limit int) ([]registry.Version, error)
-}
+	// Origins finds the changes that last added rows of a state, and the oldest version
+	// that was examined. The zero Version is for a row that was there before.
+	Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error)
 
-// Results reads where queries are now.
-type Results interface {
-	// Current returns a query's status, and its result if asked for.
-	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
-	// Latest returns the newest change of a query, ErrNotFound when there is none.
-	Latest(query string) (registry.Change, error)
+	// Slots returns an endpoint's last slots, newest first.
+	Slots(endpoint string, limit int) ([]scheduler.Slot, error)
 }
 
 // Daemon is the running half: the slot loops of all endpoints. Errors that a
 // client can act on are *registry.Problem or wrap one of scheduler's; an endpoint
 // or query that is not there wraps registry.ErrNotFound.
 type Daemon interface {
-	Executor
-	Planner
-}
-
-// Executor executes queries within the limits of their endpoint.
-type Executor interface {
 	// Tick runs the endpoint's next slot now and returns its summary when it is
 	// over and committed.
 	Tick(ctx context.Context, endpoint string) (scheduler.Slot, error)
 	// Trial executes a text once inside the endpoint's limits, charged to its
 	// next slot, and stores nothing.
 	Trial(ctx context.Context, q *registry.Query) (scheduler.Answer, error)
-}
-
-// Planner shows what the loops do and plan.
-type Planner interface {
 	// Explain reports the place of a query in the plan of its endpoint.
 	Explain(endpoint, query string) (scheduler.Explanation, error)
 	// Due predicts when queries of one endpoint run next, in the order of ids; zero
@@ -137,16 +112,6 @@ type NoRechecks struct{}
 // Rechecked implements Rechecks.
 func (NoRechecks) Rechecked() <-chan struct{} { return nil }
 
-// Feeds writes changes as Atom.
-type Feeds interface {
-	// QueryFeed writes the changes of one query. It reads the parameter archive.
-	QueryFeed(q *registry.Query, params url.Values) (Feed, error)
-	// WatchFeed writes the changes of a watch in words. It reads the parameter archive.
-	WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (Feed, error)
-	// AllFeed writes all changes. It reads the parameters archive, tag and endpoint.
-	AllFeed(params url.Values) (Feed, error)
-}
-
 // Health reports whether the server can work.
 type Health interface {
 	// Ready returns nil when the server is ready to serve.
@@ -178,20 +143,15 @@ func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 
 // TokenStore keeps tokens.
 type TokenStore interface {
-	TokenList
+	Tokens() ([]registry.Token, error)
+	// Newest is like Tokens, and includes what other nodes of the cluster have written until now. A stranger has
+	// shown no token yet, and may wait longer.
+	Newest(stranger bool) ([]registry.Token, error)
 	PutToken(t registry.Token) error // registry.ErrExists when the name is taken
 	// DeleteToken removes a token, or returns registry.ErrNotFound. With keeps, it returns
 	// registry.ErrLastToken for the last one that lasts, also if other nodes remove tokens at the
 	// same time.
 	DeleteToken(name string, keeps bool) error
-}
-
-// TokenList lists tokens.
-type TokenList interface {
-	Tokens() ([]registry.Token, error)
-	// Newest is like Tokens, and includes what other nodes of the cluster have written until now. A stranger has
-	// shown no token yet, and may wait longer.
-	Newest(stranger bool) ([]registry.Token, error)
 }
 
 // A Clock returns the current time.
@@ -241,21 +201,11 @@ func (h *held) Close() {}
 
 // Profiles reads profiles with their progress and their rounds.
 type Profiles interface {
-	ProfileList
-	Rounds
-}
-
-// ProfileList reads profiles with their progress.
-type ProfileList interface {
 	// ListProfiles returns a page in id order after cursor, at most limit, and
 	// the next cursor, "" at the end.
 	ListProfiles(f registry.ProfileFilter, cursor string, limit int) ([]registry.ListedProfile, string, error)
 	// ProfileItem returns one profile; it wraps registry.ErrNotFound.
 	ProfileItem(id string) (registry.ListedProfile, error)
-}
-
-// Rounds reads the rounds of profiles.
-type Rounds interface {
 	// Rounds returns at most limit of a profile's rounds below a number (0: all) with
 	// a state ("": any), newest first. next is the number for the next page, 0 at the
 	// end. A page may be shorter than limit before the end.
@@ -285,13 +235,8 @@ type DeadLetters interface {
 // Webhooks registers and edits webhooks. Errors that a client can correct are
 // *registry.Problem.
 type Webhooks interface {
-	WebhookSettings
 	// Replay sends the missed changes of a webhook again.
 	Replay(id string, r registry.Replay) (registry.Subscription, error)
-}
-
-// WebhookSettings makes webhooks and edits them.
-type WebhookSettings interface {
 	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
 	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
 	// Rotate sets a new secret, a generated one for "". The old secret also signs
@@ -309,15 +254,6 @@ type Deliveries struct {
 	Dropped     uint64 // messages given up
 }
 
-// A Gate authenticates callers. On a server without tokens an empty token is
-// registry.Anonymous with the role admin. Otherwise the error wraps ErrUnauthorized for
-// an empty or invalid token. Wrong tokens are counted by address
-// (registry.ClientAddress; "" is not counted). After too many, the error is ErrGuessing.
-// Any other error is the server's fault. *TokenGate implements Gate.
-type Gate interface {
-	Authenticate(from, token string) (registry.Caller, error)
-}
-
 // Pages serve the pages for people. A browser that is signed in there may also read the
 // API, so links from the pages to results work.
 type Pages interface {
@@ -329,8 +265,11 @@ type Pages interface {
 // Rules makes, tries and finds alert rules. Errors that a client can correct are
 // *registry.Problem.
 type Rules interface {
-	RuleList
-	RuleEditor
+	// Rules returns at most limit rules after an id, in id order.
+	Rules(after string, limit int) ([]registry.ListedRule, error)
+	// Rule returns one rule by its id or by the caller's name for it, or for an admin by another
+	// caller's; it wraps registry.ErrNotFound.
+	Rule(c registry.Caller, ref string) (registry.ListedRule, error)
 	// Alerts returns at most limit alerts of a rule after one, ordered by their ids, and only those in
 	// a state unless it is "".
 	Alerts(rule string, state registry.AlertState, after string, limit int) ([]registry.ListedAlert, error)
@@ -338,24 +277,12 @@ type Rules interface {
 	Totals() (registry.RuleTotals, error)
 	// Try evaluates a rule over the history of its query and stores nothing.
 	Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.RuleTrial, error)
-}
 
-// RuleEditor makes and edits alert rules.
-type RuleEditor interface {
 	Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error)
 	// Replace gives the rule with an id other settings.
 	Replace(ctx context.Context, c registry.Caller, id string, r registry.RuleSettings) (registry.ListedRule, error)
 	// SetPaused pauses or resumes the rule with an id.
 	SetPaused(ctx context.Context, id string, paused bool) (registry.ListedRule, error)
-}
-
-// RuleList finds and removes alert rules.
-type RuleList interface {
-	// Rules returns at most limit rules after an id, in id order.
-	Rules(after string, limit int) ([]registry.ListedRule, error)
-	// Rule returns one rule by its id or by the caller's name for it, or for an admin by another
-	// caller's; it wraps registry.ErrNotFound.
-	Rule(c registry.Caller, ref string) (registry.ListedRule, error)
 	// Remove deletes a rule by its id.
 	Remove(id string) error
 }

@@ -16,7 +16,7 @@ func (c changeAPI) queryFeed(q registry.Query) error {
 		return err
 	}
 	key := fmt.Sprintf("%s at %s, edition %d, %s", q.ID, st.Position, c.Registry.Revision(), c.r.URL.RawQuery)
-	return c.feed(key, func() (Feed, error) { return c.Feeds.QueryFeed(&q, c.params.Values) }, q.Public())
+	return c.feed(key, func() (Feed, error) { return c.Feed(&q, nil, nil, c.params.Values) }, q.Public())
 }
 
 // feed serves the changes of a watch as Atom. Only the newest ones have labels that are not known yet.
@@ -33,7 +33,7 @@ func (c watchAPI) feed(w watched) error {
 	for i := range log {
 		deltas[i] = log[i].Delta
 	}
-	f, err := c.Feeds.WatchFeed(&w.query, w.watch, c.names(w.query.Endpoint, w.watch, deltas...), c.params.Values)
+	f, err := c.Feed(&w.query, &w.watch, c.names(w.query.Endpoint, w.watch, deltas...), c.params.Values)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c changeAPI) allFeed() error {
 		return err
 	}
 	key := fmt.Sprintf("all at %s, edition %d, %s", head, c.Registry.Revision(), c.r.URL.RawQuery)
-	return c.feed(key, func() (Feed, error) { return c.Feeds.AllFeed(c.params.Values) }, false)
+	return c.feed(key, func() (Feed, error) { return c.Feed(nil, nil, nil, c.params.Values) }, false)
 }
 
 func (c changeAPI) feed(key string, read func() (Feed, error), public bool) error {

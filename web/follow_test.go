@@ -77,7 +77,7 @@ func TestStreamGoesOn(t *testing.T) {
 	cut := make(chan bool, 1)
 	w, secrets := lockedWorld(t, func(c *Config) {
 		c.Limits.Recheck = 2 * time.Millisecond
-		c.Gate = countingGate{c.Gate, asked}
+		c.Gate.store = countingStore{c.Gate.store, asked}
 		c.Followers = streams{query: func(rw http.ResponseWriter, r *http.Request, _ registry.Query) {
 			for range 5 {
 				<-asked
@@ -97,15 +97,15 @@ func TestStreamGoesOn(t *testing.T) {
 	}
 }
 
-type countingGate struct {
-	Gate
+type countingStore struct {
+	TokenStore
 	asked chan<- struct{}
 }
 
-func (g countingGate) Authenticate(from, token string) (registry.Caller, error) {
+func (s countingStore) Tokens() ([]registry.Token, error) {
 	select {
-	case g.asked <- struct{}{}:
+	case s.asked <- struct{}{}:
 	default:
 	}
-	return g.Gate.Authenticate(from, token)
+	return s.TokenStore.Tokens()
 }

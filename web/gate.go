@@ -113,8 +113,11 @@ func (g *TokenGate) Named(name string) (registry.Caller, error) {
 	return c, nil
 }
 
-// Authenticate returns the caller of a token. It always compares the hashes of all
-// tokens, so that its duration reveals nothing.
+// Authenticate returns the caller of a token. On a server without tokens an empty token is
+// registry.Anonymous with the role admin. Otherwise the error wraps ErrUnauthorized for an empty or
+// invalid token. Wrong tokens are counted by address (registry.ClientAddress; "" is not counted).
+// After too many, the error is registry.ErrGuessing. Any other error is the server's fault.
+// It always compares the hashes of all tokens, so that its duration reveals nothing.
 func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	tokens, closed, err := g.all()
 	if err != nil {

@@ -16,51 +16,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Metrics has a Prometheus registry of its own, with these metrics:
-//
-//	freshet_build_info{version}                        1
-//	freshet_http_requests_total{route,method,status}   requests answered
-//	freshet_http_request_seconds{route}                how long they took (streams: until they ended)
-//	freshet_slots_total{endpoint}                      slots finished
-//	freshet_executions_total{endpoint,result}          executions by result: complete, failed, cut; skipped counts queries that were passed over
-//	freshet_changes_total{endpoint}                    changes committed
-//	freshet_slot_used_seconds_total{endpoint}          execution seconds used
-//	freshet_slot_budget_seconds_total{endpoint}        execution seconds that the finished slots allowed
-//	freshet_slot_last_timestamp_seconds{endpoint}      when the last slot ended
-//	freshet_connections{kind}                          followers connected now, by kind (websocket, sse, sepa)
-//	freshet_subscriptions{way,state}                   subscriptions by way (websocket, sse, sepa, websub, webhook) and state
-//	freshet_deliveries_total{way,result}               messages with changes: delivered (written, or accepted by the callback),
-//	                                                   failed (attempts that the callback rejected, connections whose
-//	                                                   reader was too slow), retried (attempts after one that failed), dropped
-//	                                                   (given up: dead letters, versions of a topic)
-//	freshet_waiting_changes{way}                       changes that followers have not received, summed over subscriptions
-//	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
-//	freshet_rules{state}                               alert rules by state
-//	freshet_rule_alerts{state}                         alerts by state: pending, firing
-//	freshet_rule_evaluations_total{result}             evaluations of rules by result: complete, failed
-//	freshet_rule_lag_seconds                           for how long the oldest change has waited on which some rule was not evaluated
-//	freshet_alert_messages_total{receiver,result}      messages about alerts by kind of receiver: delivered, failed (attempts), dropped
-//	freshet_alert_messages_waiting{receiver}           messages about alerts that are not delivered
-//	freshet_slot_seconds{endpoint}                     histogram of how long the finished slots took
-//	freshet_oldest_result_age_seconds{endpoint}        since the oldest result was last known to be true
-//	freshet_endpoint_next_try_seconds{endpoint}        until the next request to the endpoint may be sent, 0 without a back-off
-//	freshet_endpoint_slot_interval_seconds{endpoint}   usual time between two slots
-//	freshet_store_size_bytes                           size of the store's file
-//	freshet_store_unused_bytes                         the part of it that is free for reuse
-//	freshet_endpoint_queries{endpoint}                 queries registered
-//	freshet_endpoint_health{endpoint,state}            1 for its current state: healthy, throttled or failing
-//	freshet_asks_total{endpoint,kind}                  requests by kind: single, values and union (several queries), probe (digests of several)
-//	freshet_ask_members_total{endpoint,kind}           queries in these requests
-//	freshet_asks_void_total{endpoint}                  those for several queries whose answer said nothing about them
-//	freshet_merge_audits_total{endpoint,result}        merged answers compared with that of the query alone: same, different
-//	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
-//	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
-//	freshet_troubles{kind}                             what keeps results from being fresh, and what fires: storage, node, endpoint, alert, rule, query
-//	freshet_store_read_only                            1 while the disk is full and nothing can be written
-//	freshet_store_free_bytes                           free on the disk that holds the store
-//	freshet_store_reserve_bytes                        space kept free: new registrations are refused below it
-//
-// and the metrics of the Go runtime and the process.
+// Metrics has a Prometheus registry of its own, with the metrics of requests and slots, of the Go
+// runtime and of the process. A scrape adds those of collectors.go. GET /metrics in
+// docs/openapi.yaml describes all of them.
 type Metrics struct {
 	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec

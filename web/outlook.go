@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -147,7 +145,7 @@ func (c serverAPI) status() error {
 }
 
 // collectOutlook reports the troubles.
-func (s *server) collectOutlook(put func(*prometheus.Desc, float64, ...string)) error {
+func (s *server) collectOutlook(put func(metric, float64, ...string)) error {
 	o, err := s.Outlook()
 	if err != nil {
 		return err
@@ -174,7 +172,7 @@ func (c *Config) ShowHalted() {
 
 type haltedDaemon struct{ Daemon }
 
-// State implements Planner.
+// State implements Daemon.
 func (d haltedDaemon) State(endpoint string) (scheduler.LoopState, error) {
 	st, err := d.Daemon.State(endpoint)
 	if err != nil || st.Halted == "" {

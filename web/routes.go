@@ -79,7 +79,7 @@ func (s *server) table() []route {
 	if s.Live != nil {
 		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: handled(s.Live)})
 	}
-	if s.Feeds != nil {
+	if s.Feed != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: of(query, changeAPI.queryFeed)},
 			route{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, stream: true, run: of((*call).watched, watchAPI.feed)},

@@ -398,16 +398,14 @@ func TestBodyTime(t *testing.T) {
 
 // A failing gate is answered with 500.
 func TestGateFails(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Gate = brokenGate{} })
+	w := newWorld(t, func(c *Config) { c.Gate.store = brokenStore{} })
 	w.get("/v1/queries").problem(500, "internal")
 	w.get("/healthz").status(200)
 }
 
-type brokenGate struct{}
+type brokenStore struct{ TokenStore }
 
-func (brokenGate) Authenticate(_, _ string) (registry.Caller, error) {
-	return registry.Caller{Role: registry.RoleAdmin}, errors.New("the disk is gone")
-}
+func (brokenStore) Tokens() ([]registry.Token, error) { return nil, errors.New("the disk is gone") }
 
 func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
 	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)

@@ -19,20 +19,8 @@ func (s *server) viewToken(t registry.Token) api.Token {
 	return v
 }
 
-// keys returns the gate if it manages tokens, else the store's tokens.
-func (s *server) keys() (*TokenGate, error) {
-	if k, ok := s.Gate.(*TokenGate); ok {
-		return k, nil
-	}
-	return NewTokenGate(nil, s.Tokens, s.Now)
-}
-
 func (c tokenAPI) list() error {
-	keys, err := c.keys()
-	if err != nil {
-		return err
-	}
-	all, err := keys.Tokens()
+	all, err := c.Gate.Tokens()
 	if err != nil {
 		return err
 	}
@@ -52,11 +40,7 @@ func (c tokenAPI) create() error {
 	if err := c.decode(&body, typeJSON); err != nil {
 		return err
 	}
-	keys, err := c.keys()
-	if err != nil {
-		return err
-	}
-	t, secret, err := keys.Make(body.Name, body.Role, body.ExpiresAt)
+	t, secret, err := c.Gate.Make(body.Name, body.Role, body.ExpiresAt)
 	if err != nil {
 		return err
 	}
@@ -67,11 +51,7 @@ func (c tokenAPI) create() error {
 }
 
 func (c tokenAPI) revoke() error {
-	keys, err := c.keys()
-	if err != nil {
-		return err
-	}
-	if err := keys.Revoke(c.r.PathValue("name")); err != nil {
+	if err := c.Gate.Revoke(c.r.PathValue("name")); err != nil {
 		return err
 	}
 	return c.noContent()

@@ -19,7 +19,7 @@ const labelTime = 5 * time.Second
 
 // NewLabels returns labels that are looked up by trial runs, which the endpoint's budget
 // pays for.
-func NewLabels(r *registry.Registry, x Executor, clock Clock) *watch.Labels {
+func NewLabels(r *registry.Registry, x Daemon, clock Clock) *watch.Labels {
 	return watch.NewLabels(func(ctx context.Context, endpoint, text string) (*diff.Result, error) {
 		q, err := r.Analyse(registry.Registration{Endpoint: endpoint, Text: text})
 		if err != nil {
@@ -87,7 +87,7 @@ const mostAsked = 8
 // WatchEndpoint returns the endpoint for a watch that names none: the one with the name of
 // the watched site, else the default one ("") or, if there is none, the only one that knows
 // the IRI. The endpoints' budgets pay for the question. The error says which ones know it.
-func WatchEndpoint(ctx context.Context, r *registry.Registry, x Executor, w watch.Watch) (string, error) {
+func WatchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, w watch.Watch) (string, error) {
 	if name := watch.SiteOf(w.IRI).Name; name != "" {
 		if _, err := r.Endpoint(name); err == nil {
 			return name, nil
@@ -123,7 +123,7 @@ func WatchEndpoint(ctx context.Context, r *registry.Registry, x Executor, w watc
 }
 
 // knowsIRI reports whether an endpoint has triples of an IRI. One that does not answer has none.
-func knowsIRI(ctx context.Context, r *registry.Registry, x Executor, endpoint, iri string) bool {
+func knowsIRI(ctx context.Context, r *registry.Registry, x Daemon, endpoint, iri string) bool {
 	q, err := r.Analyse(registry.Registration{Endpoint: endpoint, Text: "ASK { { <" + iri + "> ?a ?b } UNION { ?c ?d <" + iri + "> } }"})
 	if err != nil {
 		return false

@@ -84,12 +84,12 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	}
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
 	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
-		Data: Data{Queries: w.m, History: w.m, Tokens: w.m, Backup: w.m.Backup},
+		Data: Data{Queries: w.m, History: w.m, Backup: w.m.Backup},
 		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
 			return plan.Hinted{}, registry.ErrNotFound
 		})},
 		Profiling:  Profiling{Profiles: w.complex},
-		Publishing: Publishing{Followers: streams{}, Feeds: feeds{}, ChangeJSON: marshalChange},
+		Publishing: Publishing{Followers: streams{}, Feed: feedOf, ChangeJSON: marshalChange},
 		Protocols:  Protocols{Live: noHandshake, SEPA: noHandshake},
 		Site:       Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
 	w.config.Check = func(_ context.Context, e registry.Endpoint) (registry.Report, error) {
@@ -155,29 +155,22 @@ func (c condition) Starting() int { return *c.starting }
 
 func (c condition) Disk() registry.Storage { return *c.disk }
 
-// feeds implement Feeds for tests.
-type feeds struct{}
-
-func (feeds) QueryFeed(q *registry.Query, params url.Values) (Feed, error) {
-	return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
-}
-
-func (feeds) WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (Feed, error) {
-	f, err := feedOf("/v1/watches/"+q.ID+"/changes.atom", params)
-	f.Body = []byte("<feed>" + w.Describe(names) + "</feed>")
-	return f, err
-}
-
-func (feeds) AllFeed(params url.Values) (Feed, error) { return feedOf("/v1/changes.atom", params) }
-
-func feedOf(path string, params url.Values) (Feed, error) {
+// feedOf writes feeds for tests.
+func feedOf(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Feed, error) {
+	path, body := "/v1/changes.atom", "<feed/>"
+	switch {
+	case w != nil:
+		path, body = "/v1/watches/"+q.ID+"/changes.atom", "<feed>"+w.Describe(names)+"</feed>"
+	case q != nil:
+		path = "/v1/queries/" + q.ID + "/changes.atom"
+	}
 	switch params.Get("archive") {
 	case "bad":
 		return Feed{}, &registry.Problem{Kind: registry.KindBadPosition}
 	case "gone":
 		return Feed{}, &registry.GapError{Reason: registry.TooOld}
 	}
-	return Feed{Body: []byte("<feed/>"), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path, Topic: path != "/v1/changes.atom"}, nil
+	return Feed{Body: []byte(body), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path, Topic: path != "/v1/changes.atom"}, nil
 }
 
 func sse(w http.ResponseWriter, text string) {

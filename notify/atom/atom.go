@@ -75,17 +75,9 @@ type Document struct {
 }
 
 // Query writes the feed of one query or, with archive=epoch:seq, the archive that ends at a
-// position. The error is a *registry.GapError if the log does not contain the archive.
-func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
-	return s.query(q, nil, nil, params)
-}
-
-// Watch writes the feed of a watch in its words, with the names of IRIs. It is like Query otherwise.
-func (s *Source) Watch(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Document, error) {
-	return s.query(q, w, names, params)
-}
-
-func (s *Source) query(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Document, error) {
+// position. With a watch it is in the words of that, with the names of IRIs. The error is a
+// *registry.GapError if the log does not contain the archive.
+func (s *Source) Query(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Document, error) {
 	st, _, err := s.Log.Current(q.ID, false)
 	if err != nil {
 		return Document{}, err

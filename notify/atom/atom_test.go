@@ -144,8 +144,8 @@ func TestArchives(t *testing.T) {
 		if n%23 != 0 && n != 50 && n != 100 {
 			continue
 		}
-		d := must(s.Query(&q, nil))
-		if again := must(s.Query(&q, nil)); string(again.Body) != string(d.Body) || again.ETag != d.ETag {
+		d := must(s.Query(&q, nil, nil, nil))
+		if again := must(s.Query(&q, nil, nil, nil)); string(again.Body) != string(d.Body) || again.ETag != d.ETag {
 			t.Errorf("at %d: the same feed has other bytes", n)
 		}
 		f := parse(t, d)
@@ -162,7 +162,7 @@ func TestArchives(t *testing.T) {
 				break
 			}
 			u := must(url.Parse(at))
-			d = must(s.Query(&q, u.Query()))
+			d = must(s.Query(&q, nil, nil, u.Query()))
 			if was, there := kept[at]; there && was != string(d.Body) {
 				t.Errorf("at %d: the archive %s has changed", n, at)
 			}
@@ -187,9 +187,9 @@ func TestTrimmedAndRenumbered(t *testing.T) {
 	for n := range 120 {
 		record(log, id, n, fmt.Sprint(n))
 	}
-	archive := must(url.Parse(parseLink(t, must(s.Query(&q, nil))))).Query()
+	archive := must(url.Parse(parseLink(t, must(s.Query(&q, nil, nil, nil))))).Query()
 	log.Trim(id, 7)
-	f := parse(t, must(s.Query(&q, nil)))
+	f := parse(t, must(s.Query(&q, nil, nil, nil)))
 	if got := f.seqs(t); len(got) != 7 || got[0] != 120 || f.link("prev-archive") != "" {
 		t.Errorf("after trimming: %v %v", got, f.Links)
 	}
@@ -199,7 +199,7 @@ func TestTrimmedAndRenumbered(t *testing.T) {
 	gap(t, s, &q, url.Values{"archive": {"new:10000"}}, registry.Ahead)
 	for _, bad := range []string{"x", "new:0", "new:7"} {
 		var p *registry.Problem
-		if _, err := s.Query(&q, url.Values{"archive": {bad}}); !errors.As(err, &p) || p.Kind != registry.KindBadPosition {
+		if _, err := s.Query(&q, nil, nil, url.Values{"archive": {bad}}); !errors.As(err, &p) || p.Kind != registry.KindBadPosition {
 			t.Errorf("archive=%s: %v", bad, err)
 		}
 	}
@@ -213,7 +213,7 @@ func parseLink(t *testing.T, d atom.Document) string {
 func gap(t *testing.T, s *atom.Source, q *registry.Query, archive url.Values, reason string) {
 	t.Helper()
 	var g *registry.GapError
-	if _, err := s.Query(q, archive); !errors.As(err, &g) || g.Reason != reason {
+	if _, err := s.Query(q, nil, nil, archive); !errors.As(err, &g) || g.Reason != reason {
 		t.Errorf("%v: %v, want a gap: %s", archive, err, reason)
 	}
 }
@@ -246,7 +246,7 @@ func TestAll(t *testing.T) {
 		t.Errorf("%q does not come through: %v %+v", strange, err, c)
 	}
 	q := must(log.Resolve(registry.Caller{}, "b"))
-	own := parse(t, must(s.Query(&q, nil)))
+	own := parse(t, must(s.Query(&q, nil, nil, nil)))
 	if own.Entries[0].ID != f.Entries[0].ID {
 		t.Errorf("one change has two ids: %s and %s", own.Entries[0].ID, f.Entries[0].ID)
 	}
@@ -264,7 +264,7 @@ func TestFiltered(t *testing.T) {
 	for n, values := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c", "d", "e"}, {"b", "c", "d", "e"}, {}} {
 		record(log, id, n, values...)
 	}
-	plain := parse(t, must(s.Query(&q, nil)))
+	plain := parse(t, must(s.Query(&q, nil, nil, nil)))
 	ids := map[string]bool{}
 	for _, e := range plain.Entries {
 		ids[e.ID] = true
@@ -280,13 +280,13 @@ func TestFiltered(t *testing.T) {
 		{"vars=s&min_rows=4", []uint64{5, 1}, false},
 	} {
 		params := must(url.ParseQuery(c.params))
-		d := must(s.Query(&q, params))
+		d := must(s.Query(&q, nil, nil, params))
 		f := parse(t, d)
 		if got := f.seqs(t); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: entries %v, want %v", c.params, got, c.want)
 		}
 		self := must(url.Parse(f.link("self")))
-		if again := must(s.Query(&q, self.Query())); string(again.Body) != string(d.Body) || d.Topic || f.link("hub") != "" {
+		if again := must(s.Query(&q, nil, nil, self.Query())); string(again.Body) != string(d.Body) || d.Topic || f.link("hub") != "" {
 			t.Errorf("%s: self %s leads elsewhere, or it is a topic: %v", c.params, self, f.Links)
 		}
 		for _, e := range f.Entries {
@@ -305,11 +305,11 @@ func TestFiltered(t *testing.T) {
 	ask := must(log.Resolve(registry.Caller{}, log.Add("ask", diff.Ask, false)))
 	for _, bad := range []string{"rate=5s", "min_rows=x", "where=x"} {
 		var p *registry.Problem
-		if _, err := s.Query(&q, must(url.ParseQuery(bad))); !errors.As(err, &p) || p.Kind != registry.KindMalformed {
+		if _, err := s.Query(&q, nil, nil, must(url.ParseQuery(bad))); !errors.As(err, &p) || p.Kind != registry.KindMalformed {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if _, err := s.Query(&ask, url.Values{"vars": {"s"}}); err == nil {
+	if _, err := s.Query(&ask, nil, nil, url.Values{"vars": {"s"}}); err == nil {
 		t.Error("variables of an ASK query")
 	}
 }
@@ -323,7 +323,7 @@ func TestFeedForPeople(t *testing.T) {
 	record(log, id, 0, "a")
 	record(log, id, 1, "a", `<script>alert("x")</script> & more`)
 	q := must(log.Resolve(registry.Caller{}, "q"))
-	f, all := parse(t, must(s.Query(&q, nil))), parse(t, must(s.All(nil)))
+	f, all := parse(t, must(s.Query(&q, nil, nil, nil))), parse(t, must(s.All(nil)))
 	if f.Title != "Changes of Free spaces" || f.Entries[1].Title != "first result: 1 row" || f.Entries[0].Title != `+ <script>alert("x")</script> & more` ||
 		f.Entries[0].Summary != "1 row added" || all.Entries[1].Title != "Free spaces: first result: 1 row" {
 		t.Errorf("%s: %q, %q, %q", f.Title, f.Entries[0].Title, f.Entries[1].Title, all.Entries[1].Title)
@@ -336,7 +336,7 @@ func TestFeedForPeople(t *testing.T) {
 		t.Errorf("links %v", l)
 	}
 	w := &watch.Watch{Kind: watch.Instances, IRI: "http://x.example/Dock"}
-	d := must(s.Watch(&q, w, func(string) string { return "dock" }, nil))
+	d := must(s.Query(&q, w, func(string) string { return "dock" }, nil))
 	if f := parse(t, d); f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" || len(f.Entries) != 2 {
 		t.Errorf("the feed of the watch: %+v", f)
 	}

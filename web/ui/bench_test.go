@@ -73,7 +73,7 @@ func crowd(b testing.TB, n int) http.Handler {
 		b.Fatal(err)
 	}
 	conf := web.Config{Registry: reg, Gate: gate,
-		Data:       web.Data{Queries: db.Catalog, History: db.History, Tokens: db.Tokens, Backup: db.Backup},
+		Data:       web.Data{Queries: db.Catalog, History: db.History, Backup: db.Backup},
 		Loops:      web.Loops{Daemon: daemon},
 		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
 		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080"}}

@@ -34,7 +34,7 @@ func (x *slowIndex) Recent(after registry.Offset, _ time.Time, _ func(string, ti
 func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		index := &slowIndex{}
-		c := newCatalogue(index, time.Now)
+		c := newCatalogue(index, func() map[string]string { return nil }, time.Now)
 		look := func() int {
 			s, err := c.look()
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 )
 
 // An Index provides the data by which lists of queries are sorted, filtered and
@@ -23,16 +22,10 @@ type Index interface {
 	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
 }
 
-// A haltedIndex shows the live queries of endpoints that run no slot as stale.
-type haltedIndex struct {
-	Index
-	halts web.Halts
-}
-
-// Digests implements Index.
-func (x haltedIndex) Digests(text string) ([]registry.QueryDigest, error) {
-	list, err := x.Index.Digests(text)
-	why := x.halts.Now()
+// digests returns the digests of all queries. The live ones of endpoints that run no slot are stale.
+func (c *catalogue) digests() ([]registry.QueryDigest, error) {
+	list, err := c.index.Digests("")
+	why := c.halted()
 	if err != nil || len(why) == 0 {
 		return list, err
 	}
@@ -55,8 +48,9 @@ const (
 // 24 hours by hour. It needs a few hundred bytes per query. It does no work without
 // requests.
 type catalogue struct {
-	index Index
-	now   func() time.Time
+	index  Index
+	halted func() map[string]string // why endpoints run no slot
+	now    func() time.Time
 
 	cached[*snapshot]
 
@@ -108,8 +102,8 @@ func (b *byHour) sum(hour int64) (n int) {
 	return n
 }
 
-func newCatalogue(i Index, now func() time.Time) *catalogue {
-	return &catalogue{index: i, now: now, tallies: map[string]*byHour{}}
+func newCatalogue(i Index, halted func() map[string]string, now func() time.Time) *catalogue {
+	return &catalogue{index: i, halted: halted, now: now, tallies: map[string]*byHour{}}
 }
 
 // A snapshot is the catalogue at one moment. It is immutable, except that sort orders
@@ -182,7 +176,7 @@ func (c *catalogue) snapshot(digests []registry.QueryDigest, hour int64) *snapsh
 }
 
 func (c *catalogue) refresh(now time.Time) (*snapshot, error) {
-	digests, err := c.index.Digests("")
+	digests, err := c.digests()
 	if err != nil {
 		return nil, err
 	}

@@ -388,5 +388,5 @@ func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 			names = append(names, h.Caller)
 		}
 	}
-	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
+	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID), Feed: v.Feed != nil}
 }

@@ -155,7 +155,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 		t.Fatal(err)
 	}
 	conf := web.Config{Registry: r.reg, Gate: r.gate,
-		Data:       web.Data{Queries: r.store.Catalog, History: r.store.History, Tokens: r.store.Tokens, Backup: r.store.Backup},
+		Data:       web.Data{Queries: r.store.Catalog, History: r.store.History, Backup: r.store.Backup},
 		Loops:      web.Loops{Daemon: r.daemon},
 		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
 		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}

@@ -36,8 +36,8 @@ func (s *Server) pages() []page {
 		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove), absent: s.Rules == nil},
-		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page), absent: !s.hasTokens()},
-		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke), absent: !s.hasTokens()},
+		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page)},
+		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke)},
 		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true, absent: s.Profiles == nil},
 		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true, absent: s.Profiles == nil},
 		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
@@ -87,8 +87,8 @@ func (s *Server) actions() []action {
 		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true)), absent: s.Rules == nil},
 		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false)), absent: s.Rules == nil},
 		{path: "/cluster/nodes/{name}/drain", need: admin, run: do(clusterHandler.drain), absent: s.Cluster == nil},
-		{path: "/tokens", need: admin, run: do(tokenHandler.make), absent: !s.hasTokens()},
-		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke), absent: !s.hasTokens()},
+		{path: "/tokens", need: admin, run: do(tokenHandler.make)},
+		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke)},
 	}
 }
 
@@ -104,8 +104,6 @@ func (s *Server) texts() []action {
 }
 
 func (s *Server) noLetters() bool { return s.Subscriptions == nil || s.DeadLetters == nil }
-
-func (s *Server) hasTokens() bool { _, ok := s.Gate.(*web.TokenGate); return ok }
 
 func (s *Server) serveAll() error {
 	for _, p := range s.pages() {
@@ -143,7 +141,7 @@ func (s *Server) parse(look string) error {
 
 // New returns the server of the pages.
 func New(c Config) (*Server, error) {
-	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Tokens == nil || c.Gate == nil || c.Index == nil {
+	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Gate == nil || c.Index == nil {
 		return nil, errors.New("ui: a part of the configuration is missing")
 	}
 	if c.Now == nil {
@@ -154,7 +152,6 @@ func New(c Config) (*Server, error) {
 	}
 	c.ShowHalted()
 	halts := web.Halts{Registry: c.Registry, Daemon: c.Daemon}
-	c.Index = haltedIndex{c.Index, halts}
 	if c.Rules != nil {
 		c.Rules = &sharedTotals{allRules: c.Rules}
 	}
@@ -177,7 +174,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	if s.Profiles != nil {
 		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
 	}

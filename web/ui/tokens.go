@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 )
 
 // A tokensPage lists the tokens and creates new ones.
@@ -34,13 +33,6 @@ type tokenRow struct {
 // A madeToken is shown once, in the answer to the form that created it.
 type madeToken struct{ Name, Secret string }
 
-func (s *Server) keys() (*web.TokenGate, error) {
-	if k, ok := s.Gate.(*web.TokenGate); ok {
-		return k, nil
-	}
-	return nil, errors.New("ui: the gate keeps no tokens")
-}
-
 func (v tokenHandler) page() (content, error) {
 	return v.list(nil, freshToken())
 }
@@ -50,11 +42,7 @@ var tokenFields = []string{"name", "role", "expires_at"}
 func freshToken() form { return form{Values: url.Values{"role": {"app"}}, Fields: tokenFields} }
 
 func (v tokenHandler) list(made *madeToken, f form) (content, error) {
-	keys, err := v.keys()
-	if err != nil {
-		return content{}, err
-	}
-	all, err := keys.Tokens()
+	all, err := v.Gate.Tokens()
 	if err != nil {
 		return content{}, err
 	}
@@ -65,7 +53,7 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 		if t.ExpiresAt != nil {
 			row.Expires, row.Expired = v.When(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
 		}
-		if at := keys.Used(t.Name); !at.IsZero() {
+		if at := v.Gate.Used(t.Name); !at.IsZero() {
 			row.Used = v.Past(at) // this request counts as a use
 		} else {
 			p.Idle++
@@ -90,14 +78,10 @@ func (v tokenHandler) make() error {
 		end := v.now.Add(d).Truncate(time.Second)
 		expires = &end
 	}
-	keys, err := v.keys()
-	if err != nil {
-		return err
-	}
 	if f.Status != 0 {
 		return v.tokensAgain(nil, f)
 	}
-	t, secret, err := keys.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
+	t, secret, err := v.Gate.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
 	switch {
 	case errors.Is(err, registry.ErrExists):
 		f.bad("name", "token-exists")
@@ -128,11 +112,7 @@ func (v tokenHandler) tokensAgain(made *madeToken, f form) error {
 // askToRevoke shows which access will be lost.
 func (v tokenHandler) askToRevoke() (content, error) {
 	name := v.r.PathValue("name")
-	keys, err := v.keys()
-	if err != nil {
-		return content{}, err
-	}
-	all, err := keys.Tokens()
+	all, err := v.Gate.Tokens()
 	if err != nil {
 		return content{}, err
 	}
@@ -147,12 +127,8 @@ func (v tokenHandler) askToRevoke() (content, error) {
 }
 
 func (v tokenHandler) revoke() error {
-	keys, err := v.keys()
-	if err != nil {
-		return err
-	}
 	name := v.r.PathValue("name")
-	if err := keys.Revoke(name); isMissing(err) { // by someone else, after the list was shown
+	if err := v.Gate.Revoke(name); isMissing(err) { // by someone else, after the list was shown
 		v.say("", "token-gone", name, "")
 		return v.to("/tokens")
 	} else if err != nil {

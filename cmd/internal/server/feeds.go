@@ -11,23 +11,16 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// feeds lets the API serve the Atom feeds of notify.
-type feeds struct{ *atom.Source }
-
-// QueryFeed is web.Feeds'.
-func (f feeds) QueryFeed(q *registry.Query, params url.Values) (web.Feed, error) {
-	return served(f.Source.Query(q, params))
-}
-
-// WatchFeed is web.Feeds'.
-func (f feeds) WatchFeed(q *registry.Query, w watch.Watch, names watch.Namer, params url.Values) (web.Feed, error) {
-	return served(f.Source.Watch(q, &w, names, params))
-}
-
-// AllFeed is web.Feeds'.
-func (f feeds) AllFeed(params url.Values) (web.Feed, error) { return served(f.Source.All(params)) }
-
-func served(d atom.Document, err error) (web.Feed, error) {
+// feed writes the Atom feed of a query, of a watch, or of all queries.
+func (s *Server) feed(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (web.Feed, error) {
+	source := &atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title, PublicURL: s.conf.PublicURL, Named: s.named}
+	var d atom.Document
+	var err error
+	if q == nil {
+		d, err = source.All(params)
+	} else {
+		d, err = source.Query(q, w, names, params)
+	}
 	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self, Topic: d.Topic}, err
 }
 

@@ -93,7 +93,7 @@ func (l *loops) current(endpoint string) error {
 
 func endpointPath(name, rest string) string { return "/v1/endpoints/" + url.PathEscape(name) + rest }
 
-// Tick implements web.Executor.
+// Tick implements web.Daemon.
 func (l *loops) Tick(ctx context.Context, endpoint string) (scheduler.Slot, error) {
 	return at(l, endpoint, func() (scheduler.Slot, error) {
 		if err := l.current(endpoint); err != nil {
@@ -105,7 +105,7 @@ func (l *loops) Tick(ctx context.Context, endpoint string) (scheduler.Slot, erro
 	})
 }
 
-// Trial implements web.Executor.
+// Trial implements web.Daemon.
 func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer, error) {
 	return at(l, q.Endpoint, func() (scheduler.Answer, error) {
 		if err := l.current(q.Endpoint); err != nil {
@@ -155,7 +155,7 @@ func (t trialRun) answer(q *registry.Query) (a scheduler.Answer, err error) {
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// Explain implements web.Planner.
+// Explain implements web.Daemon.
 func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
 	return at(l, endpoint, func() (scheduler.Explanation, error) { return l.Manager.Explain(endpoint, query) }, func(x *scheduler.Explanation) error {
 		var e struct {
@@ -173,7 +173,7 @@ func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
 	})
 }
 
-// Due implements web.Planner. The times are unknown while no node can answer.
+// Due implements web.Daemon. The times are unknown while no node can answer.
 func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
 	due, err := at(l, endpoint, func() ([]time.Time, error) { return l.Manager.Due(endpoint, queries) }, func(due *[]time.Time) error {
 		var x struct {
@@ -189,7 +189,7 @@ func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
 	return due, err
 }
 
-// State implements web.Planner. While no node can answer it is what is recorded of the endpoint,
+// State implements web.Daemon. While no node can answer it is what is recorded of the endpoint,
 // and Halted says why.
 func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
 	if l.local(endpoint) && !l.alone {

@@ -79,7 +79,7 @@ func (s ruleSet) ask(ctx context.Context, c registry.Caller, method, path string
 
 func rulePath(id, rest string) string { return "/" + url.PathEscape(id) + rest }
 
-// Create implements web.RuleEditor.
+// Create implements web.Rules.
 func (s ruleSet) Create(ctx context.Context, c registry.Caller, r registry.RuleSettings) (registry.ListedRule, error) {
 	if s.own() {
 		return s.Engine.Create(ctx, c, r)
@@ -87,7 +87,7 @@ func (s ruleSet) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 	return s.ask(ctx, c, http.MethodPost, "", r)
 }
 
-// Replace implements web.RuleEditor.
+// Replace implements web.Rules.
 func (s ruleSet) Replace(ctx context.Context, c registry.Caller, id string, r registry.RuleSettings) (registry.ListedRule, error) {
 	if s.own() {
 		return s.Engine.Replace(ctx, c, id, r)
@@ -103,7 +103,7 @@ func (s ruleSet) Replace(ctx context.Context, c registry.Caller, id string, r re
 	return s.ask(ctx, c, http.MethodPatch, rulePath(id, ""), patch)
 }
 
-// SetPaused implements web.RuleEditor.
+// SetPaused implements web.Rules.
 func (s ruleSet) SetPaused(ctx context.Context, id string, paused bool) (registry.ListedRule, error) {
 	if s.own() {
 		return s.Engine.SetPaused(ctx, id, paused)
@@ -115,7 +115,7 @@ func (s ruleSet) SetPaused(ctx context.Context, id string, paused bool) (registr
 	return s.ask(ctx, registry.Caller{}, http.MethodPost, rulePath(id, verb), nil)
 }
 
-// Remove implements web.RuleList.
+// Remove implements web.Rules.
 func (s ruleSet) Remove(id string) error {
 	if s.own() {
 		return s.Engine.Remove(id)
@@ -123,7 +123,7 @@ func (s ruleSet) Remove(id string) error {
 	return s.peers.ask(context.Background(), evaluates, request{method: http.MethodDelete, path: "/v1/rules" + rulePath(id, "")}, nil)
 }
 
-// Rule implements web.RuleList. While no other node can be asked it is what this node knows. That
+// Rule implements web.Rules. While no other node can be asked it is what this node knows. That
 // there is no rule is what the store knows, whose error says if this node may lack the newest state.
 func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
 	if s.own() {
@@ -142,7 +142,7 @@ func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 	return s.Engine.Rule(c, ref)
 }
 
-// Rules implements web.RuleList. While no other node can be asked it is what this node knows.
+// Rules implements web.Rules. While no other node can be asked it is what this node knows.
 func (s ruleSet) Rules(after string, limit int) ([]registry.ListedRule, error) {
 	if s.own() {
 		return s.Engine.Rules(after, limit)

@@ -35,7 +35,6 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
-	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
@@ -237,13 +236,12 @@ func (s *Server) serveHTTP() error {
 	})
 	s.gate.Changed = s.live.Recheck
 	sockets := live.New(s.live)
-	feeds := feeds{&atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title, PublicURL: s.conf.PublicURL, Named: s.named}}
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
-		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Tokens: s.Store.Tokens, Backup: s.Store.Backup},
+		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup},
 		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
 		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
-		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
+		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feed: s.feed,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
 		Protocols: web.Protocols{Live: sockets,
 			SEPA: &sepa.Server{Status: web.Status, Hub: s.live, Live: sockets, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
