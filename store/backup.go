@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
@@ -133,7 +134,7 @@ func Follows(path string) (follows bool, err error) {
 	err = guarded(func() error {
 		return b.View(func(tx *bbolt.Tx) error {
 			m := tx.Bucket(bMeta)
-			follows = m != nil && m.Get(kApplied) != nil
+			follows = m != nil && m.Get(replica.Applied) != nil
 			return nil
 		})
 	})

@@ -4,31 +4,24 @@ package store
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"sync"
-	"time"
 
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
 // A command is one write to the store. It is decided on first, from what the file contains,
 // and then applied. Applying uses only the command and the file. Without a journal both
-// happen in one transaction. With a journal (see replica.go) the command is decided on in a
+// happen in one transaction. With a journal (see package replica) the command is decided on in a
 // read transaction, appended, and applied by every node from its form in the journal.
 type command interface {
+	replica.Command
 	kind() byte
 	// append appends the form of the command in the journal to b. It is called in the
 	// transaction in which the command was decided on.
 	append(b []byte) ([]byte, error)
 	// decode reads the output of append. It may refer to the bytes of in.
 	decode(in *scan)
-	// resume reads what a decoded command was decided on. It returns errMoved if that has
-	// changed since, and scheduler.ErrFenced if it was decided on under a lease that has ended.
-	resume(tx *bbolt.Tx) error
-	// apply performs the command. It returns errUnchanged if it has written nothing. Any other
-	// error must undo the transaction.
-	apply(tx *bbolt.Tx) error
 	// touch adds what an applied command has changed to o.
 	touch(o *others)
 	// frees reports whether the command may be tried on a full disk, as it only deletes.
@@ -36,7 +29,10 @@ type command interface {
 }
 
 // errMoved is the result of a command for which something else was decided in the meantime.
-var errMoved = errors.New("the entry has changed since")
+var errMoved = replica.ErrMoved
+
+// errUnchanged ends a transaction that has nothing to write.
+var errUnchanged = replica.ErrUnchanged
 
 // Kinds of commands. They are part of the journal and never get another meaning: what is applied
 // in another way, or has another form, gets another kind. A node of an older version stops at a
@@ -56,7 +52,6 @@ const (
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
 	kindRules         byte = 'a'
-	kindState         byte = 'h'
 )
 
 // commandVersion is the version of the forms of all commands.
@@ -91,8 +86,6 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(nodeEdit)
 	case kindLease:
 		return new(leaseEdit)
-	case kindState:
-		return new(stateReport)
 	case kindRules:
 		return new(ruleEdit)
 	}
@@ -123,13 +116,15 @@ func (d *boltFile) decodeCommand(b []byte) (command, error) {
 // journal, if there is one.
 func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (c command, err error) {
 	if d.replica != nil {
-		return d.replica.execute(decide)
+		applied, err := d.replica.Execute(func(tx *bbolt.Tx) (replica.Command, error) { return decide(tx) })
+		c, _ = applied.(command)
+		return c, err
 	}
 	err = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		if c, err = decide(tx); err != nil {
 			return false, err
 		}
-		return c.frees(), c.apply(tx)
+		return c.frees(), c.Apply(tx)
 	})
 	if err == nil {
 		d.refresh(c)
@@ -156,82 +151,4 @@ func revisionOf(stored ...[]byte) (r revision) {
 func (s *scan) revision() (r revision) {
 	copy(r[:], s.take(uint64(len(r))))
 	return r
-}
-
-// A batcher lets callers that come at the same time share a run, such as a transaction. The oldest one runs for all.
-type batcher[T any] struct {
-	mu      sync.Mutex // guards the fields below
-	waiting []*batched[T]
-	taken   []*batched[T] // by the run
-	busy    bool          // somebody runs or prepares to
-	usual   int           // the number of works that came together lately
-	took    time.Duration // by the last run
-}
-
-// A batched is the work of a caller. turn says true if the caller has to run, and false if the work is done.
-type batched[T any] struct {
-	work T
-	turn chan bool
-}
-
-// gatherPause is the time between two looks whether the usual number of works has come.
-const gatherPause = 50 * time.Microsecond
-
-// do returns once a run has taken work and has ended.
-func (b *batcher[T]) do(work T, run func()) {
-	mine := &batched[T]{work: work, turn: make(chan bool, 1)}
-	b.mu.Lock()
-	b.waiting = append(b.waiting, mine)
-	runs := !b.busy
-	b.busy = true
-	b.mu.Unlock()
-	if !runs && !<-mine.turn {
-		return
-	}
-	// The callers that the last run has answered would otherwise miss this one, and half of them would wait for the
-	// other half in turn.
-	began := time.Now()
-	for !b.gathered(time.Since(began)) {
-		time.Sleep(gatherPause)
-	}
-	began = time.Now()
-	defer func() { b.leave(mine, time.Since(began)) }()
-	run()
-}
-
-// gathered reports whether the usual number of works waits, or half of the time of a run has passed.
-func (b *batcher[T]) gathered(passed time.Duration) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.waiting) >= b.usual || passed > b.took/2
-}
-
-// take removes and returns the oldest works, at most most. A run calls it once.
-func (b *batcher[T]) take(most int) (list []T) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := min(most, len(b.waiting))
-	b.taken, b.waiting = b.waiting[:n:n], b.waiting[n:]
-	for _, x := range b.taken {
-		list = append(list, x.work)
-	}
-	return list
-}
-
-// leave answers the callers whose work is done, and hands the next run to the oldest waiting one.
-func (b *batcher[T]) leave(mine *batched[T], took time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.usual, b.took = len(b.taken)+len(b.waiting), took
-	for _, x := range b.taken {
-		if x != mine {
-			x.turn <- false
-		}
-	}
-	b.taken = nil
-	if b.busy = len(b.waiting) > 0; b.busy {
-		b.waiting[0].turn <- true
-	} else {
-		b.waiting = nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestReadsOfDeposedNode(t *testing.T) {
 	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: j, JournalWait: time.Minute})
 	put(t, a, "q_known", "city")
 	settle(t, a, b)
-	b.replica.patience = 50 * time.Millisecond
+	b.replica.SetPatience(50 * time.Millisecond)
 	j.depose(t)
 	put(t, a, "unknown", "city")
 	step(t, a, "city", "q_known", 1, "x")
@@ -101,7 +102,7 @@ func TestReadsOfDeposedNode(t *testing.T) {
 	}
 	_, err = b.History.After("q_known", st.Position, 10)
 	var p *registry.Problem
-	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 || p.Detail != cutOffDetail {
+	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 || !strings.Contains(p.Detail, "is cut off") {
 		t.Errorf("a position from elsewhere: %v", err)
 	}
 	j.cut(false, false)
@@ -200,7 +201,7 @@ func TestBarriersOfStrangers(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if made, most := entries()-before, uint64(time.Since(began)/strangerPause)+1; made > most {
+	if made, most := entries()-before, uint64(time.Since(began)/(250*time.Millisecond))+1; made > most {
 		t.Errorf("strangers made %d entries, want %d at most", made, most)
 	}
 	before = entries()

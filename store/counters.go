@@ -19,10 +19,9 @@ var (
 	kCopy       = []byte("copy") // marks a copy made by Backup, or one that waits for a journal
 	kCounters   = []byte("counters")
 
-	// Only with a journal.
-	kApplied = []byte("applied") // the number and the hash of the entry that was applied last
-	kPurges  = []byte("purges")  // number of the last step of the purge
-	kOrigin  = []byte("origin")  // identifies the content with which a store comes to a journal (see enter)
+	// Only with a journal, like the entries of package replica.
+	kPurges = []byte("purges") // number of the last step of the purge
+	kOrigin = []byte("origin") // identifies the content with which a store comes to a journal (see enter)
 )
 
 // counters are stored as one value, which each transaction that assigns a number

@@ -15,10 +15,14 @@ import (
 // A node whose disk is full cannot apply what it writes, so that the journal seems not to answer.
 // Its refusals name the disk.
 func TestFullDiskOfANode(t *testing.T) {
-	d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test")), Retry: time.Hour})
-	d.replica.mu.Lock()
-	d.replica.outage = &outage{unknown: map[string][]byte{}} // nothing ends this one
-	d.replica.mu.Unlock()
+	cut := &cutJournal{Journal: openJournal(t, memory.New("test"))}
+	d := open(t, t.TempDir(), Options{Journal: cut, Retry: time.Hour})
+	d.replica.SetPatience(10 * time.Millisecond)
+	cut.cut(true, false)
+	t.Cleanup(func() { cut.cut(false, false) })
+	if err := d.Tokens.PutToken(registry.Token{Name: "first"}); err == nil {
+		t.Error("a token was stored without the journal")
+	}
 	refusals := func() map[string]error {
 		return map[string]error{"a token": d.Tokens.PutToken(registry.Token{Name: "x"}), "Writable": d.Writable()}
 	}

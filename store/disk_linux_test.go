@@ -105,7 +105,7 @@ func waitWritable(t *testing.T, d *DB) {
 }
 
 // A full disk undoes only what did not fit. Reads continue, deletions are tried, and writes
-// resume by themselves once there is room.
+// Resume by themselves once there is room.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, "8m")
 	d := open(t, dir, Options{Retry: time.Millisecond})

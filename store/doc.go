@@ -18,34 +18,35 @@
 //   - Without a journal, boltFile.execute decides and applies in one transaction. Nothing is
 //     encoded.
 //   - With Options.Journal, a command is decided on in a read transaction and appended. The
-//     replica (replica.go) of every node decodes the commands and applies them in the order of
-//     the journal, and gives the answer to the caller on the node that appended it.
+//     replica (package replica) of every node decodes the commands and applies them in the order of
+//     the journal, and gives the answer to the caller on the node that appended it. follow.go
+//     says what it may do with the file.
 //   - What other nodes have written is reported by WatchOthers after its commit, so that the
-//     memory and the followers of this node learn of it (others.go).
+//     memory and the followers of this node learn of it (feed.go).
 //   - A decoded command contains what its caller had seen. If that has changed, the command has
 //     no effect, and the caller decides again.
 //   - The position of the last command is written in the transaction that applies it. Open
 //     refuses a journal that does not continue there.
 //   - Nodes compare a hash of what they have made of the commands now and then. A node that
-//     differs from the others stops and must be rebuilt (statehash.go).
-//   - The epoch and the seed come from the first command (begin.go). A store with data begins a
+//     differs from the others stops and must be rebuilt.
+//   - The epoch and the seed come from the first command (enter.go). A store with data begins a
 //     journal only if it is the one that was last in use. Its copies wait for it and join.
 //   - The purge is a sequence of numbered commands, because retention counts what it deletes.
 //   - Leases (leases.go) say which node owns an endpoint. What the owner records has the
 //     token of its lease, and has no effect once another node has taken the lease.
 //   - A node reports a gap, or that something does not exist, only after a quorum has accepted
-//     a command without effect and the node has applied it (confirm.go). So a node that is cut
+//     a command without effect and the node has applied it. So a node that is cut
 //     off from the others reports that it does not know.
 //
 // To add data, name its bucket in keys.go, and write its functions in a file of its own. The bucket of
-// a released version is added by a migration in schema.go.
+// a released version is added by a migration in keys.go.
 //
 // # Numbering
 //
 // Every change gets two numbers in the transaction that stores it: seq counts the
 // changes of its query, offset those of the whole store. Each increases by one and
 // is never reused within an epoch. The store's epoch is random. It is replaced
-// whenever the file may not be the one that was last in use (see generation.go). A
+// whenever the file may not be the one that was last in use (see backup.go). A
 // query's epoch combines the store's epoch with the query's serial number, so it
 // also changes when a query is removed and registered again. A new epoch drops the
 // stored changes, since no follower may continue through them; results, seq and

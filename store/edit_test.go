@@ -25,9 +25,7 @@ func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits i
 		all.Go(func() { errs[i] = edit() })
 	}
 	for n := 0; n < len(edits); time.Sleep(time.Millisecond) {
-		d.Queries.edits.mu.Lock()
-		n = len(d.Queries.edits.waiting)
-		d.Queries.edits.mu.Unlock()
+		n = d.Queries.edits.Waiting()
 	}
 	before := txID(t, d)
 	if err := tx.Rollback(); err != nil {

@@ -114,7 +114,7 @@ func (e *endpointEdit) frees() bool { return e.removes() }
 
 func (e *endpointEdit) removes() bool { return e.now.Endpoint.URL == "" }
 
-func (e *endpointEdit) apply(tx *bbolt.Tx) error {
+func (e *endpointEdit) Apply(tx *bbolt.Tx) error {
 	if e.shorter || e.removes() {
 		if err := e.release(tx); err != nil {
 			return err

@@ -1,10 +1,10 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
@@ -36,7 +36,7 @@ func (d *boltFile) enter(journaled bool) error {
 				origin += "-copy"
 			}
 		}
-		follows := tx.Bucket(bMeta).Get(kApplied) != nil
+		follows := tx.Bucket(bMeta).Get(replica.Applied) != nil
 		switch {
 		case follows && journaled:
 			member = true
@@ -106,7 +106,7 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string,
 	m := tx.Bucket(bMeta)
 	empty := m.Get(kEpoch) == nil
 	if !journaled {
-		if err := errors.Join(m.Delete(kApplied), m.Delete(kPurges), m.Delete(kState), m.Delete(kOrigin), leaveCluster(tx)); err != nil {
+		if err := errors.Join(m.Delete(replica.Applied), m.Delete(kPurges), m.Delete(replica.State), m.Delete(kOrigin), leaveCluster(tx)); err != nil {
 			return err
 		}
 	}
@@ -152,9 +152,6 @@ func newEpoch(tx *bbolt.Tx) error {
 
 // The first command of a journal.
 
-// beginID is the id of the first command of every journal.
-const beginID = "begin"
-
 // Errors of a store that does not belong to its journal.
 var (
 	errOther = errors.New("the journal was begun by another store: " +
@@ -189,9 +186,9 @@ func (c *beginning) decode(in *scan) {
 	c.epoch, c.seed, c.origin = storeEpoch(in.text()), in.fixed(), in.text()
 }
 
-func (c *beginning) resume(*bbolt.Tx) error { return nil }
+func (c *beginning) Resume(*bbolt.Tx) error { return nil }
 
-func (c *beginning) apply(tx *bbolt.Tx) error {
+func (c *beginning) Apply(tx *bbolt.Tx) error {
 	m := tx.Bucket(bMeta)
 	switch own := storeEpoch(m.Get(kEpoch)); {
 	case own == "" && c.origin != "":
@@ -203,37 +200,13 @@ func (c *beginning) apply(tx *bbolt.Tx) error {
 	return errors.Join(m.Put(kEpoch, []byte(c.epoch)), m.Put(kSeed, key8(c.seed)), m.Delete(kOrigin), m.Delete(kCopy))
 }
 
-// begin appends the first command if the journal is empty. The file has not applied any. A copy
-// waits for the store that it was copied from.
-func (r *replica) begin(ctx context.Context) error {
-	d := r.file
-	for empty := false; ; empty = true {
-		head, err := r.head(ctx)
-		switch {
-		case err == nil && head.Seq > 0:
-			return nil
-		case empty && ctx.Err() != nil:
-			return fmt.Errorf("%w (%s)", errCopy, d.copied)
-		case err != nil:
-			return err
-		}
-		if d.copied == "" {
-			break
-		}
-		_ = pause(ctx) // the journal may have been begun when ctx ends
-	}
+// beginning returns the first command of a journal that this store begins.
+func (d *boltFile) beginning() (replica.Command, error) {
 	c := &beginning{epoch: d.epoch, seed: d.seed}
 	if d.epoch == "" {
 		c.epoch, c.seed = storeEpoch(randomText(5)), randomSeed()
 	}
 	origin, err := fetch(d, func(tx *bbolt.Tx) (string, error) { return string(tx.Bucket(bMeta).Get(kOrigin)), nil })
-	if err != nil {
-		return err
-	}
 	c.origin = origin
-	form, err := encodeCommand(c)
-	if err == nil {
-		_, err = r.journal.Append(ctx, beginID, form)
-	}
-	return err
+	return c, err
 }

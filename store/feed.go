@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/catalog"
+	"github.com/freshet/freshet/store/replica"
 	fastjson "github.com/go-json-experiment/json"
 	"go.etcd.io/bbolt"
 )
@@ -175,25 +176,45 @@ func (s *set) add(id string) {
 
 func (s set) list() []string { return slices.Sorted(maps.Keys(s)) }
 
+// foreign is what WatchOthers has not reported yet.
+type foreign struct {
+	mu   sync.Mutex
+	list others
+	wake chan struct{} // signals that there is something
+}
+
+// add takes note of commands that no caller on this node waits for.
+func (f *foreign) add(list []replica.Answer) {
+	if len(list) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for _, a := range list {
+		if c, ok := a.Command.(command); ok {
+			c.touch(&f.list)
+		}
+	}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
 // WatchOthers calls f after commits of what other nodes have written, until ctx ends. What is
 // written while f runs is reported together by the next call. The first call reports what was
 // written since Open. It is called once.
 func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
-	r := d.replica
-	if r == nil {
-		<-ctx.Done()
-		return
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.foreign:
+		case <-d.others.wake:
 		}
-		r.mu.Lock()
-		o := r.others
-		r.others = others{}
-		r.mu.Unlock()
+		d.others.mu.Lock()
+		o := d.others.list
+		d.others.list = others{}
+		d.others.mu.Unlock()
 		f(Others{
 			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
 			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Tokens: o.tokens,

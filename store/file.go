@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
@@ -37,13 +38,14 @@ type boltFile struct {
 	pack      *packer
 	disk      *diskState
 	broken    atomic.Pointer[error]
-	failed    chan struct{} // closed when broken is set
-	renewal   func() error  // of the generation
-	entered   atomic.Bool   // the generation has been renewed
-	copied    string        // why the file counts as a copy that may not begin a journal, "" if it does not
-	removed   chan struct{} // signals that there is data to purge
-	leased    chan struct{} // signals that nodes or leases have changed
-	replica   *replica      // nil without a journal
+	failed    chan struct{}    // closed when broken is set
+	renewal   func() error     // of the generation
+	entered   atomic.Bool      // the generation has been renewed
+	copied    string           // why the file counts as a copy that may not begin a journal, "" if it does not
+	removed   chan struct{}    // signals that there is data to purge
+	leased    chan struct{}    // signals that nodes or leases have changed
+	replica   *replica.Replica // nil without a journal
+	others    foreign
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -90,7 +92,7 @@ func (d *boltFile) refusal() error {
 	if err := cmp.Or(d.breakage(), d.disk.refusal()); err != nil || d.replica == nil {
 		return err
 	}
-	return d.replica.refusal()
+	return d.replica.Refusal()
 }
 
 // breakage returns why nothing can be written any more, or nil.
@@ -119,9 +121,6 @@ func (d *boltFile) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	}
 	return d.commit(tx)
 }
-
-// errUnchanged ends a transaction that has nothing to write.
-var errUnchanged = errors.New("nothing has changed")
 
 func (d *boltFile) commit(tx *bbolt.Tx) error {
 	id := tx.ID()

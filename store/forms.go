@@ -71,8 +71,8 @@ func (e *queryEdit) decode(in *scan) {
 	}
 }
 
-// resume compares all queries that the names concern with those that were seen.
-func (e *queryEdit) resume(tx *bbolt.Tx) error {
+// Resume compares all queries that the names concern with those that were seen.
+func (e *queryEdit) Resume(tx *bbolt.Tx) error {
 	ids, err := namedBy(tx, e.names)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (e *endpointEdit) decode(in *scan) {
 	}
 }
 
-func (e *endpointEdit) resume(tx *bbolt.Tx) error {
+func (e *endpointEdit) Resume(tx *bbolt.Tx) error {
 	name := e.now.Endpoint.Name
 	if revisionOf(tx.Bucket(bEndpoints).Get([]byte(name))) != e.seen {
 		return errMoved
@@ -151,7 +151,7 @@ func (e *profileEdit) decode(in *scan) {
 	e.now.ID, e.bounds.Caller = id, e.now.Owner
 }
 
-func (e *profileEdit) resume(tx *bbolt.Tx) (err error) {
+func (e *profileEdit) Resume(tx *bbolt.Tx) (err error) {
 	e.old, err = findProfile(tx, e.now.ID)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err

@@ -92,9 +92,9 @@ func TestProfileDecidedBefore(t *testing.T) {
 			return err
 		}))
 	}
-	_, err := c.stores[0].replica.submit(forms[0])
+	_, err := c.stores[0].replica.Submit(forms[0])
 	c.must(err)
-	if _, err := c.stores[1].replica.submit(forms[1]); err != errMoved {
+	if _, err := c.stores[1].replica.Submit(forms[1]); err != errMoved {
 		t.Fatalf("the second profile of one: %v", err)
 	}
 }

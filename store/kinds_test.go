@@ -15,6 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
@@ -146,7 +147,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	log := memory.New("test")
 	form, err := encodeCommand(&origin)
 	if err == nil {
-		_, err = openJournal(t, log).Append(t.Context(), beginID, form)
+		_, err = openJournal(t, log).Append(t.Context(), "begin", form)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	want := dump(t, without.stores[0])
 	for _, d := range with.stores {
 		got := dump(t, d)
-		for _, key := range [][]byte{kApplied, kPurges, kState} { // what only journals need
+		for _, key := range [][]byte{replica.Applied, kPurges, replica.State} { // what only journals need
 			delete(got, fmt.Sprintf("%s/%x", bMeta, key))
 		}
 		if d := cmp.Diff(want, got); d != "" {

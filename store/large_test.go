@@ -33,7 +33,7 @@ func TestLargeBatch(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	log := memory.New("test")
 	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: openJournal(t, log)})
-	a.replica.largest.Store(3 << 20)
+	a.replica.SetLargest(3 << 20)
 	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: 1, Started: start, Finished: start.Add(time.Minute)}}
 	for i := range queries {
 		id := fmt.Sprint("q_", i)
@@ -61,7 +61,7 @@ func TestLargeBatch(t *testing.T) {
 		t.Errorf("%d commands", n)
 	}
 	for _, e := range entriesOf(t, log)[before:] {
-		if int64(len(e.Command)) > a.replica.largest.Load() {
+		if int64(len(e.Command)) > a.replica.Largest() {
 			t.Errorf("a command of %d bytes", len(e.Command))
 		}
 	}
@@ -98,7 +98,7 @@ func TestLargeCommand(t *testing.T) {
 		batch.DroppedCohorts = append(batch.DroppedCohorts, fmt.Sprint("old", i)+strings.Repeat("k", 500))
 		batch.Models = append(batch.Models, rounds.Model{Query: id})
 	}
-	a.replica.largest.Store(8 << 10)
+	a.replica.SetLargest(8 << 10)
 	before := len(entriesOf(t, log))
 	changes, err := a.Ledger.Record("city", batch)
 	if err != nil || len(changes) != 3 || changes[2].Query != "q_2" || changes[2].Seq != 1 {
@@ -106,7 +106,7 @@ func TestLargeCommand(t *testing.T) {
 	}
 	list := entriesOf(t, log)[before:]
 	for _, e := range list {
-		if int64(len(e.Command)) > a.replica.largest.Load() {
+		if int64(len(e.Command)) > a.replica.Largest() {
 			t.Errorf("a command of %d bytes", len(e.Command))
 		}
 	}
@@ -150,7 +150,7 @@ func TestLargeCommand(t *testing.T) {
 func TestLargeResult(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 1))
 	a := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test"))})
-	a.replica.largest.Store(100_000)
+	a.replica.SetLargest(100_000)
 	for size, want := range map[int]error{10_000: nil, 100_000: scheduler.ErrTooLarge} {
 		r := noise(t, random, size)
 		if _, err := a.Ledger.Prepare(nil, r, diff.Compare(nil, r)); !errors.Is(err, want) {

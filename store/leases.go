@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
@@ -98,7 +99,7 @@ func (d *LeaseStore) Drain(name string, drains bool) error {
 }
 
 func (d *LeaseStore) node(e nodeEdit) error {
-	_, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.resume(tx) })
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.Resume(tx) })
 	return err
 }
 
@@ -127,7 +128,7 @@ func (d *LeaseStore) Release(n registry.Node, leases []Lease) error {
 }
 
 func (d *LeaseStore) lease(e leaseEdit) ([]Lease, error) {
-	c, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.resume(tx) })
+	c, err := d.execute(func(tx *bbolt.Tx) (command, error) { return &e, e.Resume(tx) })
 	if err != nil || c == nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (e *nodeEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
 
 func (e *nodeEdit) decode(in *scan) { decodeJSON(in, e) }
 
-func (e *nodeEdit) resume(tx *bbolt.Tx) error {
+func (e *nodeEdit) Resume(tx *bbolt.Tx) error {
 	was, err := findNode(tx, e.Node.Name)
 	if errors.Is(err, registry.ErrNotFound) && e.Op == "join" {
 		err = nil
@@ -213,7 +214,7 @@ func (e *nodeEdit) resume(tx *bbolt.Tx) error {
 	return nil
 }
 
-func (e *nodeEdit) apply(tx *bbolt.Tx) error {
+func (e *nodeEdit) Apply(tx *bbolt.Tx) error {
 	_, err1 := tx.CreateBucketIfNotExists(bLeases)
 	b, err2 := tx.CreateBucketIfNotExists(bNodes)
 	if err := errors.Join(err1, err2); err != nil {
@@ -238,7 +239,7 @@ func (e *leaseEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
 
 func (e *leaseEdit) decode(in *scan) { decodeJSON(in, e) }
 
-func (e *leaseEdit) resume(tx *bbolt.Tx) error {
+func (e *leaseEdit) Resume(tx *bbolt.Tx) error {
 	n, err := findNode(tx, e.Node)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
@@ -249,7 +250,7 @@ func (e *leaseEdit) resume(tx *bbolt.Tx) error {
 	return nil
 }
 
-func (e *leaseEdit) apply(tx *bbolt.Tx) error {
+func (e *leaseEdit) Apply(tx *bbolt.Tx) error {
 	e.granted = nil
 	for _, c := range e.Take {
 		l, err := findLease(tx, c.Key)
@@ -354,9 +355,9 @@ func decodeJSON(in *scan, v any) {
 }
 
 // wakeLeases signals a change of nodes or leases if one is among the commands.
-func (d *boltFile) wakeLeases(answers []answer) {
-	if !slices.ContainsFunc(answers, func(a answer) bool {
-		switch a.command.(type) {
+func (d *boltFile) wakeLeases(answers []replica.Answer) {
+	if !slices.ContainsFunc(answers, func(a replica.Answer) bool {
+		switch a.Command.(type) {
 		case *nodeEdit, *leaseEdit, *endpointEdit:
 			return true
 		}
@@ -368,4 +369,23 @@ func (d *boltFile) wakeLeases(answers []answer) {
 	case d.leased <- struct{}{}:
 	default:
 	}
+}
+
+// Drop removes the entries from the journal that no member needs: those that all members have
+// applied, as their heartbeats say, and those that are beyond what a journal keeps for members
+// that lag. Members that have left count, because they may come back. A member that needs a dropped entry
+// starts from the backup of another one.
+func (d *LeaseStore) Drop() error {
+	if d.replica == nil {
+		return nil
+	}
+	nodes, _, err := d.Nodes()
+	if err != nil {
+		return err
+	}
+	var applied []uint64
+	for _, n := range nodes {
+		applied = append(applied, n.Applied)
+	}
+	return d.replica.Drop(applied...)
 }

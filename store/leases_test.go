@@ -3,6 +3,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 )
 
 func member(name, session string) registry.Node { return registry.Node{Name: name, Session: session} }
@@ -55,7 +57,7 @@ func TestLease(t *testing.T) {
 		return granted[0].Token
 	}
 	record := func(d *DB, token, slot uint64, value string) error {
-		c.must(d.replica.catchUp(d.replica.ctx))
+		c.must(d.replica.CatchUp(context.Background()))
 		_, err := d.Ledger.Under(token).Record("e", scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q", slot, bag(t, value))}})
 		return err
 	}
@@ -72,7 +74,7 @@ func TestLease(t *testing.T) {
 	if second <= first {
 		t.Fatalf("token %d after %d", second, first)
 	}
-	c.must(c.stores[2].replica.catchUp(a.replica.ctx))
+	c.must(c.stores[2].replica.CatchUp(context.Background()))
 	before := dump(t, c.stores[2])
 	if err := record(a, first, 2, "y"); !errors.Is(err, scheduler.ErrFenced) {
 		t.Fatalf("a record under the old token: %v", err)
@@ -80,9 +82,9 @@ func TestLease(t *testing.T) {
 	if err := record(a, 0, 2, "y"); !errors.Is(err, scheduler.ErrFenced) {
 		t.Fatalf("a record without a token: %v", err)
 	}
-	c.must(c.stores[2].replica.catchUp(a.replica.ctx))
+	c.must(c.stores[2].replica.CatchUp(context.Background()))
 	for k, v := range dump(t, c.stores[2]) {
-		if before[k] != v && k != fmt.Sprintf("meta/%x", kApplied) && k != fmt.Sprintf("meta/%x", kState) {
+		if before[k] != v && k != fmt.Sprintf("meta/%x", replica.Applied) && k != fmt.Sprintf("meta/%x", replica.State) {
 			t.Errorf("a refused record wrote %s", k)
 		}
 	}
@@ -266,7 +268,7 @@ func testComeBack(t *testing.T, left bool) {
 	a, end := open("a")
 	defer end()
 	fill := func() {
-		for i := range groupEntries {
+		for i := range 256 {
 			put(t, a, fmt.Sprint("q", i), "e")
 		}
 	}

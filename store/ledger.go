@@ -63,9 +63,9 @@ func (d *Ledger) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (
 	if p.result, err = d.pack.packResult(stop, r); err != nil {
 		return nil, err
 	}
-	if r := d.replica; r != nil && int64(p.size()) > r.largestResult() {
+	if r := d.replica; r != nil && int64(p.size()) > largestResult(r.Largest()) {
 		return nil, fmt.Errorf("%w: with what has changed it takes %d MiB, and a journal has room for %d MiB: add a LIMIT to the query, or divide it into several",
-			scheduler.ErrTooLarge, p.size()>>20, r.largestResult()>>20)
+			scheduler.ErrTooLarge, p.size()>>20, largestResult(r.Largest())>>20)
 	}
 	return &p, nil
 }
@@ -73,10 +73,8 @@ func (d *Ledger) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (
 // largestRest is the room in a command besides one result and its delta.
 const largestRest = 1 << 20
 
-func (r *replica) largestResult() int64 {
-	largest := r.largest.Load()
-	return largest - min(largestRest, largest/2)
-}
+// largestResult returns the size of a result with its delta for which a command has room.
+func largestResult(command int64) int64 { return command - min(largestRest, command/2) }
 
 // Record implements scheduler.Ledger. A batch that is too large for one command of the journal
 // is recorded by several.
@@ -89,7 +87,7 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) (changes []registry.
 	}
 	for first, more := true, true; more; first = false {
 		var part scheduler.Batch
-		part, b, more = divide(b, int(d.replica.largest.Load()/2))
+		part, b, more = divide(b, int(d.replica.Largest()/2))
 		made, err := d.recordParts(endpoint, part)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, withRemedy(path, err)
 	}
 	d := newDB(&boltFile{bolt: b, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
-		removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{})})
+		removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{}), others: foreign{wake: make(chan struct{}, 1)}})
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -93,7 +93,7 @@ func Open(dir string, o Options) (*DB, error) {
 		err = guarded(func() error { return d.enter(o.Journal != nil) })
 	}
 	if err == nil && o.Journal != nil {
-		err = d.startReplica(o.Journal, o.JournalWait)
+		err = d.follow(o.Journal, o.JournalWait)
 	}
 	if c := (*crash)(nil); errors.As(err, &c) {
 		return nil, withRemedy(path, err) // closing could block on a lock held by the failed code
@@ -160,7 +160,7 @@ func (d *DB) start() {
 func (d *DB) Close() error {
 	d.stop()
 	if d.replica != nil {
-		d.replica.close()
+		d.replica.Close()
 	}
 	d.done.Wait()
 	err := d.bolt.Close()
@@ -179,9 +179,16 @@ func (d *DB) Applied() uint64 {
 	if d.replica == nil {
 		return 0
 	}
-	d.replica.mu.Lock()
-	defer d.replica.mu.Unlock()
-	return d.replica.applied
+	return d.replica.Position()
+}
+
+// Hurry bounds how long writes wait for the journal from now on, because the process is about to
+// end: those that are not applied by then end with an unknown outcome. Without a journal it has no
+// effect.
+func (d *DB) Hurry(within time.Duration) {
+	if d.replica != nil {
+		d.replica.Hurry(within)
+	}
 }
 
 // Seed returns a random value that is constant for the life of the store. It keys
@@ -216,7 +223,7 @@ func (d *DB) Writable() error {
 	if err := d.disk.refusal(); err != nil || d.replica == nil {
 		return err
 	}
-	return d.replica.refusal()
+	return d.replica.Refusal()
 }
 
 // Storage reports the state of the disk.

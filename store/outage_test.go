@@ -74,8 +74,10 @@ func (j *cutJournal) Read(ctx context.Context, after journal.Position, f func(jo
 			if before, after := j.state(); !before && !after {
 				return f(e)
 			}
-			if err := pause(ctx); err != nil {
-				return err
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Millisecond):
 			}
 		}
 	})
@@ -103,7 +105,7 @@ func TestOutage(t *testing.T) {
 			put(t, a, "q_a", "city")
 			step(t, a, "city", "q_a", 1, "x")
 			batch := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, a, "q_a", 2, bag(t, "y"))}}
-			a.replica.patience = 20 * time.Millisecond
+			a.replica.SetPatience(20 * time.Millisecond)
 			cut.cut(name == "before", name == "after")
 			expect := func(what string, err error) {
 				t.Helper()
@@ -144,7 +146,7 @@ func TestOutage(t *testing.T) {
 			if messages, err := b.Subscriptions.Messages(alertReceiver("a"), 0, 10); err != nil || len(messages) > 1 {
 				t.Errorf("the message was stored %d times: %v", len(messages), err)
 			}
-			a.replica.patience = time.Minute
+			a.replica.SetPatience(time.Minute)
 			if _, err := a.Ledger.Record("city", batch); err != nil {
 				t.Error(err)
 			}
@@ -164,7 +166,7 @@ func TestOutageThatLowersTheLimit(t *testing.T) {
 	cut := &cutJournal{Journal: openJournal(t, log)}
 	a := open(t, t.TempDir(), Options{Journal: cut})
 	put(t, a, "q_a", "city")
-	a.replica.patience = 20 * time.Millisecond
+	a.replica.SetPatience(20 * time.Millisecond)
 	cut.cut(true, false)
 	m := alertTo("a", "m")
 	m.Summary = strings.Repeat("x", 8<<10)
@@ -176,7 +178,7 @@ func TestOutageThatLowersTheLimit(t *testing.T) {
 	cut.before, cut.most = false, 4<<10
 	cut.mu.Unlock()
 	await(t, "the end of the outage", func() bool { return a.Writable() == nil })
-	a.replica.patience = time.Minute
+	a.replica.SetPatience(time.Minute)
 	if _, err := a.Queries.EditQuery("q_a", mustExist); err != nil {
 		t.Error(err)
 	}

@@ -130,7 +130,7 @@ func (e *profileEdit) frees() bool { return e.removes() }
 
 func (e *profileEdit) removes() bool { return len(e.now.Items) == 0 }
 
-func (e *profileEdit) apply(tx *bbolt.Tx) error {
+func (e *profileEdit) Apply(tx *bbolt.Tx) error {
 	if e.removes() {
 		return removeProfile(tx, &e.old)
 	}

@@ -53,11 +53,20 @@ func purgeSome(d *boltFile) (more bool, err error) {
 		return false, err
 	}
 	if d.replica != nil {
-		return true, d.replica.purge()
+		return true, d.purgeTogether()
 	}
 	s := new(purgeStep)
 	_, err = d.execute(func(*bbolt.Tx) (command, error) { return s, nil })
 	return !s.done, err
+}
+
+// purgeTogether asks for the next step of the purge on all nodes.
+func (d *boltFile) purgeTogether() error {
+	done, err := fetch(d, func(tx *bbolt.Tx) (uint64, error) { return number(tx.Bucket(bMeta).Get(kPurges)), nil })
+	if err != nil {
+		return err
+	}
+	return d.replica.Once(fmt.Sprintf("purge-%d", done+1), &purgeStep{number: done + 1})
 }
 
 // A purgeStep deletes some of the data that waits for it. It is a command, because what it
@@ -76,14 +85,14 @@ func (s *purgeStep) append(b []byte) ([]byte, error) { return binary.AppendUvari
 
 func (s *purgeStep) decode(in *scan) { s.number = in.number() }
 
-func (s *purgeStep) resume(tx *bbolt.Tx) error {
+func (s *purgeStep) Resume(tx *bbolt.Tx) error {
 	if s.number != number(tx.Bucket(bMeta).Get(kPurges))+1 {
 		return errMoved
 	}
 	return nil
 }
 
-func (s *purgeStep) apply(tx *bbolt.Tx) error {
+func (s *purgeStep) Apply(tx *bbolt.Tx) error {
 	if s.number > 0 {
 		if err := tx.Bucket(bMeta).Put(kPurges, key8(s.number)); err != nil {
 			return err

@@ -8,13 +8,14 @@ import (
 	"sync"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/internal/batch"
 	"go.etcd.io/bbolt"
 )
 
 // A QueryStore stores registrations. It implements registry.QueryStore.
 type QueryStore struct {
 	*boltFile
-	edits batcher[*queryEdit]
+	edits batch.Queue[*queryEdit]
 }
 
 // Query implements registry.QueryStore.
@@ -106,7 +107,7 @@ func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, 
 			return e, e.within(newTotals(tx))
 		})
 	} else {
-		d.edits.do(e, d.editTogether)
+		d.edits.Do(e, d.editTogether)
 	}
 	if e.panic != nil {
 		panic(e.panic)
@@ -214,13 +215,13 @@ func (e *queryEdit) frees() bool {
 // removes reports whether the edit removes a query that exists.
 func (x *queryDiff) removes() bool { return !x.same && len(x.now.Holders) == 0 }
 
-// apply stores or removes the edited queries.
-func (e *queryEdit) apply(tx *bbolt.Tx) error {
+// Apply stores or removes the edited queries.
+func (e *queryEdit) Apply(tx *bbolt.Tx) error {
 	t := newTotals(tx)
 	return errors.Join(e.applyTo(t), t.save())
 }
 
-// applyTo is apply without the totals. Releases come first.
+// applyTo is Apply without the totals. Releases come first.
 func (e *queryEdit) applyTo(t *totals) error {
 	for i := range slices.Backward(e.queries) {
 		x := &e.queries[i]
@@ -314,7 +315,7 @@ func (d *QueryStore) editTogether() {
 	failure := errPanic
 	defer func() {
 		if list == nil { // the transaction did not begin
-			list = d.edits.take(maxEdits)
+			list = d.edits.Take(maxEdits)
 		}
 		for _, e := range list {
 			if e.err == nil {
@@ -328,7 +329,7 @@ func (d *QueryStore) editTogether() {
 		if d.disk.refusal() != nil {
 			most = 1 // it may be written if it frees space
 		}
-		list = d.edits.take(most)
+		list = d.edits.Take(most)
 		kept, removed := 0, 0
 		t := newTotals(tx)
 		room := sync.OnceValue(d.disk.room)

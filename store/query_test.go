@@ -555,10 +555,10 @@ func TestLastToken(t *testing.T) {
 		c.must(err)
 		forms[i] = form
 	}
-	if _, err := c.stores[0].replica.submit(forms[0]); err != nil {
+	if _, err := c.stores[0].replica.Submit(forms[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.stores[1].replica.submit(forms[1]); err != errMoved {
+	if _, err := c.stores[1].replica.Submit(forms[1]); err != errMoved {
 		t.Fatalf("the removal of the last token, decided on when there were two: %v", err)
 	}
 	for i, d := range c.stores {

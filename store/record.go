@@ -37,17 +37,17 @@ func (w *writer) kind() byte { return kindBatch }
 
 func (w *writer) frees() bool { return false }
 
-// resume refuses what was found under a lease that has ended. An endpoint that was removed has
+// Resume refuses what was found under a lease that has ended. An endpoint that was removed has
 // none; apply passes its batch over.
-func (w *writer) resume(tx *bbolt.Tx) error {
+func (w *writer) Resume(tx *bbolt.Tx) error {
 	if _, known := findSpace(tx, w.endpoint); !known {
 		return nil
 	}
 	return fence(tx, EndpointLease(w.endpoint), w.token)
 }
 
-// apply performs the batch. Outcomes and rounds that no longer fit what is stored are skipped.
-func (w *writer) apply(tx *bbolt.Tx) error {
+// Apply performs the batch. Outcomes and rounds that no longer fit what is stored are skipped.
+func (w *writer) Apply(tx *bbolt.Tx) error {
 	b := w.b
 	w.tx, w.changes, w.skipped, w.written = tx, nil, nil, nil
 	before := loadCounters(w.tx)

@@ -56,7 +56,7 @@ func BenchmarkCommit(b *testing.B) {
 				clustered = append(clustered, record(node))
 				appended = append(appended, first.last)
 				for _, d := range others {
-					if err := d.replica.wait(b.Context(), node.d.Applied()); err != nil {
+					if err := d.replica.Wait(b.Context(), node.d.Applied()); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -23,6 +23,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
@@ -57,7 +58,7 @@ func dump(t testing.TB, d *DB) map[string]string {
 func expectSame(t testing.TB, a, b *DB) {
 	t.Helper()
 	x, y := dump(t, a), dump(t, b)
-	at := fmt.Sprintf("%s/%x", bMeta, kApplied)
+	at := fmt.Sprintf("%s/%x", bMeta, replica.Applied)
 	for end := time.Now().Add(engineWait); a.replica != nil && b.replica != nil && x[at] != y[at] && time.Now().Before(end); {
 		settle(t, a, b)
 		x, y = dump(t, a), dump(t, b)
@@ -108,7 +109,7 @@ func caughtUp(d *DB) error {
 	if d.replica == nil {
 		return nil
 	}
-	return d.replica.catchUp(d.replica.ctx)
+	return d.replica.CatchUp(context.Background())
 }
 
 // A cluster is a number of stores on one journal. Each has other settings of retention.
@@ -432,7 +433,7 @@ func TestReplicas(t *testing.T) {
 			for _, e := range entriesOf(t, c.log) {
 				kinds[e.Command[1]]++
 			}
-			t.Logf("%d entries, %d changes, journal at %d", len(dump(t, c.stores[0])), len(c.seen), c.stores[0].replica.applied)
+			t.Logf("%d entries, %d changes, journal at %d", len(dump(t, c.stores[0])), len(c.seen), c.stores[0].Applied())
 		})
 	}
 	for k := range 256 {
@@ -896,13 +897,4 @@ func TestPurgeStepAgain(t *testing.T) {
 	if steps() != before {
 		t.Fatalf("step 1 was done again after step %d", before)
 	}
-}
-
-// catchUp waits until everything that the journal contains now is applied.
-func (r *replica) catchUp(ctx context.Context) error {
-	head, err := r.head(ctx)
-	if err != nil {
-		return err
-	}
-	return r.wait(ctx, head.Seq)
 }

@@ -197,7 +197,7 @@ func (r *ruleEdit) decode(in *scan) {
 	}
 }
 
-func (r *ruleEdit) resume(tx *bbolt.Tx) error {
+func (r *ruleEdit) Resume(tx *bbolt.Tx) error {
 	if err := fence(tx, AlertsLease, r.edit.Token); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *ruleEdit) resume(tx *bbolt.Tx) error {
 	return err
 }
 
-func (r *ruleEdit) apply(tx *bbolt.Tx) (err error) {
+func (r *ruleEdit) Apply(tx *bbolt.Tx) (err error) {
 	for _, name := range [][]byte{bRules, bRuleStates, bAlerts, bAlertBytes} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err

@@ -4,6 +4,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -189,7 +190,7 @@ func TestRulesOfAnotherLease(t *testing.T) {
 	last := edit(second, "rule_c")
 	c.must(b.Rules.EditRules(&last))
 	for _, d := range c.stores {
-		c.must(d.replica.catchUp(d.replica.ctx))
+		c.must(d.replica.CatchUp(context.Background()))
 		rules, err := d.Rules.Rules()
 		c.must(err)
 		messages, err := d.Subscriptions.Messages(alertReceiver("a"), 0, 10)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
 
@@ -44,7 +44,7 @@ func TestDivergedReplica(t *testing.T) {
 	work(30)
 	settle(t, stores...)
 	for i, d := range stores {
-		if d.replica.reported == 0 || d.breakage() != nil {
+		if d.Applied() < compareEvery || d.breakage() != nil {
 			t.Fatalf("node %d has not compared, or has stopped: %v", i, d.breakage())
 		}
 	}
@@ -59,7 +59,7 @@ func TestDivergedReplica(t *testing.T) {
 	work(40)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := c.Watch(ctx); !errors.Is(err, errDiverged) {
+	if err := c.Watch(ctx); !errors.Is(err, replica.ErrDiverged) {
 		t.Fatalf("the damaged node: %v", err)
 	}
 	if err := c.Tokens.PutToken(registry.Token{Name: "t"}); !errors.Is(err, ErrBroken) {
@@ -75,7 +75,7 @@ func TestDivergedReplica(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dirs[2], Options{Journal: openJournal(t, log)}); !errors.Is(err, errDiverged) || !strings.Contains(err.Error(), "rebuild") {
+	if _, err := Open(dirs[2], Options{Journal: openJournal(t, log)}); !errors.Is(err, replica.ErrDiverged) || !strings.Contains(err.Error(), "rebuild") {
 		t.Errorf("the damaged file was opened: %v", err)
 	}
 	dir := t.TempDir()
@@ -95,37 +95,6 @@ func TestDivergedReplica(t *testing.T) {
 	}
 }
 
-// Of two nodes that differ, none can be trusted.
-func TestDivergedPair(t *testing.T) {
-	r := &replica{name: "own", state: stateHash{checkpoint: 1, seq: 20}}
-	r.file = &boltFile{log: slog.New(slog.DiscardHandler)}
-	for i, x := range []struct {
-		report stateReport
-		then   stateHash
-		want   error
-	}{
-		{stateReport{stateVersion, "own", 20, 1}, stateHash{0, 1, 20}, nil},
-		{stateReport{stateVersion, "b", 20, 2}, stateHash{0, 1, 20}, nil},
-		{stateReport{stateVersion + 1, "c", 20, 2}, stateHash{0, 1, 20}, nil},
-		{stateReport{stateVersion, "c", 0, 2}, stateHash{0, 1, 20}, nil},
-		{stateReport{stateVersion, "b", 40, 3}, stateHash{0, 3, 40}, errDiverged},
-		{stateReport{stateVersion, "b", 60, 3}, stateHash{0, 4, 60}, nil},
-		{stateReport{stateVersion, "c", 60, 3}, stateHash{0, 4, 60}, errDiverged},
-		{stateReport{stateVersion, "b", 80, 5}, stateHash{0, 5, 80}, nil},
-		{stateReport{stateVersion, "c", 80, 6}, stateHash{0, 5, 80}, nil},
-		{stateReport{stateVersion, "b", 100, 7}, stateHash{0, 7, 100}, nil},
-	} {
-		r.state = x.then
-		err := r.compare(&x.report)
-		if err != x.want {
-			t.Errorf("report %d: %v", i, err)
-		}
-		if err != nil {
-			r.compared = comparison{} // of a node that was rebuilt
-		}
-	}
-}
-
 // expectReports waits until the reports that stores owe are in the journal. A store that compares while
 // only the damaged one has reported cannot tell which of both is damaged.
 func expectReports(t *testing.T, log *memory.Log, stores []*DB) {
@@ -135,7 +104,7 @@ func expectReports(t *testing.T, log *memory.Log, stores []*DB) {
 		due := uint64(len(list)) / compareEvery * compareEvery
 		missing := 0
 		for _, d := range stores {
-			id := fmt.Sprintf("state-%d-%s", due, d.replica.name)
+			id := fmt.Sprintf("state-%d-%s", due, d.replica.Name())
 			if due > 0 && !slices.ContainsFunc(list, func(e journal.Entry) bool { return e.ID == id }) {
 				missing++
 			}

@@ -155,7 +155,7 @@ func (w *subscriptionWrites) decode(in *scan) {
 	}
 }
 
-func (w *subscriptionWrites) resume(tx *bbolt.Tx) error {
+func (w *subscriptionWrites) Resume(tx *bbolt.Tx) error {
 	for i := range w.list {
 		if revisionOf(tx.Bucket(bSubscriptions).Get([]byte(w.list[i].id))) != w.list[i].seen {
 			return errMoved
@@ -164,7 +164,7 @@ func (w *subscriptionWrites) resume(tx *bbolt.Tx) error {
 	return nil
 }
 
-func (w *subscriptionWrites) apply(tx *bbolt.Tx) (err error) {
+func (w *subscriptionWrites) Apply(tx *bbolt.Tx) (err error) {
 	b := tx.Bucket(bSubscriptions)
 	for _, x := range w.list {
 		if strings.HasPrefix(x.id, registry.AlertPrefix) {
@@ -314,14 +314,14 @@ func (e *tokenEdit) decode(in *scan) {
 	}
 }
 
-func (e *tokenEdit) resume(tx *bbolt.Tx) error {
+func (e *tokenEdit) Resume(tx *bbolt.Tx) error {
 	if e.check(tx) != nil {
 		return errMoved
 	}
 	return nil
 }
 
-func (e *tokenEdit) apply(tx *bbolt.Tx) error {
+func (e *tokenEdit) Apply(tx *bbolt.Tx) error {
 	if e.value == nil {
 		return tx.Bucket(bTokens).Delete([]byte(e.name))
 	}

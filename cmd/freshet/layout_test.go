@@ -44,6 +44,9 @@ var mayImport = map[string][]string{
 	"endpoint/pack": {"diff", "registry"},
 	"notify":        {"diff", "registry"},
 	"store":         {"diff", "registry", "scheduler"},
+	// A replica runs transactions that it is given, and applies commands of which it knows two methods.
+	"store/replica":  {"registry", "store/journal", "store/internal"},
+	"store/internal": {},
 	// A journal moves bytes. It does not know what they mean.
 	"store/journal": {},
 	"bench":         {"diff", "registry", "scheduler"},
