@@ -12,6 +12,11 @@ import (
 	"github.com/freshet/freshet/store/journal/internal/engine"
 )
 
+const (
+	poll        = time.Millisecond
+	mostEntries = 64 // of a page
+)
+
 // A Log is the log that the journals of several nodes share.
 type Log struct {
 	name string
@@ -20,7 +25,6 @@ type Log struct {
 	first   uint64 // number of entries[0]
 	entries []stored
 	ids     map[string]uint64
-	changed chan struct{} // closed and replaced when entries change
 }
 
 // A stored is an entry with its time, and the bytes of all commands up to it.
@@ -32,7 +36,7 @@ type stored struct {
 
 // New returns an empty log.
 func New(name string) *Log {
-	return &Log{name: name, first: 1, ids: map[string]uint64{}, changed: make(chan struct{})}
+	return &Log{name: name, first: 1, ids: map[string]uint64{}}
 }
 
 // Open returns a journal of one node.
@@ -40,8 +44,7 @@ func (l *Log) Open() *Journal { return l.open(0) }
 
 func (l *Log) open(inFlight int64) *Journal {
 	j := &Journal{log: l}
-	j.writer = engine.NewWriter(j.commit, inFlight)
-	j.ctx, j.stop = context.WithCancel(context.Background())
+	j.Node = engine.Engine{Name: l.name, Poll: poll, InFlight: inFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
 	return j
 }
 
@@ -55,25 +58,17 @@ func (l *Log) head() journal.Position {
 
 // A Journal is the journal of one node. It implements journal.Journal.
 type Journal struct {
-	log    *Log
-	writer *engine.Writer
-	ctx    context.Context
-	stop   context.CancelFunc
-	mark   engine.Watermark
+	*engine.Node
+	log *Log
 }
 
 var _ journal.Journal = (*Journal)(nil)
-
-// Append implements journal.Journal.
-func (j *Journal) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
-	return j.writer.Append(ctx, id, cmd)
-}
 
 func (j *Journal) commit(_ context.Context, items []engine.Item) ([]uint64, error) {
 	l := j.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := engine.Continues(j.mark.Position(), l.head()); err != nil {
+	if err := engine.Continues(j.Mark.Position(), l.head()); err != nil {
 		return nil, err
 	}
 	seqs := make([]uint64, len(items))
@@ -83,7 +78,7 @@ func (j *Journal) commit(_ context.Context, items []engine.Item) ([]uint64, erro
 		}
 		seqs[i] = l.ids[it.ID]
 	}
-	j.mark.Raise(l.head())
+	j.Mark.Raise(l.head())
 	return seqs, nil
 }
 
@@ -95,23 +90,16 @@ func (l *Log) add(e journal.Entry) {
 	}
 	l.entries = append(l.entries, s)
 	l.ids[e.ID] = e.Seq
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // Head implements journal.Journal.
 func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
-	if j.ctx.Err() != nil {
-		return journal.Position{}, journal.ErrClosed
+	if err := j.Closed(); err != nil {
+		return journal.Position{}, err
 	}
 	j.log.mu.Lock()
 	defer j.log.mu.Unlock()
 	return j.log.head(), ctx.Err()
-}
-
-// Read implements journal.Journal.
-func (j *Journal) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
-	return engine.Reader{Name: j.log.name, Mark: &j.mark, Closed: j.ctx}.Read(ctx, source{j}, after, f)
 }
 
 // Old implements journal.Journal.
@@ -146,46 +134,20 @@ func (j *Journal) Drop(_ context.Context, upTo uint64) error {
 	return nil
 }
 
-// Close implements journal.Journal.
-func (j *Journal) Close() error {
-	j.stop()
-	j.writer.Close()
-	return nil
+func (j *Journal) span(context.Context, uint64) (uint64, journal.Position, error) {
+	j.log.mu.Lock()
+	defer j.log.mu.Unlock()
+	return j.log.first, j.log.head(), nil
 }
 
-// A source reads the log for Read.
-type source struct{ *Journal }
-
-func (s source) Span(context.Context, uint64) (uint64, journal.Position, error) {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return s.log.first, s.log.head(), nil
-}
-
-// mostEntries is the size of a page.
-const mostEntries = 64
-
-func (s source) Page(_ context.Context, after uint64) (page []journal.Entry, err error) {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	for i := max(after+1, s.log.first) - s.log.first; i < uint64(len(s.log.entries)) && len(page) < mostEntries; i++ {
-		e := s.log.entries[i].Entry
+func (j *Journal) page(_ context.Context, after uint64, _ bool) (page []journal.Entry, err error) {
+	l := j.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := max(after+1, l.first) - l.first; i < uint64(len(l.entries)) && len(page) < mostEntries; i++ {
+		e := l.entries[i].Entry
 		e.Command = bytes.Clone(e.Command)
 		page = append(page, e)
 	}
 	return page, nil
-}
-
-func (s source) Wait(ctx context.Context, after uint64) (journal.Position, error) {
-	s.log.mu.Lock()
-	head, changed := s.log.head(), s.log.changed
-	s.log.mu.Unlock()
-	if head.Seq != after {
-		return head, nil
-	}
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	}
-	return journal.Position{}, ctx.Err()
 }

@@ -21,26 +21,25 @@
 //
 // # Lost answers
 //
-// A request to a leader that is gone, or on a connection that breaks, gets no answer. It is sent again
-// after a second, or later if answers take long, and at once when JetStream reports that the stream has
-// a new leader. Members elect one four to nine seconds after the leader before it is gone. A leader that
-// sends and receives nothing is not gone, and commits nothing. Its connections end after four to six
-// seconds without an answer to their pings, about as long as members wait for a leader.
+// A request to a leader that is gone, or on a connection that breaks, gets no answer. It is sent again after
+// two seconds, which is no longer than members take to elect another leader: four to nine seconds. A leader
+// that sends and receives nothing is not gone, and commits nothing. Its connections end after four to six
+// seconds without an answer to their pings.
 //
 // # Reading
 //
-// JetStream publishes each message again when it is committed (republish). Read takes it from
-// there, and fetches from the stream, from any server, what is missing before such a message, and
-// what it may have missed when none came for a second. A server that lags has less, never something
-// else, or the chain shows it.
+// Read asks for the next messages when JetStream says that it has committed one (republish), and four times a
+// second. Any server of the stream answers, such as the one in this process. A server that lags has less, never
+// something else, or the chain shows it. If nothing came for a second, Read asks the leader for the end, and for
+// what is missing.
 //
 // # Durability
 //
 // Embedded servers flush each write to the disk before it is acknowledged (sync_always), and
 // three of them keep each entry. External servers must be configured in the same way; a client
 // cannot see whether they are. A cluster has 1, 3 or 5 members with fixed addresses. While no
-// majority is connected, Append waits. A server that has lost its majority may answer with an
-// old end for some seconds; Config.Patience is how long a journal must look shortened before
+// majority is connected, Append waits. A server that has lost its majority, or that was just elected, may
+// answer with an old end for some seconds; Config.Patience is how long a journal must look shortened before
 // it is taken to be.
 //
 // # Damaged files

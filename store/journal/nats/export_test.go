@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,9 +34,7 @@ func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal
 	}
 	var list []journal.Entry
 	if err := again(ctx, func(context.Context, bool) error {
-		s := source{Journal: j}
-		defer s.close()
-		list, err = s.Page(ctx, 0)
+		list, err = j.all(ctx)
 		return err
 	}); err != nil {
 		return err
@@ -66,6 +63,16 @@ func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal
 		}
 	}
 	return nil
+}
+
+// all returns all entries.
+func (j *Journal) all(ctx context.Context) (list []journal.Entry, err error) {
+	for after := uint64(0); ; after = list[len(list)-1].Seq {
+		page, err := j.page(ctx, after, true)
+		if list = append(list, page...); err != nil || len(page) == 0 {
+			return list, err
+		}
+	}
 }
 
 // remove deletes the stream.
@@ -112,7 +119,7 @@ func (j *Journal) BeginLarge(ctx context.Context, id string, size int) error {
 
 // Snapshot makes the server write a snapshot of a journal's group.
 func (s *Server) Snapshot(name string) error {
-	return s.current().JetStreamSnapshotStream("$G", streamName(name))
+	return s.current().JetStreamSnapshotStream("$G", "freshet_"+name)
 }
 
 // Forget deletes the stream and returns what the servers then say about its state.
@@ -130,7 +137,7 @@ func (j *Journal) Forget(ctx context.Context) error {
 
 // Copy returns the state of this member's own copy of a journal.
 func (s *Server) Copy(name string) server.StreamState {
-	state, _, _ := s.copy(streamName(name))
+	state, _, _ := s.copy("freshet_" + name)
 	return state
 }
 
@@ -155,76 +162,6 @@ func (j *Journal) Lead(ctx context.Context, node string) error {
 	var answer apiAnswer
 	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer), j.apiError(answer.Error))
 	return fmt.Errorf("%s leads (%w)", info.Cluster.Leader, err)
-}
-
-// Unanswered sends a request that gets no answer, and waits for the answer for as long as a journal does
-// that would wait for an hour.
-func (j *Journal) Unanswered(sent func()) error {
-	s, err := j.nc.SubscribeSync("unanswered")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Unsubscribe() }()
-	j.calls.mu.Lock()
-	j.calls.wait = time.Hour
-	j.calls.mu.Unlock()
-	ctx, done := j.calls.begin(context.Background(), 0)
-	sent()
-	_, err = j.nc.RequestWithContext(ctx, "unanswered", nil)
-	done(err)
-	return err
-}
-
-// Lasts returns how long the leader that gives an answer has led.
-func Lasts(answer []byte) (time.Duration, bool) {
-	var l leadership
-	if err := json.Unmarshal(answer, &l); err != nil {
-		panic(err)
-	}
-	return l.lasts()
-}
-
-// Elected tells a journal that the stream has a leader.
-func (j *Journal) Elected() { j.calls.elected() }
-
-// SetElected sets when the stream got its leader.
-func (j *Journal) SetElected(at time.Time) {
-	j.calls.mu.Lock()
-	defer j.calls.mu.Unlock()
-	j.calls.last = at
-}
-
-// LastElected returns when the stream got its leader, as far as is known.
-func (j *Journal) LastElected() time.Time {
-	j.calls.mu.Lock()
-	defer j.calls.mu.Unlock()
-	return j.calls.last
-}
-
-// Calls are the requests of a journal.
-type Calls struct{ *calls }
-
-// NewCalls returns calls without a journal.
-func NewCalls() Calls { return Calls{newCalls()} }
-
-// Begin is begin without time in addition.
-func (c Calls) Begin(ctx context.Context) (context.Context, func(error)) { return c.begin(ctx, 0) }
-
-// Elected is elected.
-func (c Calls) Elected() { c.elected() }
-
-// Led notes how long the stream has had its leader.
-func (c Calls) Led(since time.Duration) { c.led(since) }
-
-// Repeat is repeat.
-func (c Calls) Repeat(ctx context.Context, request func(context.Context) error) error {
-	return c.repeat(ctx, request)
-}
-
-// Settled is settled.
-func (c Calls) Settled(ctx context.Context) error {
-	_, err := c.settled(ctx)
-	return err
 }
 
 // Absence is an absence.

@@ -2,12 +2,10 @@ package nats
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -35,28 +33,33 @@ const (
 	largestChunk = 512 << 10
 	// mostMessages is JetStream's limit of an atomic batch.
 	mostMessages = 1000
+	// poll is the time between two looks for what other nodes have appended, if JetStream does not tell.
+	poll = 250 * time.Millisecond
+	// answerWait is how long an answer is awaited. It is lost if its connection breaks, or if the leader of
+	// the stream is gone, and the next leader does not know the request, so it is sent again then.
+	answerWait = 2 * time.Second
+	createWait = 5 * time.Second // of the stream
 )
 
 // A Journal is one node's access to a journal. It implements journal.Journal.
 type Journal struct {
+	*engine.Node
 	config Config
 	nc     *nats.Conn
 	own    bool // nc is closed by Close
 	stream string
-	writer *engine.Writer
-	calls  *calls
-	terms  *nats.Subscription // says when the stream gets a leader
-	mark   engine.Watermark
-	read   atomic.Uint64 // number of the last message that was read
 	copy   copyWatch
-	ctx    context.Context
-	stop   context.CancelFunc
+	live   *nats.Subscription // to what others append
 
-	mu      sync.Mutex
-	tip     *tip    // the end as last seen; nil if unknown
-	unknown absence // of the stream
-	hole    uint64  // the message that its leader lacks, as far as is known; 0 for none
-	missing absence // of that message
+	fetching sync.Mutex         // guards what follows
+	answers  *nats.Subscription // to fetches
+	inbox    string             // begins the subjects of answers
+	fetches  uint64
+
+	mu     sync.Mutex // guards what follows
+	tip    *tip       // the end as last seen; nil if unknown
+	read   place      // where the last entry ends that was read
+	absent map[string]*absence
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -100,42 +103,31 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 	if c.Patience == 0 {
 		c.Patience = defaultPatience
 	}
-	j := &Journal{config: c, nc: nc, stream: streamName(c.Name), calls: newCalls()}
-	err := j.watchTerms()
+	j := &Journal{config: c, nc: nc, stream: "freshet_" + c.Name, inbox: nc.NewInbox(), absent: map[string]*absence{}}
+	j.Node = engine.Engine{Name: c.Name, Poll: poll, InFlight: c.InFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
+	err := j.create(ctx)
 	if err == nil {
-		err = j.create(ctx)
+		j.answers, err = nc.SubscribeSync(j.inbox + ".*")
+	}
+	if err == nil {
+		j.live, err = nc.Subscribe(j.liveSubject()+".>", func(*nats.Msg) { j.Wake() })
 	}
 	if err != nil {
-		j.leave()
-		return nil, fmt.Errorf("cluster.journal: stream %s: %w", j.stream, err)
+		return nil, errors.Join(fmt.Errorf("cluster.journal: stream %s: %w", j.stream, err), j.Node.Close())
 	}
-	j.ctx, j.stop = context.WithCancel(context.Background())
-	j.writer = engine.NewWriter(j.commit, c.InFlight)
 	return j, nil
-}
-
-// watchTerms sends the requests that wait for an answer again when the stream gets a leader.
-func (j *Journal) watchTerms() (err error) {
-	j.terms, err = j.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+j.stream, func(*nats.Msg) { j.calls.elected() })
-	return err
-}
-
-// leave ends what Open has begun on the connection.
-func (j *Journal) leave() {
-	if j.terms != nil {
-		_ = j.terms.Unsubscribe() // fails only if the connection is closed
-	}
 }
 
 // damage returns an error if the member of this node must not go on.
 func (j *Journal) damage() error {
-	return j.copy.damage(j.config.Own, j.stream, j.read.Load(), j.config.Patience)
+	j.mu.Lock()
+	read := j.read.message
+	j.mu.Unlock()
+	return j.copy.damage(j.config.Own, j.stream, read, j.config.Patience)
 }
 
-func streamName(name string) string { return "freshet_" + name }
-
-// The subjects of a journal's messages: entries by their ids, the chunks of large commands, and
-// all messages as they are published again once they are committed.
+// The subjects of a journal's messages: entries by their ids, the chunks of large commands, and what
+// JetStream publishes when it has committed a message.
 func (j *Journal) entrySubject(id string) string { return j.stream + ".entry." + id }
 func (j *Journal) chunkSubject() string          { return j.stream + ".chunk" }
 func (j *Journal) liveSubject() string           { return "live." + j.stream }
@@ -145,7 +137,7 @@ func (j *Journal) streamConfig() jetstream.StreamConfig {
 		Name: j.stream, Subjects: []string{j.stream + ".>"}, Replicas: j.config.Replicas,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 		DenyDelete: true, AllowAtomicPublish: true, AllowDirect: true,
-		RePublish: &jetstream.RePublish{Source: j.stream + ".>", Destination: j.liveSubject() + ".>"},
+		RePublish: &jetstream.RePublish{Source: j.stream + ".>", Destination: j.liveSubject() + ".>", HeadersOnly: true},
 	}
 }
 
@@ -185,53 +177,19 @@ func (j *Journal) create(ctx context.Context) error {
 }
 
 func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {
-	brief, done := j.calls.begin(ctx, 0)
-	s, err := js.CreateStream(brief, j.streamConfig())
+	ctx, cancel := context.WithTimeout(ctx, createWait)
+	defer cancel()
+	s, err := js.CreateStream(ctx, j.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		s, err = js.Stream(brief, j.stream)
+		s, err = js.Stream(ctx, j.stream)
 	}
-	done(err)
 	if err == nil {
-		err = j.askLeader(ctx)
+		_, err = j.state(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s.CachedInfo(), nil
-}
-
-// askLeader asks since when the stream has its leader. Only the leader answers. Later elections are
-// reported to watchTerms.
-func (j *Journal) askLeader(ctx context.Context) error {
-	var info struct {
-		leadership
-		apiAnswer
-	}
-	if err := j.request(ctx, "STREAM.INFO", nil, &info); err != nil {
-		return err
-	}
-	if lasts, elected := info.lasts(); elected {
-		j.calls.led(lasts)
-	}
-	return j.apiError(info.Error)
-}
-
-// A leadership is what the leader of a stream says of itself. Both times are by its own clock.
-type leadership struct {
-	TS      time.Time `json:"ts"`
-	Cluster struct {
-		Group string     `json:"raft_group"`
-		Since *time.Time `json:"leader_since"`
-	} `json:"cluster"`
-}
-
-// lasts returns how long the leader has led, 0 if it does not tell or if its clock was set back. A stream
-// with one replica has no elections.
-func (l *leadership) lasts() (_ time.Duration, elected bool) {
-	if l.Cluster.Since == nil || l.TS.IsZero() {
-		return 0, l.Cluster.Group != ""
-	}
-	return max(0, l.TS.Sub(*l.Cluster.Since)), true
 }
 
 // check refuses a stream that does not keep what the contract promises.
@@ -243,8 +201,6 @@ func (j *Journal) check(info *jetstream.StreamInfo) error {
 		return errors.New("its storage is not file")
 	case c.MaxAge > 0 || c.Retention != jetstream.LimitsPolicy || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0 || c.Discard != jetstream.DiscardNew:
 		return errors.New("its limits drop messages: remove them; entries are dropped by Freshet")
-	case c.RePublish == nil || c.RePublish.HeadersOnly || c.RePublish.Destination != j.liveSubject()+".>":
-		return fmt.Errorf("messages are not published again: set republish from %s.> to %s.>", j.stream, j.liveSubject())
 	case !c.AllowDirect:
 		return errors.New("set allow_direct")
 	case c.Replicas < j.config.Replicas:
@@ -253,47 +209,26 @@ func (j *Journal) check(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// Append implements journal.Journal.
-func (j *Journal) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
-	return j.writer.Append(ctx, id, cmd)
-}
-
-// Read implements journal.Journal.
-func (j *Journal) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
-	s := &source{Journal: j}
-	defer s.close()
-	return engine.Reader{Name: j.config.Name, Mark: &j.mark, Closed: j.ctx}.Read(ctx, s, after, f)
-}
-
 // Head implements journal.Journal.
 func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
-	if j.ctx.Err() != nil {
-		return journal.Position{}, journal.ErrClosed
+	if err := j.Closed(); err != nil {
+		return journal.Position{}, err
 	}
-	for {
-		term, err := j.calls.settled(ctx)
-		if err != nil {
-			return journal.Position{}, err
-		}
-		t, err := j.end(ctx)
-		if err != nil {
-			return journal.Position{}, err
-		}
-		if term.Err() == nil { // else the answer may come from a leader that is not settled
-			return t.Position, nil
-		}
+	t, err := j.end(ctx)
+	if err != nil {
+		return journal.Position{}, err
 	}
+	return t.Position, nil
 }
 
 // Close implements journal.Journal.
 func (j *Journal) Close() error {
-	j.stop()
-	j.writer.Close()
-	j.leave()
+	err := j.Node.Close()
 	if j.own {
 		j.nc.Close()
+		return err
 	}
-	return nil
+	return errors.Join(err, j.answers.Unsubscribe(), j.live.Unsubscribe())
 }
 
 // commit appends items in one atomic batch. The batch is accepted only if it continues the last
@@ -315,7 +250,7 @@ func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, er
 		err = j.publish(ctx, batch)
 		if err == nil {
 			j.setTip(end)
-			j.mark.Raise(end.Position)
+			j.Mark.Raise(end.Position)
 			return seqs, nil
 		}
 		j.setTip(nil)
@@ -354,7 +289,7 @@ func (j *Journal) resolve(ctx context.Context, before *tip, items []engine.Item,
 		if err != nil {
 			return err
 		}
-		p, err := m.entry()
+		p, err := m.end()
 		if err != nil {
 			return err
 		}
@@ -397,7 +332,7 @@ func (j *Journal) known(ctx context.Context) (*tip, error) {
 	if t != nil {
 		return t, nil
 	}
-	mark := j.mark.Position() // before the end is asked for, since both move
+	mark := j.Mark.Position() // before the end is asked for, since both move
 	t, err := j.endAtLeast(ctx, mark.Seq)
 	if err != nil {
 		return nil, err
@@ -415,20 +350,18 @@ func (j *Journal) setTip(t *tip) {
 	j.tip = t
 }
 
-// endAtLeast returns the end of the journal. If that is before a number, it asks again until
-// that has lasted for the patience.
+// endAtLeast returns the end of the journal. That it is before a number is an outage at first, see absence.
 func (j *Journal) endAtLeast(ctx context.Context, atLeast uint64) (*tip, error) {
-	for short := (absence{}); ; {
-		t, err := j.end(ctx)
-		if err != nil || t.Seq >= atLeast || short.outlasts(j.config.Patience) {
-			return t, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(j.config.Patience / looks):
-		}
+	t, err := j.end(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Seq >= atLeast:
+		j.found("its end")
+	case !j.missing("its end"):
+		return nil, fmt.Errorf("stream %s ends with entry %d at its leader, %d was there", j.stream, t.Seq, atLeast)
 	}
+	return t, nil
 }
 
 // end asks the stream's leader for the end of the journal.
@@ -440,7 +373,7 @@ func (j *Journal) end(ctx context.Context) (*tip, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.entry()
+	e, err := m.end()
 	if err != nil {
 		return nil, err
 	}
@@ -473,100 +406,51 @@ func (j *Journal) state(ctx context.Context) (s jetstream.StreamState, err error
 	return info.State, j.apiError(info.Error)
 }
 
-// Old implements journal.Journal.
-func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint64, error) {
-	end, err := j.end(ctx)
-	if err != nil || end.Seq == 0 {
-		return 0, err
-	}
-	now := time.Now()
-	old := uint64(0)
-	_, err = j.search(ctx, end.message, func(m *message) (bool, error) {
-		p, err := m.part()
-		if err != nil {
-			return false, err
-		}
-		if age > 0 && now.Sub(m.at) > age || limit > 0 && end.total-p.total > limit {
-			old = max(old, p.Seq)
-			return false, nil
-		}
-		return true, nil
-	})
-	return old, err
-}
-
-// Drop implements journal.Journal.
-func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
-	end, err := j.end(ctx)
-	if err != nil || end.Seq == 0 {
-		return err
-	}
-	upTo = min(upTo, end.Seq-1)
-	keep, err := j.firstAfter(ctx, upTo, end.message)
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(map[string]uint64{"seq": keep})
-	if err != nil {
-		return err
-	}
-	var answer apiAnswer
-	if err := j.request(ctx, "STREAM.PURGE", body, &answer); err != nil {
-		return err
-	}
-	return j.apiError(answer.Error)
-}
-
-// firstAfter returns the first message of the first entry after a number that is stored. last is
-// the stream's last message.
-func (j *Journal) firstAfter(ctx context.Context, seq, last uint64) (uint64, error) {
-	return j.search(ctx, last, func(m *message) (bool, error) {
-		p, err := m.part()
-		return p.Seq > seq, err
-	})
-}
-
-// search returns the first message for which f is true, or the one after last. f must not become
-// false again.
-func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (bool, error)) (uint64, error) {
-	s, err := j.state(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return engine.Search(s.FirstSeq, last+1, func(seq uint64) (bool, error) {
-		m, err := j.get(ctx, getRequest{Seq: seq})
-		if errors.Is(err, errNoMessage) {
-			if s, err := j.state(ctx); err != nil || seq < s.FirstSeq { // dropped since
-				return false, err
-			}
-			return false, j.lacks(seq)
-		}
-		if err != nil {
-			return false, err
-		}
-		return f(m)
-	})
-}
-
 // lacks returns an error because the leader of the stream lacks a message. The journal counts as altered
 // only after the patience, since the leader may be a member whose files are damaged.
 func (j *Journal) lacks(seq uint64) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.hole != seq {
-		j.hole, j.missing = seq, absence{}
-	}
-	if j.missing.outlasts(j.config.Patience) {
+	if j.missing(messageText(seq)) {
 		return journal.Altered("message %d of stream %s is missing", seq, j.stream)
 	}
 	return fmt.Errorf("message %d of stream %s is missing at its leader", seq, j.stream)
 }
 
-// found notes that a member has a message.
-func (j *Journal) found(seq uint64) {
+func messageText(seq uint64) string { return fmt.Sprint("message ", seq) }
+
+// missing notes that something was looked for in vain. It reports whether that has lasted for the patience.
+func (j *Journal) missing(what string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.hole == seq {
-		j.hole = 0
+	if j.absent[what] == nil {
+		j.absent[what] = &absence{}
 	}
+	return j.absent[what].outlasts(j.config.Patience)
+}
+
+// found notes that something is there that may have been missing.
+func (j *Journal) found(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.absent, what)
+}
+
+// looks is how often this node looks at least for what seems to be missing, before it takes it to be so.
+const looks = 20
+
+// An absence is how long something has been missing, as far as this node has looked for it. The time
+// between two looks counts only in part if it is long: a process that was stopped, or a machine that was
+// suspended, asks servers that have not noticed yet that they are out of date.
+type absence struct {
+	last   time.Time // of the looks; zero before the first
+	lasted time.Duration
+}
+
+// outlasts notes a look in vain, and reports whether the absence has lasted for the patience.
+func (a *absence) outlasts(patience time.Duration) bool {
+	now := time.Now()
+	if !a.last.IsZero() {
+		a.lasted += min(now.Sub(a.last), max(patience/looks, time.Millisecond))
+	}
+	a.last = now
+	return a.lasted >= patience
 }

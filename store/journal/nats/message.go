@@ -93,8 +93,8 @@ func (m *message) part() (p part, err error) {
 // isEnd reports whether a message ends an entry.
 func (m *message) isEnd() bool { return m.header.Get(hdrHash) != "" }
 
-// entry returns what the last message of an entry says.
-func (m *message) entry() (p part, err error) {
+// end returns what the last message of an entry says.
+func (m *message) end() (p part, err error) {
 	if p, err = m.part(); err != nil {
 		return p, err
 	}
@@ -107,6 +107,26 @@ func (m *message) entry() (p part, err error) {
 	}
 	p.ID = m.subject[strings.LastIndexByte(m.subject, '.')+1:]
 	return p, nil
+}
+
+// entry returns the entry that a message ends.
+func (m *message) entry(chunks []*message) (e journal.Entry, err error) {
+	p, err := m.end()
+	if err != nil {
+		return e, err
+	}
+	if p.chunks != len(chunks) {
+		return e, journal.Altered("entry %d has %d chunks of %d", p.Seq, len(chunks), p.chunks)
+	}
+	e = p.Entry
+	e.Command = m.data
+	if len(chunks) > 0 {
+		e.Command = nil
+	}
+	for _, c := range chunks {
+		e.Command = append(e.Command, c.data...)
+	}
+	return e, nil
 }
 
 // An apiError is an error that JetStream returns.
@@ -144,35 +164,25 @@ var errNoMessage = errors.New("no such message")
 func (j *Journal) apiError(e *apiError) error {
 	switch {
 	case e == nil:
-		j.lacksStream(false)
+		j.found("the stream")
 		return nil
 	case e.Code == codeNoMessage:
 		return errNoMessage
-	case e.Code == codeNoStream && j.lacksStream(true):
-		return fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.mark.Position().Seq), j.stream, e)
+	case e.Code == codeNoStream && j.missing("the stream"): // a member that begins with an empty directory does not know it at first
+		return fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.Mark.Position().Seq), j.stream, e)
 	}
 	return e
 }
 
-// lacksStream notes whether the servers know the stream, and reports whether they have not known it
-// for the patience. A member that begins with an empty directory does not know it at first.
-func (j *Journal) lacksStream(missing bool) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !missing {
-		j.unknown = absence{}
-		return false
-	}
-	return j.unknown.outlasts(j.config.Patience)
-}
-
-// request calls JetStream's API for the stream, perhaps more than once.
-func (j *Journal) request(ctx context.Context, call string, body []byte, answer any) error {
-	var m *nats.Msg
-	err := j.calls.repeat(ctx, func(ctx context.Context) (err error) {
-		m, err = j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
+// request calls JetStream's API for the stream.
+func (j *Journal) request(ctx context.Context, call string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
 		return err
-	})
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	m, err := j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
 	if err != nil {
 		return fmt.Errorf("NATS: %w", err)
 	}
@@ -186,11 +196,7 @@ type getRequest struct {
 }
 
 // get asks the stream's leader for a message.
-func (j *Journal) get(ctx context.Context, r getRequest) (*message, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
+func (j *Journal) get(ctx context.Context, r getRequest) (m *message, err error) {
 	var answer struct {
 		Message struct {
 			Subject string    `json:"subject"`
@@ -201,14 +207,14 @@ func (j *Journal) get(ctx context.Context, r getRequest) (*message, error) {
 		} `json:"message"`
 		apiAnswer
 	}
-	if err := j.request(ctx, "STREAM.MSG.GET", body, &answer); err != nil {
+	if err := j.request(ctx, "STREAM.MSG.GET", r, &answer); err != nil {
 		return nil, err
 	}
 	if err := j.apiError(answer.Error); err != nil {
 		return nil, err
 	}
-	j.found(answer.Message.Seq)
-	m := &message{seq: answer.Message.Seq, subject: answer.Message.Subject, data: answer.Message.Data, at: answer.Message.Time}
+	j.found(messageText(answer.Message.Seq))
+	m = &message{seq: answer.Message.Seq, subject: answer.Message.Subject, data: answer.Message.Data, at: answer.Message.Time}
 	if len(answer.Message.Header) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
 			return nil, journal.Altered("message %d has no valid headers (%v)", m.seq, err)
@@ -248,13 +254,14 @@ func (j *Journal) publish(ctx context.Context, batch []*nats.Msg) error {
 // publishAndWait sends a message and returns the error of the answer. The answer to a message
 // before the last of a batch is empty.
 func (j *Journal) publishAndWait(ctx context.Context, m *nats.Msg, last, isBatch bool) error {
-	more := time.Duration(len(m.Data)>>17) * time.Second
+	wait := answerWait + time.Duration(len(m.Data)>>17)*time.Second
 	if isBatch {
-		more += mostWait
+		wait += answerWait
 	}
-	ctx, done := j.calls.begin(ctx, more)
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	r, err := j.nc.RequestMsgWithContext(ctx, m)
-	if done(err); err != nil {
+	if err != nil {
 		return err
 	}
 	if len(r.Data) == 0 && !last {

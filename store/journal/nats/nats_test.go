@@ -10,10 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/journaltest"
 	"github.com/freshet/freshet/store/journal/nats"
@@ -137,7 +137,6 @@ func TestContract(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Requests", func(t *testing.T) { requests(t, servers) })
 	t.Run("Elections", func(t *testing.T) { elections(t, servers) })
 	t.Run("Strangers", func(t *testing.T) {
 		_, err := client.Connect("nats://"+configs[0].Clients, client.Token("wrong"), client.Timeout(time.Minute))
@@ -147,50 +146,47 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// requests expects that a reader takes what JetStream publishes again without asking for more after
-// each entry. It asks when it has waited for a second.
-func requests(t *testing.T, servers []*nats.Server) {
-	watcher, err := servers[2].Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Close()
-	var asked atomic.Int64
-	if _, err := watcher.Subscribe("$JS.API.>", func(*client.Msg) { asked.Add(1) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := watcher.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	c := nats.Config{Name: "requests"}
+// elections expects that no command is lost, and none is two entries, while the journal gets other leaders.
+func elections(t *testing.T, servers []*nats.Server) {
+	c := nats.Config{Name: "elects"}
 	writer, reader := open(t, servers[0], c), open(t, servers[1], c)
 	defer writer.Close()
 	defer reader.Close()
-	arrived := make(chan uint64)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		ended <- reader.Read(ctx, journal.Position{}, func(e journal.Entry) error { arrived <- e.Seq; return nil })
-	}()
-	var before int64
-	var began time.Time
-	const entries = 100
+	const entries = 60
+	read := make(chan []journal.Entry)
+	go func() { read <- journaltest.Take(t, reader, journal.Position{}, entries) }()
 	for i := range entries {
-		if i == 1 {
-			if before, began = asked.Load(), time.Now(); before == 0 {
-				t.Error("no request was seen: the test shows nothing")
+		if i%10 == 9 {
+			_ = reader.Lead(t.Context(), []string{"n0", "n1", "n2"}[i/10%3]) // its error says who leads
+		}
+		if seq, err := writer.Append(t.Context(), fmt.Sprint("e-", i), nil); err != nil || seq != uint64(i+1) {
+			t.Fatalf("command %d: %d, %v", i, seq, err)
+		}
+	}
+	journaltest.CheckChain(t, journal.Genesis(c.Name), <-read)
+}
+
+// What is missing is looked for again and again before it counts. The time in which a process is stopped
+// does not count.
+func TestAbsence(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const patience = 20 * time.Second
+		for what, test := range map[string]struct{ pause, stop, want time.Duration }{
+			"looks in a second":       {time.Second, 0, patience},
+			"looks in ten seconds":    {10 * time.Second, 0, 200 * time.Second},
+			"looks in 100 ms":         {100 * time.Millisecond, 0, patience},
+			"stopped after each look": {time.Second, time.Hour, patience + 20*time.Hour},
+		} {
+			var a nats.Absence
+			began := time.Now()
+			for !a.Outlasts(patience) {
+				time.Sleep(test.pause + test.stop)
+			}
+			if took := time.Since(began); took != test.want {
+				t.Errorf("%s: it counts after %v, want %v", what, took, test.want)
 			}
 		}
-		if _, err := writer.Append(t.Context(), fmt.Sprint("r-", i), nil); err != nil {
-			t.Fatal(err)
-		}
-		<-arrived
-	}
-	if n, most := asked.Load()-before, entries+4*int64(time.Since(began)/time.Second); n > most {
-		t.Errorf("%d requests while %d entries arrived", n, entries)
-	}
-	cancel()
-	<-ended
+	})
 }
 
 // A member is a server as a process.

@@ -6,53 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/internal/engine"
 	"github.com/nats-io/nats.go"
 )
 
-// Limits of reading.
+// Limits of a request for several messages.
 const (
-	pageBytes    = 8 << 20 // of a page, and of a request for several messages
-	pageMessages = 256     // of a request
-	liveMessages = 4096    // that wait to be read
-	liveBytes    = 64 << 20
-	lookAgain    = time.Second // without a message
+	pageBytes    = 8 << 20
+	pageMessages = 256
 )
 
-// A source reads the journal for one call of Read. New messages come from the subject where
-// JetStream publishes them again, which is fast; messages that are missing there are fetched from
-// the stream, by their numbers.
-type source struct {
-	*Journal
-	live *nats.Subscription
-	next uint64   // number of the next message; 0 if unknown
-	held *message // from live, not yet used
-	told bool     // live has all messages after the last one it had, as far as is known
-	page []*message
-	part []byte // chunks of the next entry
-	n    int    // number of chunks in part
-}
+// A place is where an entry ends in the stream.
+type place struct{ entry, message uint64 }
 
-func (s *source) close() {
-	if s.live != nil {
-		_ = s.live.Unsubscribe() // fails only if the connection is closed
-	}
-}
-
-// Span implements engine.Source.
-func (s *source) Span(ctx context.Context, atLeast uint64) (uint64, journal.Position, error) {
-	end, err := s.endAtLeast(ctx, atLeast)
-	if err != nil || end.Seq == 0 {
-		return 1, end.position(), err
-	}
-	state, err := s.state(ctx)
+// span implements engine.Engine.
+func (j *Journal) span(ctx context.Context, atLeast uint64) (uint64, journal.Position, error) {
+	end, err := j.endAtLeast(ctx, atLeast)
 	if err != nil {
 		return 0, journal.Position{}, err
 	}
-	m, err := s.get(ctx, getRequest{Seq: state.FirstSeq})
+	if end.Seq == 0 {
+		return 1, end.Position, nil
+	}
+	state, err := j.state(ctx)
+	if err != nil {
+		return 0, journal.Position{}, err
+	}
+	m, err := j.get(ctx, getRequest{Seq: state.FirstSeq})
 	if err != nil {
 		return 0, journal.Position{}, err
 	}
@@ -60,270 +43,204 @@ func (s *source) Span(ctx context.Context, atLeast uint64) (uint64, journal.Posi
 	return p.Seq, end.Position, err
 }
 
-func (t *tip) position() journal.Position {
-	if t == nil {
-		return journal.Position{}
-	}
-	return t.Position
-}
-
-// Page implements engine.Source.
-func (s *source) Page(ctx context.Context, after uint64) (list []journal.Entry, err error) {
-	if err := s.begin(ctx, after); err != nil {
+// page implements engine.Engine.
+func (j *Journal) page(ctx context.Context, after uint64, insist bool) (list []journal.Entry, err error) {
+	if err := j.damage(); err != nil {
 		return nil, err
 	}
-	for size := 0; size < pageBytes; {
-		m, err := s.message(ctx, len(list) > 0)
-		if err != nil || m == nil {
-			if len(list) > 0 { // an error comes back with the next page
-				err = nil
+	next, err := j.messageAfter(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	var chunks []*message // of the next entry
+	for len(list) == 0 {
+		messages, err := j.fetch(ctx, next, insist)
+		if err != nil || len(messages) == 0 {
+			return nil, err
+		}
+		for _, m := range messages {
+			if next = m.seq + 1; !m.isEnd() {
+				chunks = append(chunks, m)
+				continue
 			}
-			return list, err
-		}
-		e, err := s.add(m)
-		if err != nil {
-			return list, err
-		}
-		if e != nil {
-			size += len(e.Command) + 1
-			list = append(list, *e)
+			e, err := m.entry(chunks)
+			if err != nil && len(list) > 0 {
+				return list, nil // the error comes back with the next page
+			} else if err != nil {
+				return nil, err
+			}
+			list, chunks = append(list, e), nil
+			j.setRead(place{e.Seq, m.seq})
 		}
 	}
 	return list, nil
 }
 
-// begin subscribes and finds the first message after a number, once.
-func (s *source) begin(ctx context.Context, after uint64) error {
-	if err := s.damage(); err != nil {
-		return err
+// setRead notes where the last entry ends that was read.
+func (j *Journal) setRead(p place) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.read = p
+}
+
+// messageAfter returns the first message after an entry.
+func (j *Journal) messageAfter(ctx context.Context, entry uint64) (uint64, error) {
+	j.mu.Lock()
+	read := j.read
+	j.mu.Unlock()
+	switch entry {
+	case 0:
+		return 1, nil
+	case read.entry:
+		return read.message + 1, nil
 	}
-	if s.live == nil {
-		live, err := s.nc.SubscribeSync(s.liveSubject() + ".>")
-		if err != nil {
-			return err
-		}
-		s.live = live
-		if err := live.SetPendingLimits(liveMessages, liveBytes); err != nil {
-			return err
-		}
-	}
-	if s.next > 0 {
-		return nil
-	}
-	end, err := s.endAtLeast(ctx, after)
+	end, err := j.endAtLeast(ctx, entry)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	s.next, err = s.firstAfter(ctx, after, end.message)
-	return err
+	next, err := j.firstAfter(ctx, entry, end.message)
+	if err == nil {
+		j.setRead(place{entry, next - 1})
+	}
+	return next, err
 }
 
-// add takes the next message. It returns the entry that the message ends, if any.
-func (s *source) add(m *message) (*journal.Entry, error) {
-	s.next = m.seq + 1
-	s.read.Store(m.seq)
-	if !m.isEnd() {
-		if _, err := m.part(); err != nil {
-			return nil, err
-		}
-		s.part, s.n = append(s.part, m.data...), s.n+1
-		return nil, nil
-	}
-	p, err := m.entry()
-	if err != nil {
-		return nil, err
-	}
-	if p.chunks != s.n {
-		return nil, journal.Altered("entry %d has %d chunks of %d", p.Seq, s.n, p.chunks)
-	}
-	e := p.Entry
-	e.Command = m.data
-	if s.n > 0 {
-		e.Command = s.part
-	}
-	s.part, s.n = nil, 0
-	return &e, nil
-}
-
-// message returns the next message, or nil if there is none at the moment. It asks the servers only
-// if live may lack it, and not if idle is set: asking takes three requests, in whose time the next
-// message waits.
-func (s *source) message(ctx context.Context, idle bool) (*message, error) {
-	for {
-		if len(s.page) > 0 {
-			m := s.page[0]
-			s.page = s.page[1:]
-			return m, nil
-		}
-		if s.held == nil {
-			if err := s.receive(0); err != nil {
-				return nil, err
-			}
-		}
-		switch {
-		case s.held != nil && s.held.seq < s.next:
-			s.held = nil
-			continue
-		case s.held != nil && s.held.seq == s.next:
-			m := s.held
-			s.held = nil
-			return m, nil
-		case s.held == nil && (idle || s.told):
-			return nil, nil
-		}
-		if err := s.fetch(ctx); err != nil {
-			return nil, err
-		}
-		if len(s.page) == 0 {
-			s.told = true
-			return nil, nil
-		}
-	}
-}
-
-// receive waits for a message on the live subject and holds it.
-func (s *source) receive(wait time.Duration) error {
-	for {
-		m, err := s.live.NextMsg(wait)
-		switch {
-		case errors.Is(err, nats.ErrTimeout):
-			return nil
-		case errors.Is(err, nats.ErrSlowConsumer): // messages were lost; they will be fetched
-			s.told = false
-			continue
-		case err != nil:
-			return err
-		}
-		if s.held, err = received(m); err == nil {
-			s.told = true
-			return nil
-		}
-		s.held = nil // not a message of the stream
-	}
-}
-
-// received returns a message that has its number and subject in headers, as JetStream sends it.
-func received(m *nats.Msg) (*message, error) {
-	seq, err := strconv.ParseUint(m.Header.Get(nats.JSSequence), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	return &message{seq: seq, subject: m.Header.Get(nats.JSSubject), header: m.Header, data: m.Data}, nil
-}
-
-// fetch reads messages from s.next on into s.page: none if there are none.
-func (s *source) fetch(ctx context.Context) error {
-	page, err := s.fetchDirect(ctx)
-	if err != nil {
-		return err
-	}
-	if len(page) == 0 {
-		// The server that answered may lag behind the leader.
-		m, err := s.get(ctx, getRequest{Seq: s.next})
-		if errors.Is(err, errNoMessage) {
-			return s.absent(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		page = append(page, m)
-	}
-	for i, m := range page {
-		if m.seq != s.next+uint64(i) {
-			if i == 0 {
-				return s.absent(ctx)
-			}
-			page = page[:i]
-			break
-		}
-	}
-	s.page = page
-	s.found(s.next)
-	return nil
-}
-
-// absent returns an error if the next message should be there. It forgets the place after a drop,
-// so that the next page begins with the first entry that is there.
-func (s *source) absent(ctx context.Context) error {
-	state, err := s.state(ctx)
+// fetch returns messages from one on, none if there are none at the moment. If insist is set, it asks the
+// leader of the stream if another server lacks it.
+func (j *Journal) fetch(ctx context.Context, from uint64, insist bool) ([]*message, error) {
+	list, err := j.fetchAny(ctx, from)
 	switch {
-	case err != nil:
-		return err
-	case s.next < state.FirstSeq && state.Msgs > 0:
-		s.next, s.part, s.n, s.held = state.FirstSeq, nil, 0, nil
-	case s.next <= state.LastSeq:
-		if m, err := s.get(ctx, getRequest{Seq: s.next}); errors.Is(err, errNoMessage) {
-			return s.lacks(s.next)
-		} else if err == nil {
-			s.page = []*message{m}
+	case err != nil, len(list) == 0 && !insist:
+		return nil, err
+	case len(list) == 0 || list[0].seq != from:
+		state, err := j.state(ctx)
+		if err != nil || from < state.FirstSeq || from > state.LastSeq { // dropped, or not there yet
+			return list, err
+		}
+		m, err := j.get(ctx, getRequest{Seq: from})
+		if errors.Is(err, errNoMessage) {
+			err = j.lacks(from)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []*message{m}, nil
+	}
+	j.found(messageText(from))
+	for i, m := range list {
+		if m.seq != from+uint64(i) {
+			return list[:i], nil
 		}
 	}
-	return nil
+	return list, nil
 }
 
-// fetchDirect asks any server of the stream for messages from s.next on. It may return fewer than
-// there are.
-func (s *source) fetchDirect(ctx context.Context) (page []*message, err error) {
-	first, done := s.calls.begin(ctx, 0)
-	defer func() { done(err) }()
-	ctx, cancel := context.WithTimeout(ctx, mostWait)
+// fetchAny asks any server of the stream for messages from one on. It may return fewer than there are.
+func (j *Journal) fetchAny(ctx context.Context, from uint64) (list []*message, err error) {
+	j.fetching.Lock()
+	defer j.fetching.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	body, err := json.Marshal(map[string]uint64{"seq": s.next, "batch": pageMessages, "max_bytes": pageBytes})
+	body, err := json.Marshal(map[string]uint64{"seq": from, "batch": pageMessages, "max_bytes": pageBytes})
 	if err != nil {
 		return nil, err
 	}
-	inbox := s.nc.NewRespInbox()
-	answers, err := s.nc.SubscribeSync(inbox)
-	if err != nil {
+	j.fetches++
+	inbox := fmt.Sprint(j.inbox, ".", j.fetches)
+	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+j.stream, inbox, body); err != nil {
 		return nil, err
 	}
-	defer func() { _ = answers.Unsubscribe() }() // fails only if the connection is closed
-	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+s.stream, inbox, body); err != nil {
-		return nil, err
-	}
-	for wait := first; ; wait = ctx {
-		m, err := answers.NextMsgWithContext(wait)
+	for {
+		m, err := j.answers.NextMsgWithContext(ctx)
 		if err != nil {
-			if len(page) > 0 && ctx.Err() != nil {
-				return page, nil // the server is gone
+			if len(list) > 0 && ctx.Err() != nil {
+				return list, nil // the server is gone
 			}
-			return nil, err
+			return nil, fmt.Errorf("NATS: %w", err)
+		}
+		if m.Subject != inbox { // of a request that was given up
+			continue
 		}
 		switch status := m.Header.Get("Status"); {
 		case status == "204" || status == "404": // the end; none
-			return page, nil
+			return list, nil
 		case status != "":
 			return nil, fmt.Errorf("NATS: %s %s", status, m.Header.Get("Description"))
 		}
-		r, err := received(m)
+		seq, err := strconv.ParseUint(m.Header.Get(nats.JSSequence), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("NATS: a message without a number: %w", err)
 		}
-		page = append(page, r)
+		list = append(list, &message{seq: seq, subject: m.Header.Get(nats.JSSubject), header: m.Header, data: m.Data})
 	}
 }
 
-// Wait implements engine.Source.
-func (s *source) Wait(ctx context.Context, after uint64) (journal.Position, error) {
-	if s.held != nil {
-		return journal.Position{}, nil
+// firstAfter returns the first message of the first entry after a number that is stored. last is
+// the stream's last message.
+func (j *Journal) firstAfter(ctx context.Context, entry, last uint64) (uint64, error) {
+	return j.search(ctx, last, func(m *message) (bool, error) {
+		p, err := m.part()
+		return p.Seq > entry, err
+	})
+}
+
+// search returns the first message for which f is true, or the one after last. f must not become
+// false again.
+func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (bool, error)) (uint64, error) {
+	s, err := j.state(ctx)
+	if err != nil {
+		return 0, err
 	}
-	brief, cancel := context.WithTimeout(ctx, lookAgain)
-	defer cancel()
-	m, err := s.live.NextMsgWithContext(brief)
-	if err == nil {
-		if r, err := received(m); err == nil && strings.HasPrefix(r.subject, s.stream) {
-			s.held, s.told = r, true
+	return engine.Search(s.FirstSeq, last+1, func(seq uint64) (bool, error) {
+		m, err := j.get(ctx, getRequest{Seq: seq})
+		if errors.Is(err, errNoMessage) {
+			if s, err := j.state(ctx); err != nil || seq < s.FirstSeq { // dropped since
+				return false, err
+			}
+			return false, j.lacks(seq)
 		}
-		return journal.Position{}, nil
+		if err != nil {
+			return false, err
+		}
+		return f(m)
+	})
+}
+
+// Old implements journal.Journal.
+func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint64, error) {
+	end, err := j.end(ctx)
+	if err != nil || end.Seq == 0 {
+		return 0, err
 	}
-	s.told = false
-	switch {
-	case errors.Is(err, nats.ErrSlowConsumer):
-		return journal.Position{}, nil
-	case errors.Is(err, context.DeadlineExceeded):
-		end, err := s.endAtLeast(ctx, after)
-		return end.position(), err
+	now := time.Now()
+	old := uint64(0)
+	_, err = j.search(ctx, end.message, func(m *message) (bool, error) {
+		p, err := m.part()
+		if err != nil {
+			return false, err
+		}
+		if age > 0 && now.Sub(m.at) > age || limit > 0 && end.total-p.total > limit {
+			old = max(old, p.Seq)
+			return false, nil
+		}
+		return true, nil
+	})
+	return old, err
+}
+
+// Drop implements journal.Journal.
+func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
+	end, err := j.end(ctx)
+	if err != nil || end.Seq == 0 {
+		return err
 	}
-	return journal.Position{}, err
+	keep, err := j.firstAfter(ctx, min(upTo, end.Seq-1), end.message)
+	if err != nil {
+		return err
+	}
+	var answer apiAnswer
+	if err := j.request(ctx, "STREAM.PURGE", map[string]uint64{"seq": keep}, &answer); err != nil {
+		return err
+	}
+	return j.apiError(answer.Error)
 }

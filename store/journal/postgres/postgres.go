@@ -6,8 +6,8 @@
 // synchronous standbys (synchronous_standby_names). Sessions set synchronous_commit. A primary
 // that lost entries in a failover has a shorter journal, which is refused.
 //
-// Other nodes' entries are found by reading the row of head every Config.Poll. NOTIFY is not
-// used, since it takes a lock of the whole database at each commit.
+// Other nodes' entries are found by reading the table every Config.Poll. NOTIFY is not used, since it takes
+// a lock of the whole database at each commit.
 package postgres
 
 import (
@@ -18,7 +18,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -48,16 +47,10 @@ var schemaText string
 
 // A Journal is one node's access to a journal. It implements journal.Journal.
 type Journal struct {
+	*engine.Node
 	config Config
 	schema string
 	pool   *pgxpool.Pool
-	writer *engine.Writer
-	mark   engine.Watermark
-	ctx    context.Context
-	stop   context.CancelFunc
-
-	mu    sync.Mutex
-	wrote chan struct{} // closed and replaced by commits of this node
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -74,13 +67,12 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	if c.Poll <= 0 {
 		c.Poll = defaultPoll
 	}
-	j := &Journal{config: c, schema: pgx.Identifier{"freshet_" + c.Name}.Sanitize(), pool: pool, wrote: make(chan struct{})}
+	j := &Journal{config: c, schema: pgx.Identifier{"freshet_" + c.Name}.Sanitize(), pool: pool}
 	if err := j.create(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("cluster.journal: %w", err)
 	}
-	j.ctx, j.stop = context.WithCancel(context.Background())
-	j.writer = engine.NewWriter(j.commit, c.InFlight)
+	j.Node = engine.Engine{Name: c.Name, Poll: c.Poll, InFlight: c.InFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
 	return j, nil
 }
 
@@ -130,11 +122,6 @@ func (j *Journal) create(ctx context.Context) error {
 // sql puts the name of the schema into a statement.
 func (j *Journal) sql(text string) string { return strings.ReplaceAll(text, "{schema}", j.schema) }
 
-// Append implements journal.Journal.
-func (j *Journal) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
-	return j.writer.Append(ctx, id, cmd)
-}
-
 func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, error) {
 	ids, cmds := make([]string, len(items)), make([][]byte, len(items))
 	for i, it := range items {
@@ -143,7 +130,7 @@ func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, er
 			cmds[i] = []byte{}
 		}
 	}
-	mark := j.mark.Position()
+	mark := j.Mark.Position()
 	var (
 		seqs []uint64
 		head journal.Position
@@ -152,11 +139,7 @@ func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, er
 	if err := row.Scan(&seqs, &head.Seq, hash{&head.Hash}); err != nil {
 		return nil, j.explain(err)
 	}
-	j.mark.Raise(head)
-	j.mu.Lock()
-	close(j.wrote)
-	j.wrote = make(chan struct{})
-	j.mu.Unlock()
+	j.Mark.Raise(head)
 	return seqs, nil
 }
 
@@ -166,7 +149,7 @@ func (j *Journal) explain(err error) error {
 	if !errors.As(err, &pg) {
 		return err
 	}
-	at := j.mark.Position().Seq
+	at := j.Mark.Position().Seq
 	switch pg.Code {
 	case "FJ001":
 		head, _ := strconv.ParseUint(pg.Message, 10, 64)
@@ -187,17 +170,12 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 
 // ends returns the number of the first entry, the position of the last, and the bytes up to it.
 func (j *Journal) ends(ctx context.Context) (first uint64, head journal.Position, total int64, err error) {
-	if j.ctx.Err() != nil {
-		return 0, head, 0, journal.ErrClosed
+	if err := j.Closed(); err != nil {
+		return 0, head, 0, err
 	}
 	row := j.pool.QueryRow(ctx, j.sql("SELECT first, seq, hash, total FROM {schema}.head"))
 	err = row.Scan(&first, &head.Seq, hash{&head.Hash}, &total)
 	return first, head, total, j.explain(err)
-}
-
-// Read implements journal.Journal.
-func (j *Journal) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
-	return engine.Reader{Name: j.config.Name, Mark: &j.mark, Closed: j.ctx}.Read(ctx, source{j}, after, f)
 }
 
 // Old implements journal.Journal.
@@ -240,51 +218,27 @@ func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 
 // Close implements journal.Journal.
 func (j *Journal) Close() error {
-	j.stop()
-	j.writer.Close()
-	j.pool.Close()
-	return nil
+	defer j.pool.Close()
+	return j.Node.Close()
 }
 
-// A source reads the journal for Read.
-type source struct{ *Journal }
-
-func (s source) Span(ctx context.Context, _ uint64) (uint64, journal.Position, error) {
-	first, head, _, err := s.ends(ctx)
+func (j *Journal) span(ctx context.Context, _ uint64) (uint64, journal.Position, error) {
+	first, head, _, err := j.ends(ctx)
 	return first, head, err
 }
 
-func (s source) Page(ctx context.Context, after uint64) ([]journal.Entry, error) {
-	rows, err := s.pool.Query(ctx, s.sql(`SELECT seq, id, prev, hash, cmd FROM {schema}.entry
+func (j *Journal) page(ctx context.Context, after uint64, _ bool) ([]journal.Entry, error) {
+	rows, err := j.pool.Query(ctx, j.sql(`SELECT seq, id, prev, hash, cmd FROM {schema}.entry
 		WHERE seq > $1 AND total <= $2 + (SELECT total FROM {schema}.entry WHERE seq > $1 ORDER BY seq LIMIT 1)
 		ORDER BY seq LIMIT $3`), after, pageBytes, pageEntries)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, j.explain(err)
 	}
 	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e journal.Entry, err error) {
 		err = row.Scan(&e.Seq, &e.ID, hash{&e.Prev}, hash{&e.Hash}, &e.Command)
 		return e, err
 	})
-	return page, s.explain(err)
-}
-
-// Wait polls the last position until it is after a number, for a second at most.
-func (s source) Wait(ctx context.Context, after uint64) (journal.Position, error) {
-	for end := time.Now().Add(time.Second); ; {
-		s.mu.Lock()
-		wrote := s.wrote
-		s.mu.Unlock()
-		_, head, _, err := s.ends(ctx)
-		if err != nil || head.Seq != after || time.Now().After(end) {
-			return head, err
-		}
-		select {
-		case <-ctx.Done():
-			return head, ctx.Err()
-		case <-wrote:
-		case <-time.After(s.config.Poll):
-		}
-	}
+	return page, j.explain(err)
 }
 
 // hash scans a bytea into a journal.Hash.

@@ -68,7 +68,7 @@ func TestPostgres(t *testing.T) {
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := openAt(t, Config{URL: server.URL, Name: name})
 				defer j.Close()
-				list, err := source{j}.Page(t.Context(), 0)
+				list, err := j.page(t.Context(), 0, false)
 				if err == nil {
 					err = j.replace(t.Context(), f(list))
 				}

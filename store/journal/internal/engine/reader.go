@@ -10,36 +10,22 @@ import (
 	"github.com/freshet/freshet/store/journal"
 )
 
-// A Source is what Read needs of an engine. It is used by one goroutine.
-type Source interface {
-	// Span returns the number of the first entry, or of the next one if there is none, and the
-	// position of the last entry. An engine whose answer may be out of date makes sure that it
-	// is not if the last entry is before a number.
-	Span(ctx context.Context, atLeast uint64) (first uint64, head journal.Position, err error)
-	// Page returns some entries after a number, none if there are none at the moment.
-	Page(ctx context.Context, after uint64) ([]journal.Entry, error)
-	// Wait returns when there may be entries after a number, or after a while. It returns the
-	// position of the last entry if it has learnt it, or else the zero Position.
-	Wait(ctx context.Context, after uint64) (head journal.Position, err error)
-}
+// Pauses of a reader that has nothing to read.
+const (
+	lagPause  = time.Millisecond      // while a server lacks what was committed
+	lagTime   = 50 * time.Millisecond // after Wake, at most
+	lookAgain = time.Second           // until the reader looks at the end of the journal
+)
 
-// A Reader reads the journal of a node.
-type Reader struct {
-	Name   string          // of the journal
-	Mark   *Watermark      // raised by what is read
-	Closed context.Context // ended by Close
-}
-
-// Read implements Read of journal.Journal. Errors of the engine that are neither damage nor the
-// end of ctx are taken for an outage, and Read continues where it was.
-func (r Reader) Read(ctx context.Context, s Source, after journal.Position, f func(journal.Entry) error) error {
+// Read implements journal.Journal. It continues where it was after an outage.
+func (n *Node) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.Closed, func() { cancel(journal.ErrClosed) })()
-	c := cursor{Source: s, mark: r.Mark, f: f}
+	defer context.AfterFunc(n.ctx, func() { cancel(journal.ErrClosed) })()
+	c := cursor{Node: n, f: f}
 	for wait := shortestWait; ; wait = min(2*wait, longestWait) {
 		before := c.at
-		err := c.run(ctx, r.Name, after)
+		err := c.run(ctx, after)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -58,25 +44,25 @@ func (r Reader) Read(ctx context.Context, s Source, after journal.Position, f fu
 
 // A cursor is a call of Read.
 type cursor struct {
-	Source
-	mark      *Watermark
+	*Node
 	f         func(journal.Entry) error
 	at, first journal.Position // at is the zero Position until the start is checked
+	woken     time.Time        // by Wake or a commit; zero after an entry
 	failed    bool             // f has returned an error
 }
 
 // run reads until there is an error.
-func (c *cursor) run(ctx context.Context, name string, after journal.Position) (err error) {
+func (c *cursor) run(ctx context.Context, after journal.Position) (err error) {
 	if c.at == (journal.Position{}) {
-		at, err := start(ctx, name, c, after)
-		if err != nil {
+		if after, err = c.start(ctx, after); err != nil {
 			return err
 		}
-		c.at, c.first = at, at
+		c.at, c.first = after, after
 	}
-	for {
-		c.mark.Raise(c.at)
-		page, err := c.Page(ctx, c.at.Seq)
+	var head journal.Position // as last seen
+	for looked := time.Now(); ctx.Err() == nil; {
+		c.Mark.Raise(c.at)
+		page, err := c.engine.Page(ctx, c.at.Seq, head.Seq > c.at.Seq)
 		if err != nil {
 			return err
 		}
@@ -85,22 +71,43 @@ func (c *cursor) run(ctx context.Context, name string, after journal.Position) (
 				return err
 			}
 		}
-		if len(page) > 0 {
-			continue
+		switch {
+		case len(page) > 0:
+			looked, c.woken = time.Now(), time.Time{}
+		case time.Since(looked) < lookAgain:
+			c.wait(ctx)
+		default:
+			mark := c.Mark.Position()
+			if _, head, err = c.engine.Span(ctx, mark.Seq); err == nil {
+				err = Within(mark, 0, head)
+			}
+			if err != nil {
+				return err
+			}
+			looked = time.Now()
 		}
-		head, err := c.Wait(ctx, c.at.Seq)
-		if err == nil && head != (journal.Position{}) {
-			err = Within(c.at, 0, head)
-		}
-		if err != nil {
-			return err
-		}
+	}
+	return ctx.Err()
+}
+
+// wait waits until there may be entries.
+func (c *cursor) wait(ctx context.Context) {
+	mark, raised := c.Mark.look()
+	pause := c.engine.Poll
+	if mark.Seq > c.at.Seq || time.Since(c.woken) < lagTime {
+		pause = lagPause
+	}
+	select {
+	case <-ctx.Done():
+	case <-raised:
+		c.woken = time.Now()
+	case <-time.After(pause):
 	}
 }
 
 // apply checks an entry and gives it to f.
 func (c *cursor) apply(ctx context.Context, e journal.Entry) error {
-	if err := follows(ctx, c, &e, c.at, c.first); err != nil {
+	if err := c.follows(ctx, &e); err != nil {
 		return err
 	}
 	if err := c.f(e); err != nil {
@@ -112,18 +119,35 @@ func (c *cursor) apply(ctx context.Context, e journal.Entry) error {
 }
 
 // start checks that the journal has a position, as far as its ends show that.
-func start(ctx context.Context, name string, s Source, after journal.Position) (journal.Position, error) {
-	switch genesis := journal.Genesis(name); {
+func (c *cursor) start(ctx context.Context, after journal.Position) (journal.Position, error) {
+	switch genesis := journal.Genesis(c.engine.Name); {
 	case after == (journal.Position{}):
 		after = genesis
 	case after.Seq == 0 && after != genesis:
 		return after, journal.Foreign(0)
 	}
-	first, head, err := s.Span(ctx, after.Seq)
+	first, head, err := c.engine.Span(ctx, after.Seq)
 	if err != nil {
 		return after, err
 	}
 	return after, Within(after, first, head)
+}
+
+// follows checks an entry. A fault at the first entry means that the position is of another
+// journal. A gap may come from entries that were dropped.
+func (c *cursor) follows(ctx context.Context, e *journal.Entry) error {
+	err := e.Follows(c.at)
+	switch {
+	case err == nil:
+		return nil
+	case e.Seq > c.at.Seq+1:
+		if oldest, _, spanErr := c.engine.Span(ctx, 0); spanErr == nil && oldest > c.at.Seq+1 {
+			return journal.Dropped(oldest, c.at.Seq)
+		}
+	case c.at == c.first && e.Prev != c.at.Hash:
+		return fmt.Errorf("%w (%w)", journal.Foreign(c.at.Seq), err)
+	}
+	return err
 }
 
 // Within returns an error if a journal cannot be continued after a position, as far as its
@@ -138,23 +162,6 @@ func Within(after journal.Position, first uint64, head journal.Position) error {
 		return journal.Dropped(first, after.Seq)
 	}
 	return nil
-}
-
-// follows checks an entry. A fault at the first entry means that the position is of another
-// journal. A gap may come from entries that were dropped.
-func follows(ctx context.Context, s Source, e *journal.Entry, at, first journal.Position) error {
-	err := e.Follows(at)
-	switch {
-	case err == nil:
-		return nil
-	case e.Seq > at.Seq+1:
-		if oldest, _, spanErr := s.Span(ctx, 0); spanErr == nil && oldest > at.Seq+1 {
-			return journal.Dropped(oldest, at.Seq)
-		}
-	case at == first && e.Prev != at.Hash:
-		return fmt.Errorf("%w (%w)", journal.Foreign(at.Seq), err)
-	}
-	return err
 }
 
 // Search returns the smallest number from lo up to hi for which f is true, hi if there is none.
@@ -178,16 +185,35 @@ func Search(lo, hi uint64, f func(uint64) (bool, error)) (uint64, error) {
 // A Watermark is the last position that a node has read or that was acknowledged to it. The
 // journal must not end before it.
 type Watermark struct {
-	mu sync.Mutex
-	at journal.Position
+	mu     sync.Mutex
+	at     journal.Position
+	raised chan struct{} // closed and removed when at increases, and by wake; nil if nobody has looked
 }
 
 // Raise sets the watermark to a position unless it is higher.
 func (w *Watermark) Raise(p journal.Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if p.Seq > w.at.Seq {
+		w.signal()
+	}
 	if p.Seq >= w.at.Seq {
 		w.at = p
+	}
+}
+
+// wake ends the wait of those who have looked.
+func (w *Watermark) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signal()
+}
+
+// signal is wake. The caller holds mu.
+func (w *Watermark) signal() {
+	if w.raised != nil {
+		close(w.raised)
+		w.raised = nil
 	}
 }
 
@@ -196,6 +222,16 @@ func (w *Watermark) Position() journal.Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at
+}
+
+// look returns the watermark, and a channel that is closed when it is raised.
+func (w *Watermark) look() (journal.Position, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.raised == nil {
+		w.raised = make(chan struct{})
+	}
+	return w.at, w.raised
 }
 
 // Continues returns an error if a journal ends before a position that was the watermark when the

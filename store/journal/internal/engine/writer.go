@@ -1,5 +1,3 @@
-// Package engine has what the engines of journals share: the writer that gathers commands and
-// commits them together, and the reader that verifies entries.
 package engine
 
 import (
@@ -12,17 +10,6 @@ import (
 	"github.com/freshet/freshet/store/journal"
 	"golang.org/x/sync/semaphore"
 )
-
-// An Item is a command to append.
-type Item struct {
-	ID      string
-	Command []byte
-}
-
-// A Commit appends items in one step and returns their numbers, in the order of items. Items
-// whose ids the journal contains already keep their numbers. After an error that is not final,
-// any of the items may have become an entry.
-type Commit func(ctx context.Context, items []Item) ([]uint64, error)
 
 // Limits of a writer.
 const (
@@ -38,7 +25,7 @@ const (
 // A Writer commits the commands of concurrent calls in groups, one group at a time. It retries
 // a group until it is committed, the error is final, or no caller waits for it.
 type Writer struct {
-	commit Commit
+	commit func(ctx context.Context, items []Item) ([]uint64, error)
 	room   *semaphore.Weighted
 	size   int64
 	ctx    context.Context
@@ -63,8 +50,8 @@ type call struct {
 	last    error  // of the last attempt
 }
 
-// NewWriter starts a writer that accepts commands of up to inFlight bytes at a time.
-func NewWriter(commit Commit, inFlight int64) *Writer {
+// NewWriter starts a writer on Commit of an engine. It accepts commands of up to inFlight bytes at a time.
+func NewWriter(commit func(context.Context, []Item) ([]uint64, error), inFlight int64) *Writer {
 	if inFlight <= 0 {
 		inFlight = InFlight
 	}
