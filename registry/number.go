@@ -4,7 +4,6 @@ package registry
 
 import (
 	"cmp"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,52 +23,45 @@ func numberOf(t diff.Term) (string, bool) {
 	if x := strings.TrimPrefix(t.Datatype, "http://www.w3.org/2001/XMLSchema#"); x == "double" || x == "float" {
 		switch t.Value {
 		case "INF", "+INF":
-			return "1e999", true
+			return "1e2147483647", true
 		case "-INF":
-			return "-1e999", true
+			return "-1e2147483647", true
 		}
 	}
 	return t.Value, isNumber(t.Value)
 }
 
-// compareNumbers compares decimals exactly, and numbers with an exponent as doubles.
+// compareNumbers compares the numbers as they are written, not as doubles.
 func compareNumbers(a, b string) int {
-	if strings.ContainsAny(a+b, "eE") {
-		return cmp.Compare(double(a), double(b))
-	}
 	x, y := signed(a), signed(b)
-	if x.negative != y.negative {
-		return cmp.Compare(sign(x.negative), sign(y.negative))
+	if x.sign != y.sign || x.sign == 0 {
+		return cmp.Compare(x.sign, y.sign)
 	}
-	order := cmp.Or(cmp.Compare(len(x.whole), len(y.whole)), strings.Compare(x.whole, y.whole), strings.Compare(x.part, y.part))
-	return order * sign(x.negative)
+	return x.sign * cmp.Or(cmp.Compare(x.point, y.point), strings.Compare(x.digits, y.digits))
 }
 
-func double(s string) float64 {
-	n, err := strconv.ParseFloat(s, 64) // beyond the largest double it is infinite
-	if err != nil && !math.IsInf(n, 0) {
-		return 0
-	}
-	return n
-}
-
-// A decimal is a number without the zeros that say nothing.
+// A decimal is sign × 0.digits × 10^point, without zeros around the digits.
 type decimal struct {
-	negative    bool
-	whole, part string
+	sign   int // 0 for zero
+	digits string
+	point  int
 }
 
 func signed(s string) (d decimal) {
-	digits := strings.TrimLeft(s, "+-")
-	whole, part, _ := strings.Cut(digits, ".")
-	d.whole, d.part = strings.TrimLeft(whole, "0"), strings.TrimRight(part, "0")
-	d.negative = s[0] == '-' && d.whole+d.part != ""
-	return d
-}
-
-func sign(negative bool) int {
-	if negative {
-		return -1
+	d.sign = 1
+	if s[0] == '-' {
+		d.sign = -1
 	}
-	return 1
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimLeft(s, "+-")), "e")
+	whole, part, _ := strings.Cut(mantissa, ".")
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		kept := strings.TrimLeft(part, "0")
+		d.point, part = len(kept)-len(part), kept
+	}
+	if d.digits = strings.TrimRight(whole+part, "0"); d.digits == "" {
+		return decimal{}
+	}
+	n, _ := strconv.ParseInt(exponent, 10, 32) // beyond its range it is the largest or the smallest
+	d.point += len(whole) + int(n)
+	return d
 }
