@@ -42,7 +42,7 @@ func Command(w *cli.Env) *cobra.Command {
 departures, events), registers a dozen queries and a profile, and prints the
 changes as they arrive. Two more endpoints show other situations: one has too
 small a budget for its queries, one is unavailable at times. One client follows
-over the WebSocket, another by a webhook. The demo takes 100 to 150 MB of memory.
+over the WebSocket, another by a webhook. The demo takes 150 to 200 MB of memory.
 It leaves no files behind unless --data names a directory. Webhooks and WebSub
 callbacks may be on this machine.
 
