@@ -72,9 +72,8 @@ func (v newEndpointHandler) packed(name string) (registry.Endpoint, *known.Pack,
 }
 
 func (v newEndpointHandler) form(f form, found *probed) content {
-	p := newEndpointPage{Form: f, Found: found, Packs: known.All()}
+	p := newEndpointPage{Form: f, Found: found, Packs: known.All(), NoContact: v.NoContact}
 	_, p.Pack, _ = v.packed(f.Get("pack"))
-	p.NoContact = v.noContact()
 	for _, s := range settingFields {
 		switch {
 		case slices.Contains(firstFields, s.Name):
@@ -85,15 +84,6 @@ func (v newEndpointHandler) form(f form, found *probed) content {
 		}
 	}
 	return content{Data: p}
-}
-
-// noContact reports whether the server is known to have no contact.
-func (v newEndpointHandler) noContact() bool {
-	if v.Settings == nil {
-		return false
-	}
-	all, err := v.Settings()
-	return err == nil && slices.ContainsFunc(all, func(s Setting) bool { return s.Key == "contact" && s.Value == "" })
 }
 
 // create tests a new endpoint or adds it, depending on the button.

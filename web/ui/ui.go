@@ -80,6 +80,8 @@ type Managing struct {
 	Probe func(ctx context.Context, e registry.Endpoint) (time.Duration, error)
 	// Started is when the process began.
 	Started time.Time
+	// NoContact is set on a server that names no contact, and so asks no public endpoint.
+	NoContact bool
 }
 
 // A Setting is a configuration value and its source.

@@ -25,7 +25,7 @@ func (s *Server) managing() ui.Managing {
 			return ui.Storage{Size: size, Free: free}, err
 		},
 		Probe:   s.fleet.probe,
-		Started: s.started,
+		Started: s.started, NoContact: s.conf.Contact == "",
 	}
 }
 
