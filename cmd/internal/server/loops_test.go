@@ -61,6 +61,9 @@ func (n *node) ask(method, path, body string, header ...string) httpAnswer {
 		n.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if n.secret != "" {
+		r.Header.Set("Authorization", "Bearer "+n.secret)
+	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

@@ -35,10 +35,12 @@ import (
 type node struct {
 	*Server
 	t    testing.TB
-	name string        // in its cluster; "" if it shares the journal alone
-	role string        // "worker" by default
-	lag  *sync.RWMutex // locked while the node applies nothing
-	dir  string
+	name string // in its cluster; "" if it shares the journal alone
+	role string // "worker" by default
+	// secret is the token with which ask calls the API, "" for none.
+	secret string
+	lag    *sync.RWMutex // locked while the node applies nothing
+	dir    string
 	// public is public_url, "" for the usual one. A port 0 becomes that of the API.
 	public   string
 	conf     func(*config.Config) // edits its settings; nil leaves them
