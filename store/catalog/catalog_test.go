@@ -119,3 +119,21 @@ func TestSearchWithoutMatchAllocatesLittle(t *testing.T) {
 		}
 	}
 }
+
+// A search reads few of the texts that lack what it looks for, also if its letters are frequent in them.
+func TestGramsPassTextsOver(t *testing.T) {
+	const n = 1000
+	for _, text := range []string{"nowhere", "tea", "select ?items", "<http://www.wikidata.org/nowhere>"} {
+		read, g := 0, gramsOf(text)
+		for i := range n {
+			q := registry.Query{ID: fmt.Sprintf("q_%026d", i), Text: fmt.Sprintf("PREFIX wdt: <http://www.wikidata.org/prop/direct/> "+
+				"SELECT ?item ?label WHERE { ?item wdt:P31 wd:Q%d ; wdt:P276 ?place . FILTER(STRLEN(?label) > %d) } ORDER BY ?label", i, i%7)}
+			if NewEntry(&q, 1, &policy.Stats{}).grams.has(&g) {
+				read++
+			}
+		}
+		if read > n/5 {
+			t.Errorf("%q: %d of %d texts are read", text, read, n)
+		}
+	}
+}

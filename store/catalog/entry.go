@@ -14,6 +14,7 @@ type Entry struct {
 	registry.QueryDigest
 	serial uint64          // differs after the query is registered again
 	words  string          // in lower case: where a search looks
+	grams  grams           // of words
 	wants  *registry.Query // the fields on which the state depends
 	gone   bool
 }
@@ -31,6 +32,7 @@ func NewEntry(q *registry.Query, serial uint64, s *policy.Stats) *Entry {
 		words = append(words, strings.ToLower(q.Holders[i].Name))
 	}
 	e.words = strings.Join(words, apart)
+	e.grams = gramsOf(e.words)
 	e.ran(s)
 	return e
 }
@@ -46,8 +48,32 @@ func (e *Entry) ran(s *policy.Stats) {
 	}
 }
 
-// Mentions reports whether the id, the text or a name of the query contains a text in lower case.
-func (e *Entry) Mentions(text string) bool { return text == "" || strings.Contains(e.words, text) }
+// mentions reports whether the id, the text or a name of the query contains a text in lower case, with its grams.
+func (e *Entry) mentions(text string, g *grams) bool {
+	return text == "" || e.grams.has(g) && strings.Contains(e.words, text)
+}
+
+// grams are the runs of three bytes of a text, hashed to bits: of those that another text lacks, it is no part. A
+// search so passes most texts over without reading them.
+type grams [16]uint64
+
+func gramsOf(text string) (g grams) {
+	for i := range len(text) - 2 {
+		h := (uint32(text[i])<<16 | uint32(text[i+1])<<8 | uint32(text[i+2])) * 0x9e3779b1 >> 22
+		g[h/64] |= 1 << (h % 64)
+	}
+	return g
+}
+
+// has reports whether g has all grams of another text.
+func (g *grams) has(other *grams) bool {
+	for i, bits := range other {
+		if g[i]&bits != bits {
+			return false
+		}
+	}
+	return true
+}
 
 // fits reports whether a filter applies, apart from its text.
 func (e *Entry) fits(f *registry.QueryFilter, now time.Time) bool {
