@@ -92,9 +92,6 @@ func putReceiver(tx *bbolt.Tx, s *registry.Subscription) error {
 // countBytes stores how many bytes of messages wait for a receiver.
 func countBytes(tx *bbolt.Tx, s *registry.Subscription) error {
 	b, key := tx.Bucket(bAlertBytes), []byte(s.Caller+"\x00"+s.ID)
-	if b == nil {
-		return nil
-	}
 	if s.Bytes <= 0 {
 		return b.Delete(key)
 	}
@@ -163,9 +160,6 @@ func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription, why string, tooM
 // they are large.
 func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (list []registry.AlertMessage, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		if tx.Bucket(bAlerts) == nil {
-			return nil
-		}
 		size, c := 0, tx.Bucket(bAlerts).Cursor()
 		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit && size < alertPage; k, v = c.Next() {
 			size += len(v)
@@ -180,26 +174,17 @@ func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (
 	return list, err
 }
 
-// dropAlerts counts the messages that an edit of a receiver deletes and adds their keys. A
-// receiver that ends loses all its messages.
-func dropAlerts(tx *bbolt.Tx, s *registry.Subscription, keys []string) []string {
-	alerts := tx.Bucket(bAlerts)
-	if s.Way != registry.Alerts || alerts == nil {
-		return keys
-	}
-	if s.State == registry.Ended {
-		c := alerts.Cursor()
-		for k, _ := c.Seek([]byte(s.ID)); bytes.HasPrefix(k, []byte(s.ID)); k, _ = c.Next() {
-			keys = append(keys, string(k))
-		}
-		return keys
+// dropAlerts counts the messages that an edit of a receiver deletes and adds their numbers. With a
+// receiver that ends all go.
+func dropAlerts(tx *bbolt.Tx, s *registry.Subscription, list []uint64) []uint64 {
+	if s.Way != registry.Alerts || s.State == registry.Ended {
+		return list
 	}
 	for _, seq := range s.Drop {
-		k := alertKey(s.ID, seq)
-		if v := alerts.Get(k); v != nil && !slices.Contains(keys, string(k)) {
-			keys = append(keys, string(k))
+		if v := tx.Bucket(bAlerts).Get(alertKey(s.ID, seq)); v != nil && !slices.Contains(list, seq) {
+			list = append(list, seq)
 			s.Stored, s.Bytes = s.Stored-1, s.Bytes-int64(len(v))
 		}
 	}
-	return keys
+	return list
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"time"
 
@@ -179,7 +178,7 @@ func statusOf(q *registry.Query, s *policy.Stats, now time.Time) registry.Status
 		ChangedAt:  s.ChangedAt,
 		Executions: s.Executions,
 		Changes:    s.Changes,
-		Median:     median(s.Samples),
+		Median:     s.Median(),
 		Outcome:    s.LastRun.Outcome,
 
 		FailingSince: s.IncompleteSince,
@@ -193,21 +192,6 @@ func statusOf(q *registry.Query, s *policy.Stats, now time.Time) registry.Status
 		st.Error = s.LastRun.Error
 	}
 	return st
-}
-
-// median returns the median execution time; for an even number, the mean of the middle
-// two.
-func median(samples []policy.Sample) time.Duration {
-	if len(samples) == 0 {
-		return 0
-	}
-	times := make([]time.Duration, len(samples))
-	for i, s := range samples {
-		times[i] = s.Elapsed
-	}
-	slices.Sort(times)
-	n := len(times)
-	return times[(n-1)/2] + (times[n/2]-times[(n-1)/2])/2
 }
 
 // withStatus returns a query with its status.

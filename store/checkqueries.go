@@ -218,9 +218,6 @@ func (c *checker) subscriptions() error {
 // rules checks that each rule, its state and each message about an alert can be read.
 func (c *checker) rules() error {
 	rules, states, alerts := c.tx.Bucket(bRules), c.tx.Bucket(bRuleStates), c.tx.Bucket(bAlerts)
-	if rules == nil {
-		return nil
-	}
 	err := rules.ForEach(func(id, v []byte) error {
 		if _, err := parseRule(id, v, states); err != nil {
 			c.found("%v", err)

@@ -4,8 +4,11 @@ package store
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
@@ -17,11 +20,6 @@ import (
 type command interface {
 	replica.Command
 	kind() byte
-	// append appends the form of the command in the journal to b. It is called in the
-	// transaction in which the command was decided on.
-	append(b []byte) ([]byte, error)
-	// decode reads the output of append. It may refer to the bytes of in.
-	decode(in *scan)
 	// touch adds what an applied command has changed to o.
 	touch(o *others)
 	// frees reports whether the command may be tried on a full disk, as it only deletes.
@@ -42,12 +40,9 @@ const (
 	kindBatch         byte = 'R'
 	kindQueries       byte = 'q'
 	kindEndpoint      byte = 'e'
-	kindShorter       byte = 'E' // like kindEndpoint, with endpointEdit.linger
 	kindProfile       byte = 'p'
-	kindNewProfile    byte = 'P' // like kindProfile, with bounds
 	kindSubscriptions byte = 's'
 	kindToken         byte = 't'
-	kindRevoke        byte = 'T' // like kindToken, with tokenEdit.keeps
 	kindPurge         byte = 'd'
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
@@ -68,18 +63,12 @@ func (d *boltFile) newCommand(kind byte) command {
 		return new(queryEdit)
 	case kindEndpoint:
 		return new(endpointEdit)
-	case kindShorter:
-		return &endpointEdit{shorter: true}
 	case kindProfile:
 		return new(profileEdit)
-	case kindNewProfile:
-		return &profileEdit{bounded: true}
 	case kindSubscriptions:
 		return new(subscriptionWrites)
 	case kindToken:
 		return new(tokenEdit)
-	case kindRevoke:
-		return &tokenEdit{keeps: true}
 	case kindPurge:
 		return new(purgeStep)
 	case kindNode:
@@ -87,27 +76,43 @@ func (d *boltFile) newCommand(kind byte) command {
 	case kindLease:
 		return new(leaseEdit)
 	case kindRules:
-		return new(ruleEdit)
+		return &ruleEdit{new(registry.RuleEdit)}
 	}
 	return nil
 }
 
-func encodeCommand(c command) ([]byte, error) {
-	return c.append([]byte{commandVersion, c.kind()})
+// A compact is a command whose form in the journal is not the JSON of its exported fields.
+type compact interface {
+	append(b []byte) ([]byte, error)
+	decode(in *scan) // may refer to the bytes of in
 }
 
-// decodeCommand reads the output of encodeCommand. The command refers to b.
-func (d *boltFile) decodeCommand(b []byte) (command, error) {
+// encodeCommand returns the form of a command in the journal.
+func encodeCommand(c command) ([]byte, error) {
+	head := []byte{commandVersion, c.kind()}
+	if x, ok := c.(compact); ok {
+		return x.append(head)
+	}
+	text, err := compactJSON(c)
+	return append(head, text...), err
+}
+
+// decodeCommand reads the output of encodeCommand. The command may refer to b.
+func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 	if len(b) < 2 || b[0] != commandVersion {
 		return nil, fmt.Errorf("%w: a command has a form that this program does not know: update this node", ErrDamaged)
 	}
-	c := d.newCommand(b[1])
-	if c == nil {
+	if c = d.newCommand(b[1]); c == nil {
 		return nil, fmt.Errorf("%w: a command has the unknown kind %q: update this node", ErrDamaged, b[1])
 	}
-	in := &scan{b: b[2:]}
-	c.decode(in)
-	return c, in.end(fmt.Sprintf("a command of kind %q", b[1]))
+	if x, ok := c.(compact); ok {
+		in := &scan{b: b[2:]}
+		x.decode(in)
+		err = in.end(fmt.Sprintf("a command of kind %q", b[1]))
+	} else if err = json.Unmarshal(b[2:], c); err != nil {
+		err = fmt.Errorf("%w: a command of kind %q cannot be read: %w", ErrDamaged, b[1], err)
+	}
+	return c, err
 }
 
 // execute decides on a command and applies it. With a journal, decide is called again if what
@@ -132,23 +137,13 @@ func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (c comman
 	return c, err
 }
 
-// A revision identifies the stored form of an entry. It is zero if there is no entry.
-type revision [16]byte
+// A revision identifies the stored form of an entry. It is empty if there is no entry.
+type revision string
 
-func revisionOf(stored ...[]byte) (r revision) {
-	sum := sha256.New()
-	some := false
-	for _, b := range stored {
-		sum.Write(b)
-		some = some || b != nil
+func revisionOf(stored []byte) revision {
+	if stored == nil {
+		return ""
 	}
-	if some {
-		copy(r[:], sum.Sum(nil))
-	}
-	return r
-}
-
-func (s *scan) revision() (r revision) {
-	copy(r[:], s.take(uint64(len(r))))
-	return r
+	sum := sha256.Sum256(stored)
+	return revision(base64.RawStdEncoding.EncodeToString(sum[:15]))
 }

@@ -126,6 +126,6 @@
 //
 // Lists, searches and counts examine a catalog in memory (package catalog), which the first of
 // them builds and each commit brings up to date. The registrations of a page are then read from the
-// file. A search without a match in 100,000 queries of 320 bytes takes 36 ms of processor time, and
+// file. A search without a match in 100,000 queries of 320 bytes takes 36 ms of processor time at most, and
 // a filter by tag 4 ms (BenchmarkSearch).
 package store

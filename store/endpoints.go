@@ -45,8 +45,8 @@ func (d *EndpointStore) Endpoints() (list []registry.Endpoint, err error) {
 func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
 	var e *endpointEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
-		e = &endpointEdit{at: d.now()}
-		return e, e.prepare(tx, name, edit)
+		e = &endpointEdit{Name: name, At: d.now().UTC()}
+		return e, e.prepare(tx, edit)
 	})
 	if err != nil {
 		return registry.Endpoint{}, err
@@ -57,28 +57,29 @@ func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configur
 	return e.now.Endpoint, nil
 }
 
-// An endpointEdit is an endpoint before and after an edit. It is a command, of the kind kindShorter
-// if requests that run now may outlast those of the edited endpoint: its timeout is shorter, or it is
-// removed. The lease says for how long.
+// An endpointEdit is an endpoint before and after an edit. It is a command.
 type endpointEdit struct {
 	was, now registry.Configured
 	found    bool
-	at       time.Time
-	stored   []byte   // was, as stored; nil if there was none
-	json     []byte   // now, as stored
-	seen     revision // in a decoded command: what was edited
-	shorter  bool
-	linger   time.Duration // if shorter: the timeout of requests that run
+	Name     string
+	Seen     revision        // of was
+	Value    json.RawMessage `json:",omitempty"` // now, as stored; nil if the endpoint is removed
+	At       time.Time
+	// Linger is the timeout of requests that run now and may outlast those of the edited endpoint: its timeout is
+	// shorter, or it is removed. The lease says for how long.
+	Linger time.Duration `json:",omitempty"`
 }
 
 // prepare reads the endpoint and edits it in memory. It returns errUnchanged if the edit has
 // no effect; the health then has none either, since it follows from the settings alone.
-func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.Configured, found bool) error) error {
+func (e *endpointEdit) prepare(tx *bbolt.Tx, edit func(c *registry.Configured, found bool) error) error {
+	name := e.Name
 	was, err := findEndpoint(tx, name)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	e.was, e.found, e.stored = was, err == nil, tx.Bucket(bEndpoints).Get([]byte(name))
+	stored := tx.Bucket(bEndpoints).Get([]byte(name))
+	e.was, e.found, e.Seen = was, err == nil, revisionOf(stored)
 	if e.now = was; !e.found {
 		e.now = registry.Configured{Endpoint: registry.Endpoint{Name: name}}
 	}
@@ -88,58 +89,69 @@ func (e *endpointEdit) prepare(tx *bbolt.Tx, name string, edit func(c *registry.
 	if e.now.Endpoint.Name != name || name == "" {
 		return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
 	}
-	if e.shorter = e.found && (e.removes() || e.now.Endpoint.Timeout < was.Endpoint.Timeout); e.shorter {
-		e.linger = time.Duration(was.Endpoint.Timeout)
+	removed := e.now.Endpoint.URL == ""
+	if e.found && (removed || e.now.Endpoint.Timeout < was.Endpoint.Timeout) {
+		e.Linger = time.Duration(was.Endpoint.Timeout)
 	}
-	if e.removes() {
+	if removed {
 		return nil
 	}
-	if e.json, err = json.Marshal(&e.now); err != nil {
+	if e.Value, err = json.Marshal(&e.now); err != nil {
 		return fmt.Errorf("endpoint %s: %w", name, err)
 	}
-	if bytes.Equal(e.json, tx.Bucket(bEndpoints).Get([]byte(name))) {
+	if bytes.Equal(e.Value, stored) {
 		return errUnchanged
 	}
 	return nil
 }
 
-func (e *endpointEdit) kind() byte {
-	if e.shorter {
-		return kindShorter
+func (e *endpointEdit) kind() byte { return kindEndpoint }
+
+// Resume implements replica.Command.
+func (e *endpointEdit) Resume(tx *bbolt.Tx) (err error) {
+	if revisionOf(tx.Bucket(bEndpoints).Get([]byte(e.Name))) != e.Seen {
+		return errMoved
 	}
-	return kindEndpoint
+	if !e.removes() {
+		if err := json.Unmarshal(e.Value, &e.now); err != nil {
+			return fmt.Errorf("endpoint %s: %w: %w", e.Name, ErrDamaged, err)
+		}
+	}
+	e.was, err = findEndpoint(tx, e.Name)
+	e.found = err == nil
+	return notFoundIsFine(err)
 }
 
 func (e *endpointEdit) frees() bool { return e.removes() }
 
-func (e *endpointEdit) removes() bool { return e.now.Endpoint.URL == "" }
+func (e *endpointEdit) removes() bool { return e.Value == nil }
 
 func (e *endpointEdit) Apply(tx *bbolt.Tx) error {
-	if e.shorter || e.removes() {
+	if e.Linger > 0 || e.removes() {
 		if err := e.release(tx); err != nil {
 			return err
 		}
 	}
 	if e.removes() {
-		return removeEndpoint(tx, e.now.Endpoint.Name)
+		return removeEndpoint(tx, e.Name)
 	}
 	if e.found {
 		if err := e.keepHealth(tx); err != nil {
 			return err
 		}
 	}
-	return putEndpoint(tx, e.now.Endpoint.Name, e.json)
+	return putEndpoint(tx, e.Name, e.Value)
 }
 
 // release notes in the lease that requests may run that began before the edit. The lease of a removed
 // endpoint gets the next token, so the session that has it can only give it back.
 func (e *endpointEdit) release(tx *bbolt.Tx) error {
-	l, err := findLease(tx, EndpointLease(e.now.Endpoint.Name))
+	l, err := findLease(tx, EndpointLease(e.Name))
 	if err != nil {
 		return err
 	}
-	l.Linger = max(l.Linger, e.linger)
-	held := l.Session != "" && e.shorter
+	l.Linger = max(l.Linger, e.Linger)
+	held := l.Session != "" && e.Linger > 0
 	switch {
 	case held && e.removes():
 		return putLease(tx, &l)
@@ -241,7 +253,7 @@ func (e *endpointEdit) keepHealth(tx *bbolt.Tx) error {
 		return nil
 	}
 	if registry.RequestsDiffer(was, now) {
-		if err := tx.Bucket(bHealth).Put(editedKey(s.number), putTime(nil, e.at)); err != nil {
+		if err := tx.Bucket(bHealth).Put(editedKey(s.number), putTime(nil, e.At)); err != nil {
 			return err
 		}
 	}

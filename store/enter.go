@@ -106,7 +106,11 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string,
 	m := tx.Bucket(bMeta)
 	empty := m.Get(kEpoch) == nil
 	if !journaled {
-		if err := errors.Join(m.Delete(replica.Applied), m.Delete(kPurges), m.Delete(replica.State), m.Delete(kOrigin), leaveCluster(tx)); err != nil {
+		err := emptied(tx, bNodes, bLeases) // those of a cluster that the file no longer belongs to
+		for _, k := range [][]byte{replica.Applied, replica.State, kPurges, kOrigin, kTokens} {
+			err = errors.Join(err, m.Delete(k))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -134,13 +138,8 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string,
 // newEpoch drops the logs that cannot be continued: changes, and rounds of profiles,
 // whose intervals have ended.
 func newEpoch(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bChanges, bSnapshots, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
-		if err := tx.DeleteBucket(name); err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucket(name); err != nil {
-			return err
-		}
+	if err := emptied(tx, bChanges, bSnapshots, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures); err != nil {
+		return err
 	}
 	c := loadCounters(tx)
 	c.trimmed, c.logBytes = c.offset, 0
@@ -148,6 +147,19 @@ func newEpoch(tx *bbolt.Tx) error {
 		return err
 	}
 	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))
+}
+
+// emptied deletes all entries of buckets.
+func emptied(tx *bbolt.Tx, names ...[]byte) error {
+	for _, name := range names {
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // The first command of a journal.
@@ -167,46 +179,38 @@ var (
 // A beginning is the first command of a journal. It gives all nodes the same epoch and seed.
 type beginning struct {
 	file  *boltFile
-	epoch storeEpoch
-	seed  uint64
-	// origin identifies the data of the store that begins the journal, which the journal does not
+	Epoch storeEpoch
+	Seed  uint64
+	// Origin identifies the data of the store that begins the journal, which the journal does not
 	// contain. It is empty if there is none.
-	origin string
+	Origin string
 }
 
 func (c *beginning) kind() byte { return kindBegin }
 
 func (c *beginning) frees() bool { return false }
 
-func (c *beginning) append(b []byte) ([]byte, error) {
-	return putText(append(putText(b, string(c.epoch)), key8(c.seed)...), c.origin), nil
-}
-
-func (c *beginning) decode(in *scan) {
-	c.epoch, c.seed, c.origin = storeEpoch(in.text()), in.fixed(), in.text()
-}
-
 func (c *beginning) Resume(*bbolt.Tx) error { return nil }
 
 func (c *beginning) Apply(tx *bbolt.Tx) error {
 	m := tx.Bucket(bMeta)
 	switch own := storeEpoch(m.Get(kEpoch)); {
-	case own == "" && c.origin != "":
+	case own == "" && c.Origin != "":
 		return errEmpty
-	case own != "" && (own != c.epoch || c.origin == "" || string(m.Get(kOrigin)) != c.origin):
+	case own != "" && (own != c.Epoch || c.Origin == "" || string(m.Get(kOrigin)) != c.Origin):
 		return errOther
 	}
-	c.file.epoch, c.file.seed = c.epoch, c.seed
-	return errors.Join(m.Put(kEpoch, []byte(c.epoch)), m.Put(kSeed, key8(c.seed)), m.Delete(kOrigin), m.Delete(kCopy))
+	c.file.epoch, c.file.seed = c.Epoch, c.Seed
+	return errors.Join(m.Put(kEpoch, []byte(c.Epoch)), m.Put(kSeed, key8(c.Seed)), m.Delete(kOrigin), m.Delete(kCopy))
 }
 
 // beginning returns the first command of a journal that this store begins.
 func (d *boltFile) beginning() (replica.Command, error) {
-	c := &beginning{epoch: d.epoch, seed: d.seed}
+	c := &beginning{Epoch: d.epoch, Seed: d.seed}
 	if d.epoch == "" {
-		c.epoch, c.seed = storeEpoch(randomText(5)), randomSeed()
+		c.Epoch, c.Seed = storeEpoch(randomText(5)), randomSeed()
 	}
 	origin, err := fetch(d, func(tx *bbolt.Tx) (string, error) { return string(tx.Bucket(bMeta).Get(kOrigin)), nil })
-	c.origin = origin
+	c.Origin = origin
 	return c, err
 }

@@ -106,14 +106,14 @@ func (d *boltFile) refresh(commands ...command) {
 	for _, c := range commands {
 		switch c := c.(type) {
 		case *queryEdit:
-			for i := range c.queries {
-				if !c.queries[i].same {
-					ids = append(ids, c.queries[i].now.ID)
+			for i := range c.Queries {
+				if !c.Queries[i].Same {
+					ids = append(ids, c.Queries[i].ID)
 				}
 			}
 		case *endpointEdit:
 			if c.removes() {
-				ids = append(ids, d.feed.catalog.Of(c.now.Endpoint.Name)...)
+				ids = append(ids, d.feed.catalog.Of(c.Name)...)
 			}
 		case *writer:
 			for id, r := range c.records {
@@ -230,27 +230,27 @@ func (s *purgeStep) touch(*others) {}
 
 func (e *queryEdit) touch(o *others) {
 	var everybody registry.Caller
-	for i := range e.queries {
-		x := &e.queries[i]
-		if x.same {
+	for i := range e.Queries {
+		x := &e.Queries[i]
+		if x.Same {
 			continue
 		}
-		o.queries.add(x.now.ID)
+		o.queries.add(x.ID)
 		if x.found && len(x.now.Holders) > 0 && everybody.MayRead(&x.old.Query) && !everybody.MayRead(&x.now) {
-			o.hidden.add(x.now.ID)
+			o.hidden.add(x.ID)
 		}
 	}
 }
 
-func (e *endpointEdit) touch(o *others) { o.endpoints.add(e.now.Endpoint.Name) }
+func (e *endpointEdit) touch(o *others) { o.endpoints.add(e.Name) }
 
-func (e *profileEdit) touch(o *others) { o.queries.add(e.now.ID) }
+func (e *profileEdit) touch(o *others) { o.queries.add(e.ID) }
 
 func (e *tokenEdit) touch(o *others) { o.tokens = true }
 
 func (w *subscriptionWrites) touch(o *others) {
-	for _, x := range w.list {
-		o.subscriptions.add(x.id)
+	for i := range w.List {
+		o.subscriptions.add(w.List[i].ID)
 	}
 }
 
@@ -271,17 +271,17 @@ func (w *writer) touch(o *others) {
 }
 
 func (e *ruleEdit) touch(o *others) {
-	for i := range e.edit.Put {
-		o.rules.add(e.edit.Put[i].ID)
+	for i := range e.Put {
+		o.rules.add(e.Put[i].ID)
 	}
-	for id := range e.edit.States {
+	for id := range e.States {
 		o.rules.add(id)
 	}
-	for _, id := range e.edit.Remove {
+	for _, id := range e.Remove {
 		o.rules.add(id)
 	}
-	for i := range e.edit.Queue {
-		o.subscriptions.add(e.edit.Queue[i].To.ID(e.edit.Queue[i].Caller))
+	for i := range e.Queue {
+		o.subscriptions.add(e.Queue[i].To.ID(e.Queue[i].Caller))
 	}
 }
 

@@ -82,8 +82,8 @@ func TestProfileDecidedBefore(t *testing.T) {
 	var forms [2][]byte
 	for i, d := range c.stores {
 		c.must(d.view(func(tx *bbolt.Tx) error {
-			e := &profileEdit{bounded: true, bounds: registry.Bounds{TokenProfiles: 1}}
-			err := e.prepare(tx, fmt.Sprint("p_", i), func(p *registry.Profile, _ bool) error {
+			e := &profileEdit{ID: fmt.Sprint("p_", i), Bounds: registry.Bounds{TokenProfiles: 1}}
+			err := e.prepare(tx, func(p *registry.Profile, _ bool) error {
 				p.Endpoint, p.Owner, p.Items = "e", "app", []registry.Item{{Query: "q"}}
 				return nil
 			})

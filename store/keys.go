@@ -44,13 +44,22 @@ var (
 	bEnds     = []byte("ends")     // by profile number and position among its ends: the round
 	bCaptures = []byte("captures") // by profile number and capture: its position among the ends
 	bModels   = []byte("models")   // of queries that profiles predict, by id
+
+	bRules      = []byte("rules")      // by id
+	bRuleStates = []byte("rulestates") // by id; under keys with the id, also its alerts and events
+	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
+	bAlertBytes = []byte("alertbytes") // how many bytes of them there are, by caller and receiver
+
+	bNodes  = []byte("nodes")  // name → registry.Node, as JSON
+	bLeases = []byte("leases") // key → Lease, as JSON
 )
 
 // buckets of a new store, all of them on the top level.
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
-		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings, bSnapshots}
+		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings, bSnapshots,
+		bRules, bRuleStates, bAlerts, bAlertBytes, bNodes, bLeases}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

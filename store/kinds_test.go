@@ -143,7 +143,7 @@ func unset(v any) (names []string) {
 func TestJournalKeepsEverything(t *testing.T) {
 	const seed, steps = 20261123, 300
 	t.Logf("seed %d", seed)
-	origin := beginning{epoch: "epoch", seed: 7}
+	origin := beginning{Epoch: "epoch", Seed: 7}
 	log := memory.New("test")
 	form, err := encodeCommand(&origin)
 	if err == nil {
@@ -157,7 +157,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	without := newClusterOn(t, nil, seed, 1)
 	without.must(without.stores[0].update(func(tx *bbolt.Tx) error {
 		m := tx.Bucket(bMeta)
-		return errors.Join(m.Put(kEpoch, []byte(origin.epoch)), m.Put(kSeed, key8(origin.seed)))
+		return errors.Join(m.Put(kEpoch, []byte(origin.Epoch)), m.Put(kSeed, key8(origin.Seed)))
 	}))
 	without.restart(0)
 	with.stays, without.stays = true, true // a store without a journal has no leases after a restart

@@ -16,12 +16,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The buckets of leases exist only in stores that belong to a cluster.
-var (
-	bNodes  = []byte("nodes")  // name → registry.Node, as JSON
-	bLeases = []byte("leases") // key → Lease, as JSON
-)
-
 // kTokens is the entry of meta that has the last fencing token.
 var kTokens = []byte("tokens")
 
@@ -62,9 +56,6 @@ func (d *LeaseStore) Changed() <-chan struct{} { return d.leased }
 // order of their keys.
 func (d *LeaseStore) Nodes() (nodes []registry.Node, leases []Lease, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		if tx.Bucket(bNodes) == nil {
-			return nil
-		}
 		err := tx.Bucket(bNodes).ForEach(func(name, _ []byte) error {
 			n, err := findNode(tx, string(name))
 			nodes = append(nodes, n)
@@ -136,11 +127,11 @@ func (d *LeaseStore) lease(e leaseEdit) ([]Lease, error) {
 }
 
 func findNode(tx *bbolt.Tx, name string) (n registry.Node, err error) {
-	b := tx.Bucket(bNodes)
-	if b == nil || b.Get([]byte(name)) == nil {
+	v := tx.Bucket(bNodes).Get([]byte(name))
+	if v == nil {
 		return n, fmt.Errorf("node %s: %w", name, registry.ErrNotFound)
 	}
-	if err := json.Unmarshal(b.Get([]byte(name)), &n); err != nil {
+	if err := json.Unmarshal(v, &n); err != nil {
 		return n, fmt.Errorf("node %s: %w: %w", name, ErrDamaged, err)
 	}
 	return n, nil
@@ -149,11 +140,11 @@ func findNode(tx *bbolt.Tx, name string) (n registry.Node, err error) {
 // findLease returns a lease, with token 0 if there is none.
 func findLease(tx *bbolt.Tx, key string) (Lease, error) {
 	l := Lease{Key: key}
-	b := tx.Bucket(bLeases)
-	if b == nil || b.Get([]byte(key)) == nil {
+	v := tx.Bucket(bLeases).Get([]byte(key))
+	if v == nil {
 		return l, nil
 	}
-	if err := json.Unmarshal(b.Get([]byte(key)), &l); err != nil {
+	if err := json.Unmarshal(v, &l); err != nil {
 		return l, fmt.Errorf("lease %s: %w: %w", key, ErrDamaged, err)
 	}
 	return l, nil
@@ -178,10 +169,6 @@ type nodeEdit struct {
 func (e *nodeEdit) kind() byte { return kindNode }
 
 func (e *nodeEdit) frees() bool { return false }
-
-func (e *nodeEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
-
-func (e *nodeEdit) decode(in *scan) { decodeJSON(in, e) }
 
 func (e *nodeEdit) Resume(tx *bbolt.Tx) error {
 	was, err := findNode(tx, e.Node.Name)
@@ -215,12 +202,7 @@ func (e *nodeEdit) Resume(tx *bbolt.Tx) error {
 }
 
 func (e *nodeEdit) Apply(tx *bbolt.Tx) error {
-	_, err1 := tx.CreateBucketIfNotExists(bLeases)
-	b, err2 := tx.CreateBucketIfNotExists(bNodes)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	return putJSON(b, []byte(e.Node.Name), &e.now)
+	return putJSON(tx.Bucket(bNodes), []byte(e.Node.Name), &e.now)
 }
 
 // A leaseEdit takes and gives back leases of a session. It is a command.
@@ -234,10 +216,6 @@ type leaseEdit struct {
 func (e *leaseEdit) kind() byte { return kindLease }
 
 func (e *leaseEdit) frees() bool { return false }
-
-func (e *leaseEdit) append(b []byte) ([]byte, error) { return appendJSON(b, e) }
-
-func (e *leaseEdit) decode(in *scan) { decodeJSON(in, e) }
 
 func (e *leaseEdit) Resume(tx *bbolt.Tx) error {
 	n, err := findNode(tx, e.Node)
@@ -324,34 +302,7 @@ func putLease(tx *bbolt.Tx, l *Lease) error {
 
 // forgetLease deletes the lease of an endpoint that is removed.
 func forgetLease(tx *bbolt.Tx, key string) error {
-	if b := tx.Bucket(bLeases); b != nil {
-		return b.Delete([]byte(key))
-	}
-	return nil
-}
-
-// leaveCluster deletes the members and leases of a cluster that a file no longer belongs to.
-func leaveCluster(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bNodes, bLeases} {
-		if tx.Bucket(name) == nil {
-			continue
-		}
-		if err := tx.DeleteBucket(name); err != nil {
-			return err
-		}
-	}
-	return tx.Bucket(bMeta).Delete(kTokens)
-}
-
-func appendJSON(b []byte, v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	return putText(b, string(text)), err
-}
-
-func decodeJSON(in *scan, v any) {
-	if b := in.bytes(); in.bad || json.Unmarshal(b, v) != nil {
-		in.fail()
-	}
+	return tx.Bucket(bLeases).Delete([]byte(key))
 }
 
 // wakeLeases signals a change of nodes or leases if one is among the commands.

@@ -243,7 +243,7 @@ func TestListAfterLateRemoval(t *testing.T) {
 	put(t, d, "q_1", "city", registry.Holder{Caller: "app"})
 	put(t, d, "q_2", "city", registry.Holder{Caller: "app"})
 	pages(t, d, registry.QueryFilter{}, 10)
-	removal := &endpointEdit{now: registry.Configured{Endpoint: registry.Endpoint{Name: "city"}}}
+	removal := &endpointEdit{Name: "city"}
 	if err := d.update(func(tx *bbolt.Tx) error { return removeEndpoint(tx, "city") }); err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,6 @@ const (
 	snapshotFactor = 4
 	// changeWeight is the cost of reading an empty change or result, in bytes of rows.
 	changeWeight = 2 << 10
-	// Changes of a file that was written before there were snapshots may weigh more. Up to
-	// heaviestPast they are read, if they are not more than heaviestFactor results.
-	heaviestPast   = 64 << 20
-	heaviestFactor = 2 * snapshotFactor
 )
 
 // weigh computes the weight of a change after another one, nil if there is none, and
@@ -35,7 +31,7 @@ func (l *logEntry) weigh(before *logEntry, result []byte) {
 	switch {
 	case l.baseline:
 		return
-	case before == nil, before.weight == 0: // what came before cannot be used, or has no weights
+	case before == nil: // what came before cannot be used
 		l.snapshot = true
 		return
 	case !before.base():
@@ -241,7 +237,7 @@ func (h *kept) route(seq uint64) (route, error) {
 	}
 	ahead := end.weight - min(end.weight, l.weight)
 	earlier, base, found := h.earlier(seq)
-	if l.baseline || found && l.weight > 0 && l.weight < ahead {
+	if l.baseline || found && l.weight < ahead {
 		r.base, r.next, r.left = slices.Clone(base), earlier+1, seq-earlier
 		return r, nil
 	}
@@ -340,15 +336,13 @@ func (d *History) travel(ctx context.Context, r route) (base *diff.Result, err e
 		return nil, err
 	}
 	defer done()
-	limit := heaviestPast
 	if r.base != nil {
 		if base, err = d.pack.unpackResult(r.base); err != nil {
 			return nil, err
 		}
 		base.KnownHash(resultHash(r.base))
-		limit = max(limit, heaviestFactor*int(resultWeight(r.base)))
 	}
-	net, err := d.net(ctx, &r, limit)
+	net, err := d.net(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +354,7 @@ func (d *History) travel(ctx context.Context, r route) (base *diff.Result, err e
 }
 
 // net returns the changes of a route as one.
-func (d *History) net(ctx context.Context, r *route, limit int) (*diff.Delta, error) {
+func (d *History) net(ctx context.Context, r *route) (*diff.Delta, error) {
 	var sum diff.Chain
 	for more := r.left > 0; more; {
 		page := newPage(pageEntries)
@@ -372,10 +366,6 @@ func (d *History) net(ctx context.Context, r *route, limit int) (*diff.Delta, er
 			return nil, err
 		}
 		for i := range page.list {
-			if limit -= unpackedSize(page.list[i].delta); limit < 0 && r.base != nil {
-				return nil, &registry.GapError{Reason: registry.TooOld, Detail: fmt.Sprintf(
-					"the changes up to the next stored result have more than %d MiB", heaviestPast>>20)}
-			}
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}

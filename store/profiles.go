@@ -42,14 +42,14 @@ func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registr
 func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var e *profileEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
-		e = new(profileEdit)
-		if err := e.prepare(tx, id, edit); err != nil {
+		e = &profileEdit{ID: id}
+		if err := e.prepare(tx, edit); err != nil {
 			return nil, err
 		}
 		if e.found {
 			return e, nil
 		}
-		e.bounded, e.bounds = b != registry.Bounds{}, b
+		e.Bounds = b
 		return e, cmp.Or(e.within(tx), d.disk.room())
 	})
 	if err != nil {
@@ -61,47 +61,47 @@ func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *re
 	return e.now, nil
 }
 
-// A profileEdit is a profile before and after an edit. It is a command, of the kind kindNewProfile
-// if bounded is set.
+// A profileEdit is a profile before and after an edit. It is a command.
 type profileEdit struct {
-	old     storedProfile
-	now     registry.Profile
-	found   bool
-	json    []byte   // now, as stored
-	seen    revision // in a decoded command: what was edited
-	bounded bool     // a new profile for which bounds hold
-	bounds  registry.Bounds
+	old    storedProfile
+	now    registry.Profile
+	found  bool
+	ID     string
+	Seen   revision        // of old
+	Value  json.RawMessage `json:",omitempty"` // now, as stored; nil if the profile is removed
+	Bounds registry.Bounds // of a new profile
 }
 
 // prepare reads the profile, edits it in memory, and checks that it can be stored. It returns
 // errUnchanged if the edit has no effect.
-func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Profile, found bool) error) (err error) {
+func (e *profileEdit) prepare(tx *bbolt.Tx, edit func(p *registry.Profile, found bool) error) (err error) {
+	id := e.ID
 	e.old, err = findProfile(tx, id)
-	if e.found = err == nil; err != nil && !errors.Is(err, registry.ErrNotFound) {
+	if e.found = err == nil; notFoundIsFine(err) != nil {
 		return err
 	}
-	e.now = e.old.Profile
+	e.Seen, e.now = e.old.revision(), e.old.Profile
 	e.now.ID = id
 	if err := edit(&e.now, e.found); err != nil {
 		return err
 	}
-	p := &e.now
+	p, removed := &e.now, len(e.now.Items) == 0
 	switch {
 	case p.ID != id || e.found && p.Endpoint != e.old.Endpoint:
 		return fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
-	case e.removes() && !e.found:
+	case removed && !e.found:
 		return errUnchanged
-	case e.removes():
+	case removed:
 		return nil
 	case p.Endpoint == "" || id == "" || len(id) > 500:
 		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", id)
 	case e.found && p.Owner != e.old.Owner:
 		return fmt.Errorf("profile %s: its owner cannot be edited", id)
 	}
-	if e.json, err = json.Marshal(p); err != nil {
+	if e.Value, err = json.Marshal(p); err != nil {
 		return fmt.Errorf("profile %s: %w", id, err)
 	}
-	if e.found && bytes.Equal(e.json, e.old.json) {
+	if e.found && bytes.Equal(e.Value, e.old.json) {
 		return errUnchanged
 	}
 	return nil
@@ -109,26 +109,38 @@ func (e *profileEdit) prepare(tx *bbolt.Tx, id string, edit func(p *registry.Pro
 
 // within returns a problem if a new profile exceeds its bounds.
 func (e *profileEdit) within(tx *bbolt.Tx) error {
-	if !e.bounded {
+	if e.found || e.removes() {
 		return nil
 	}
 	before := loadHoldings(tx, e.now.Owner)
 	after := before
 	after.Profiles++
 	after.Bytes += e.now.Size()
-	return e.bounds.Check(0, 0, before, after)
+	return e.Bounds.Check(0, 0, before, after)
 }
 
-func (e *profileEdit) kind() byte {
-	if e.bounded {
-		return kindNewProfile
+func (e *profileEdit) kind() byte { return kindProfile }
+
+// Resume implements replica.Command.
+func (e *profileEdit) Resume(tx *bbolt.Tx) (err error) {
+	e.old, err = findProfile(tx, e.ID)
+	if e.found = err == nil; notFoundIsFine(err) != nil {
+		return err
 	}
-	return kindProfile
+	if !e.removes() {
+		if err := json.Unmarshal(e.Value, &e.now); err != nil {
+			return fmt.Errorf("profile %s: %w: %w", e.ID, ErrDamaged, err)
+		}
+	}
+	if e.now.ID = e.ID; e.old.revision() != e.Seen || e.within(tx) != nil {
+		return errMoved // the caller decides again, and learns why
+	}
+	return nil
 }
 
 func (e *profileEdit) frees() bool { return e.removes() }
 
-func (e *profileEdit) removes() bool { return len(e.now.Items) == 0 }
+func (e *profileEdit) removes() bool { return e.Value == nil }
 
 func (e *profileEdit) Apply(tx *bbolt.Tx) error {
 	if e.removes() {
@@ -139,9 +151,9 @@ func (e *profileEdit) Apply(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	next := storedProfile{Profile: e.now, json: e.json, serial: e.old.serial, space: sp.number}
+	next := storedProfile{Profile: e.now, json: e.Value, serial: e.old.serial, space: sp.number}
 	if !e.found {
-		if err := replaceProfile(tx, e.now.ID); err != nil {
+		if err := replaceProfile(tx, e.ID); err != nil {
 			return err
 		}
 		if err := addToHoldings(tx, e.now.Owner, registry.Holdings{Profiles: 1, Bytes: e.now.Size()}); err != nil {
@@ -187,6 +199,14 @@ func parseProfile(v []byte) (storedProfile, error) {
 		return n, fmt.Errorf("%w: a profile cannot be read: %w", ErrDamaged, err)
 	}
 	return n, nil
+}
+
+// revision returns the revision of a profile, empty if n is none.
+func (n *storedProfile) revision() revision {
+	if n.serial == 0 {
+		return ""
+	}
+	return revisionOf(append(key16(n.serial, n.space), n.json...))
 }
 
 // findProfile returns a live profile, or registry.ErrNotFound.

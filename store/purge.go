@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -66,14 +65,14 @@ func (d *boltFile) purgeTogether() error {
 	if err != nil {
 		return err
 	}
-	return d.replica.Once(fmt.Sprintf("purge-%d", done+1), &purgeStep{number: done + 1})
+	return d.replica.Once(fmt.Sprintf("purge-%d", done+1), &purgeStep{Number: done + 1})
 }
 
 // A purgeStep deletes some of the data that waits for it. It is a command, because what it
 // deletes counts toward retention. With a journal the steps are numbered, so that a step that
 // several nodes ask for is done once.
 type purgeStep struct {
-	number uint64 // 0 without a journal
+	Number uint64 // 0 without a journal
 	done   bool   // nothing is left
 }
 
@@ -81,20 +80,16 @@ func (s *purgeStep) kind() byte { return kindPurge }
 
 func (s *purgeStep) frees() bool { return true }
 
-func (s *purgeStep) append(b []byte) ([]byte, error) { return binary.AppendUvarint(b, s.number), nil }
-
-func (s *purgeStep) decode(in *scan) { s.number = in.number() }
-
 func (s *purgeStep) Resume(tx *bbolt.Tx) error {
-	if s.number != number(tx.Bucket(bMeta).Get(kPurges))+1 {
+	if s.Number != number(tx.Bucket(bMeta).Get(kPurges))+1 {
 		return errMoved
 	}
 	return nil
 }
 
 func (s *purgeStep) Apply(tx *bbolt.Tx) error {
-	if s.number > 0 {
-		if err := tx.Bucket(bMeta).Put(kPurges, key8(s.number)); err != nil {
+	if s.Number > 0 {
+		if err := tx.Bucket(bMeta).Put(kPurges, key8(s.Number)); err != nil {
 			return err
 		}
 	}

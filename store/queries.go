@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,7 +99,7 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 // EditQueries implements registry.QueryStore. Edits that arrive while another transaction
 // runs share the next one. An edit without effect assigns no revision.
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
-	e := &queryEdit{names: n, edit: edit}
+	e := &queryEdit{Names: n, edit: edit}
 	if d.replica != nil {
 		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) {
 			if err := e.prepare(tx, d.disk.room); err != nil {
@@ -115,7 +116,7 @@ func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, 
 	if e.err != nil {
 		return registry.Query{}, e.err
 	}
-	return e.queries[0].now, nil
+	return e.Queries[0].now, nil
 }
 
 // EditQuery is EditQueries for one query.
@@ -125,9 +126,9 @@ func (d *QueryStore) EditQuery(id string, edit func(q *registry.Query, found boo
 
 // A queryEdit is one call of EditQueries. It is a command.
 type queryEdit struct {
-	names   registry.Names
+	Names   registry.Names
+	Queries []queryDiff // those that Names concerns, in its order
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
-	queries []queryDiff // those that names concerns, in its order
 	err     error
 	panic   any // of edit
 }
@@ -137,22 +138,23 @@ type queryDiff struct {
 	old   storedQuery
 	now   registry.Query
 	found bool
-	body  []byte // now, as stored
-	same  bool   // the edit had no effect
-	seen  uint64 // in a decoded command: the revision that was edited, 0 if there was none
+	ID    string
+	Seen  uint64          // the revision that was edited, 0 if there was none
+	Body  json.RawMessage `json:",omitempty"` // now, as stored; nil if the query is removed, or remains the same
+	Same  bool            `json:",omitempty"` // the edit had no effect
 }
 
 // prepare reads the queries, edits them in memory, and checks that they can be stored. It
 // returns errUnchanged if the edit has no effect.
 func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
-	ids, err := namedBy(tx, e.names)
+	ids, err := namedBy(tx, e.Names)
 	if err != nil {
 		return err
 	}
-	e.queries = make([]queryDiff, len(ids))
+	e.Queries = make([]queryDiff, len(ids))
 	others := make([]*registry.Query, 0, len(ids))
 	for i, id := range ids {
-		x := &e.queries[i]
+		x := &e.Queries[i]
 		if *x, err = beginEdit(tx, id); err != nil {
 			return err
 		}
@@ -165,10 +167,10 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	}
 	same := true
 	for i, id := range ids {
-		if err := e.queries[i].check(id, room); err != nil {
+		if err := e.Queries[i].check(id, room); err != nil {
 			return err
 		}
-		same = same && e.queries[i].same
+		same = same && e.Queries[i].Same
 	}
 	if same {
 		return errUnchanged
@@ -178,7 +180,7 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 
 // within returns a problem if the edit exceeds its bounds after what the totals say.
 func (e *queryEdit) within(t *totals) error {
-	b := &e.names.Bounds
+	b := &e.Names.Bounds
 	if *b == (registry.Bounds{Caller: b.Caller}) {
 		return nil
 	}
@@ -191,9 +193,9 @@ func (e *queryEdit) within(t *totals) error {
 			holds.Bytes += int64(sign) * q.Size()
 		}
 	}
-	for i := range e.queries {
-		x := &e.queries[i]
-		if x.same {
+	for i := range e.Queries {
+		x := &e.Queries[i]
+		if x.Same {
 			continue
 		}
 		if x.found {
@@ -208,12 +210,41 @@ func (e *queryEdit) within(t *totals) error {
 
 func (e *queryEdit) kind() byte { return kindQueries }
 
+// Resume compares all queries that the names concern with those that were seen.
+func (e *queryEdit) Resume(tx *bbolt.Tx) error {
+	ids, err := namedBy(tx, e.Names)
+	if err != nil {
+		return err
+	}
+	if len(ids) != len(e.Queries) {
+		return errMoved
+	}
+	for i, id := range ids {
+		x := &e.Queries[i]
+		if x.old, x.found, err = lookForQuery(tx, id); err != nil {
+			return err
+		}
+		if x.ID != id || x.old.revision != x.Seen {
+			return errMoved
+		}
+		if x.now.ID = id; x.Body != nil {
+			if err := decodeRegistration(x.Body, &x.now); err != nil {
+				return err
+			}
+		}
+	}
+	if e.within(newTotals(tx)) != nil {
+		return errMoved // the caller decides again, and learns why
+	}
+	return nil
+}
+
 func (e *queryEdit) frees() bool {
-	return !slices.ContainsFunc(e.queries, func(x queryDiff) bool { return !x.same && !x.removes() })
+	return !slices.ContainsFunc(e.Queries, func(x queryDiff) bool { return !x.Same && !x.removes() })
 }
 
 // removes reports whether the edit removes a query that exists.
-func (x *queryDiff) removes() bool { return !x.same && len(x.now.Holders) == 0 }
+func (x *queryDiff) removes() bool { return !x.Same && len(x.now.Holders) == 0 }
 
 // Apply stores or removes the edited queries.
 func (e *queryEdit) Apply(tx *bbolt.Tx) error {
@@ -223,9 +254,9 @@ func (e *queryEdit) Apply(tx *bbolt.Tx) error {
 
 // applyTo is Apply without the totals. Releases come first.
 func (e *queryEdit) applyTo(t *totals) error {
-	for i := range slices.Backward(e.queries) {
-		x := &e.queries[i]
-		if x.same {
+	for i := range slices.Backward(e.Queries) {
+		x := &e.Queries[i]
+		if x.Same {
 			continue
 		}
 		if err := applyEdit(t, x); err != nil {
@@ -243,7 +274,7 @@ func (e *queryEdit) call(others []*registry.Query) (err error) {
 			err = errPanic
 		}
 	}()
-	return e.edit(&e.queries[0].now, others, e.queries[0].found)
+	return e.edit(&e.Queries[0].now, others, e.Queries[0].found)
 }
 
 var errPanic = errors.New("an edit panicked")
@@ -277,7 +308,7 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 
 func beginEdit(tx *bbolt.Tx, id string) (queryDiff, error) {
 	old, found, err := lookForQuery(tx, id)
-	x := queryDiff{old: old, now: registry.Query{ID: id}, found: found}
+	x := queryDiff{old: old, now: registry.Query{ID: id}, found: found, ID: id, Seen: old.revision}
 	if found { // edits get a deep copy, so that they cannot modify old
 		err = decodeRegistration(old.body, &x.now)
 	}
@@ -290,16 +321,19 @@ func (x *queryDiff) check(id string, room func() error) error {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
 		return fmt.Errorf("query %s: its id and endpoint cannot be queryDiff", id)
 	case len(x.now.Holders) == 0:
-		x.same = !x.found
+		x.Same = !x.found
 		return nil
 	case x.now.Endpoint == "" || len(id) > 500:
 		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", id)
 	}
 	var err error
-	if x.body, err = encodeRegistration(x.now); err != nil {
+	if x.Body, err = encodeRegistration(x.now); err != nil {
 		return err
 	}
-	if x.same = x.found && bytes.Equal(x.body, x.old.body); x.found {
+	if x.Same = x.found && bytes.Equal(x.Body, x.old.body); x.Same {
+		x.Body = nil
+	}
+	if x.found {
 		return nil
 	}
 	return room()
@@ -347,11 +381,11 @@ func (d *QueryStore) editTogether() {
 			if err := e.applyTo(t); err != nil {
 				return false, err
 			}
-			for i := range e.queries {
-				switch x := &e.queries[i]; {
+			for i := range e.Queries {
+				switch x := &e.Queries[i]; {
 				case x.removes():
 					removed++
-				case !x.same:
+				case !x.Same:
 					kept++
 				}
 			}
@@ -382,7 +416,7 @@ func applyEdit(t *totals, x *queryDiff) error {
 	if len(x.now.Holders) == 0 {
 		return removeQuery(t, &x.old)
 	}
-	next := storedQuery{Query: x.now, body: x.body, serial: x.old.serial, space: x.old.space}
+	next := storedQuery{Query: x.now, body: x.Body, serial: x.old.serial, space: x.old.space}
 	var err error
 	if x.found {
 		err = unindex(t.tx, &x.old)

@@ -549,7 +549,7 @@ func TestLastToken(t *testing.T) {
 	settle(t, c.stores...)
 	var forms [2][]byte // decided on before either is applied
 	for i, d := range c.stores {
-		e := &tokenEdit{name: fmt.Sprint("n", i), keeps: true}
+		e := &tokenEdit{Name: fmt.Sprint("n", i), Keeps: true}
 		c.must(d.view(e.check))
 		form, err := encodeCommand(e)
 		c.must(err)

@@ -886,7 +886,7 @@ func TestPurgeStepAgain(t *testing.T) {
 		}
 	}
 	before := steps()
-	form, err := encodeCommand(&purgeStep{number: 1})
+	form, err := encodeCommand(&purgeStep{Number: 1})
 	if err == nil {
 		_, err = j.Append(t.Context(), "stale", form)
 	}

@@ -15,23 +15,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The buckets of rules exist only in stores that have had a rule.
-var (
-	bRules      = []byte("rules")      // by id
-	bRuleStates = []byte("rulestates") // by id; under keys with the id, also its alerts and events
-	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
-	bAlertBytes = []byte("alertbytes") // how many bytes of them there are, by caller and receiver
-)
-
 // A RuleStore stores alert rules. It implements alert.Store.
 type RuleStore struct{ *boltFile }
 
 // Rules returns all rules with their states, in id order.
 func (d *RuleStore) Rules() (rules []registry.StoredRule, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		if tx.Bucket(bRules) == nil {
-			return nil
-		}
 		return tx.Bucket(bRules).ForEach(func(id, v []byte) error {
 			r, err := parseRule(id, v, tx.Bucket(bRuleStates))
 			rules = append(rules, r)
@@ -88,8 +77,8 @@ func stateKey(rule, what, which string) []byte { return []byte(rule + what + whi
 func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (r registry.StoredRule, err error) {
 		var v []byte
-		if rules := tx.Bucket(bRules); rules != nil && id != "" {
-			v = rules.Get([]byte(id))
+		if id != "" {
+			v = tx.Bucket(bRules).Get([]byte(id))
 		}
 		if v == nil {
 			return r, fmt.Errorf("rule %s: %w", id, registry.ErrNotFound)
@@ -103,7 +92,7 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 // registry.ErrExists if another rule has the name of one that it puts, and scheduler.ErrFenced if
 // the edit has another token than the lease AlertsLease.
 func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
-	r := &ruleEdit{edit: e}
+	r := &ruleEdit{e}
 	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		if err := r.follows(tx); err != nil {
 			return nil, err
@@ -123,27 +112,26 @@ func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 	}
 	if applied := c.(*ruleEdit); applied != r {
 		for i := range e.Queue {
-			e.Queue[i].Seq = applied.edit.Queue[i].Seq
+			e.Queue[i].Seq = applied.Queue[i].Seq
 		}
 	}
 	return nil
 }
 
 // A ruleEdit is one call of EditRules. It is a command.
-type ruleEdit struct{ edit *registry.RuleEdit }
+type ruleEdit struct{ *registry.RuleEdit }
 
 // free returns an error if a caller has given the name of a rule that is to be stored to another one.
 func (r *ruleEdit) free(tx *bbolt.Tx) error {
-	rules := tx.Bucket(bRules)
-	if len(r.edit.Put) == 0 || rules == nil {
+	if len(r.Put) == 0 {
 		return nil
 	}
 	type named struct{ Caller, Name string }
-	ids := make(map[named]string, len(r.edit.Put))
-	for i := range r.edit.Put {
-		ids[named{r.edit.Put[i].Caller, r.edit.Put[i].Name}] = r.edit.Put[i].ID
+	ids := make(map[named]string, len(r.Put))
+	for i := range r.Put {
+		ids[named{r.Put[i].Caller, r.Put[i].Name}] = r.Put[i].ID
 	}
-	return rules.ForEach(func(id, v []byte) error {
+	return tx.Bucket(bRules).ForEach(func(id, v []byte) error {
 		var x named
 		if err := json.Unmarshal(v, &x); err != nil {
 			return fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
@@ -158,13 +146,10 @@ func (r *ruleEdit) free(tx *bbolt.Tx) error {
 // follows returns registry.ErrRuleMoved if a change of a state was made for another one than the
 // stored one.
 func (r *ruleEdit) follows(tx *bbolt.Tx) error {
-	states := tx.Bucket(bRuleStates)
-	for id, c := range r.edit.States {
+	for id, c := range r.States {
 		var stored registry.RuleState
-		if states != nil {
-			if v := states.Get([]byte(id)); v != nil && json.Unmarshal(v, &stored) != nil {
-				return fmt.Errorf("state of rule %s: %w", id, ErrDamaged)
-			}
+		if v := tx.Bucket(bRuleStates).Get([]byte(id)); v != nil && json.Unmarshal(v, &stored) != nil {
+			return fmt.Errorf("state of rule %s: %w", id, ErrDamaged)
 		}
 		if stored.Version+1 != c.Version || !r.knows(tx, id) {
 			return registry.ErrRuleMoved
@@ -175,30 +160,17 @@ func (r *ruleEdit) follows(tx *bbolt.Tx) error {
 
 // knows reports whether a rule is stored or put.
 func (r *ruleEdit) knows(tx *bbolt.Tx, id string) bool {
-	rules := tx.Bucket(bRules)
-	return rules != nil && rules.Get([]byte(id)) != nil || slices.ContainsFunc(r.edit.Put, func(p registry.Rule) bool { return p.ID == id })
+	return tx.Bucket(bRules).Get([]byte(id)) != nil || slices.ContainsFunc(r.Put, func(p registry.Rule) bool { return p.ID == id })
 }
 
 func (r *ruleEdit) kind() byte { return kindRules }
 
 func (r *ruleEdit) frees() bool {
-	return len(r.edit.Put)+len(r.edit.States)+len(r.edit.Queue) == 0
-}
-
-func (r *ruleEdit) append(b []byte) ([]byte, error) {
-	text, err := compactJSON(r.edit)
-	return putText(b, string(text)), err
-}
-
-func (r *ruleEdit) decode(in *scan) {
-	r.edit = new(registry.RuleEdit)
-	if v := in.bytes(); in.bad || json.Unmarshal(v, r.edit) != nil {
-		in.fail()
-	}
+	return len(r.Put)+len(r.States)+len(r.Queue) == 0
 }
 
 func (r *ruleEdit) Resume(tx *bbolt.Tx) error {
-	if err := fence(tx, AlertsLease, r.edit.Token); err != nil {
+	if err := fence(tx, AlertsLease, r.Token); err != nil {
 		return err
 	}
 	err := cmp.Or(r.follows(tx), r.free(tx))
@@ -209,12 +181,7 @@ func (r *ruleEdit) Resume(tx *bbolt.Tx) error {
 }
 
 func (r *ruleEdit) Apply(tx *bbolt.Tx) (err error) {
-	for _, name := range [][]byte{bRules, bRuleStates, bAlerts, bAlertBytes} {
-		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-			return err
-		}
-	}
-	rules, states, e := tx.Bucket(bRules), tx.Bucket(bRuleStates), r.edit
+	rules, states, e := tx.Bucket(bRules), tx.Bucket(bRuleStates), r.RuleEdit
 	for i := range e.Put {
 		if err := putJSON(rules, []byte(e.Put[i].ID), &e.Put[i]); err != nil {
 			return err

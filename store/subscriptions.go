@@ -1,10 +1,10 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -50,13 +50,13 @@ func (d *SubscriptionStore) Subscriptions(after string, limit int) (list []regis
 // error, none of them takes effect.
 func (d *SubscriptionStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
-		w := &subscriptionWrites{list: make([]subscriptionWrite, 0, len(edits))}
+		w := &subscriptionWrites{List: make([]subscriptionWrite, 0, len(edits))}
 		for _, e := range edits {
 			if err := w.edit(tx, e, d.disk.room); err != nil {
 				return nil, fmt.Errorf("subscription %s: %w", e.ID, err)
 			}
 		}
-		if len(w.list) == 0 {
+		if len(w.List) == 0 {
 			return nil, errUnchanged
 		}
 		return w, nil
@@ -64,19 +64,18 @@ func (d *SubscriptionStore) EditSubscriptions(edits []*registry.SubscriptionEdit
 	return err
 }
 
-// A subscriptionWrite replaces a subscription, or deletes it if value is nil.
+// A subscriptionWrite replaces a subscription, or deletes it if Value is nil.
 type subscriptionWrite struct {
-	id    string
-	old   []byte // what was edited, as stored
-	value []byte
-	seen  revision // in a decoded command: of what was edited
-	drop  []string // keys of messages that are deleted with it
+	ID    string
+	Value json.RawMessage `json:",omitempty"`
+	Seen  revision        // of what was edited
+	Drop  []uint64        `json:",omitempty"` // messages that are deleted. All are, if the subscription is
 }
 
 // subscriptionWrites are the results of edits. Each id is in the list once. They are a command.
 type subscriptionWrites struct {
-	list []subscriptionWrite
-	at   map[string]int // index in list, by id
+	List []subscriptionWrite
+	at   map[string]int // index in List, by id
 }
 
 // edit runs one edit and adds its result.
@@ -84,7 +83,7 @@ func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, ro
 	i, again := w.at[e.ID]
 	var v []byte
 	if again {
-		v = w.list[i].value
+		v = w.List[i].Value
 	} else {
 		v = tx.Bucket(bSubscriptions).Get([]byte(e.ID))
 	}
@@ -98,9 +97,9 @@ func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, ro
 		return nil
 	}
 	s.ID = e.ID
-	var drop []string
+	var drop []uint64
 	if again {
-		drop = w.list[i].drop
+		drop = w.List[i].Drop
 	}
 	drop = dropAlerts(tx, &s, drop)
 	e.After = s
@@ -116,48 +115,26 @@ func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, ro
 		}
 	}
 	if again {
-		w.list[i].value, w.list[i].drop = value, drop
+		w.List[i].Value, w.List[i].Drop = value, drop
 		return nil
 	}
 	if w.at == nil {
-		w.at = make(map[string]int, cap(w.list))
+		w.at = make(map[string]int, cap(w.List))
 	}
-	w.at[e.ID] = len(w.list)
-	w.list = append(w.list, subscriptionWrite{id: e.ID, old: v, value: value, drop: drop})
+	w.at[e.ID] = len(w.List)
+	w.List = append(w.List, subscriptionWrite{ID: e.ID, Seen: revisionOf(v), Value: value, Drop: drop})
 	return nil
 }
 
 func (w *subscriptionWrites) kind() byte { return kindSubscriptions }
 
 func (w *subscriptionWrites) frees() bool {
-	return !slices.ContainsFunc(w.list, func(x subscriptionWrite) bool { return x.value != nil })
-}
-
-func (w *subscriptionWrites) append(b []byte) ([]byte, error) {
-	b = binary.AppendUvarint(b, uint64(len(w.list)))
-	for _, x := range w.list {
-		seen := revisionOf(x.old)
-		b = append(putText(b, x.id), seen[:]...)
-		b = putTexts(putText(b, string(x.value)), x.drop)
-	}
-	return b, nil
-}
-
-func (w *subscriptionWrites) decode(in *scan) {
-	w.list = make([]subscriptionWrite, in.count())
-	for i := range w.list {
-		x := &w.list[i]
-		x.id, x.seen = in.text(), in.revision()
-		if v := in.bytes(); len(v) > 0 {
-			x.value = v
-		}
-		x.drop = in.texts()
-	}
+	return !slices.ContainsFunc(w.List, func(x subscriptionWrite) bool { return x.Value != nil })
 }
 
 func (w *subscriptionWrites) Resume(tx *bbolt.Tx) error {
-	for i := range w.list {
-		if revisionOf(tx.Bucket(bSubscriptions).Get([]byte(w.list[i].id))) != w.list[i].seen {
+	for i := range w.List {
+		if x := &w.List[i]; revisionOf(tx.Bucket(bSubscriptions).Get([]byte(x.ID))) != x.Seen {
 			return errMoved
 		}
 	}
@@ -166,38 +143,38 @@ func (w *subscriptionWrites) Resume(tx *bbolt.Tx) error {
 
 func (w *subscriptionWrites) Apply(tx *bbolt.Tx) (err error) {
 	b := tx.Bucket(bSubscriptions)
-	for _, x := range w.list {
-		if strings.HasPrefix(x.id, registry.AlertPrefix) {
-			err = x.count(tx)
+	for _, x := range w.List {
+		if strings.HasPrefix(x.ID, registry.AlertPrefix) {
+			err = x.dropAlerts(tx)
 		}
-		if x.value == nil {
-			err = errors.Join(err, b.Delete([]byte(x.id)))
+		if x.Value == nil {
+			err = errors.Join(err, b.Delete([]byte(x.ID)))
 		} else {
-			err = errors.Join(err, b.Put([]byte(x.id), x.value))
+			err = errors.Join(err, b.Put([]byte(x.ID), x.Value))
 		}
 		if err != nil {
-			return fmt.Errorf("subscription %s: %w", x.id, err)
-		}
-		for _, k := range x.drop {
-			if err := tx.Bucket(bAlerts).Delete([]byte(k)); err != nil {
-				return err
-			}
+			return fmt.Errorf("subscription %s: %w", x.ID, err)
 		}
 	}
 	return nil
 }
 
-// count stores how many bytes of messages wait for a receiver of alerts.
-func (x *subscriptionWrite) count(tx *bbolt.Tx) error {
-	text := x.value
+// dropAlerts deletes messages to a receiver of alerts, and stores how many bytes wait for it.
+func (x *subscriptionWrite) dropAlerts(tx *bbolt.Tx) error {
+	alerts, text := tx.Bucket(bAlerts), []byte(x.Value)
+	var err error
 	if text == nil {
-		text = tx.Bucket(bSubscriptions).Get([]byte(x.id))
+		text = tx.Bucket(bSubscriptions).Get([]byte(x.ID))
+		err = deleteUntil(alerts, alertKey(x.ID, 0), alertKey(x.ID, math.MaxUint64))
+	}
+	for _, seq := range x.Drop {
+		err = errors.Join(err, alerts.Delete(alertKey(x.ID, seq)))
 	}
 	var s registry.Subscription
-	if json.Unmarshal(text, &s) != nil {
-		return nil // it is damaged, and dropped
+	if err != nil || json.Unmarshal(text, &s) != nil {
+		return err // it is damaged, and dropped
 	}
-	if x.value == nil {
+	if x.Value == nil {
 		s.Bytes = 0
 	}
 	return countBytes(tx, &s)
@@ -251,13 +228,13 @@ func (d *TokenStore) PutToken(t registry.Token) error {
 	if t.Name == "" {
 		return fmt.Errorf("a token needs a name")
 	}
-	return d.put(tokenEdit{name: t.Name, value: v})
+	return d.put(tokenEdit{Name: t.Name, Value: v})
 }
 
 // DeleteToken removes a token. It wraps registry.ErrNotFound. With keeps, it wraps
 // registry.ErrLastToken for the last one that lasts.
 func (d *TokenStore) DeleteToken(name string, keeps bool) error {
-	return d.put(tokenEdit{name: name, keeps: keeps})
+	return d.put(tokenEdit{Name: name, Keeps: keeps})
 }
 
 func (d *TokenStore) put(e tokenEdit) error {
@@ -265,22 +242,21 @@ func (d *TokenStore) put(e tokenEdit) error {
 	return err
 }
 
-// A tokenEdit adds a token, or deletes it if value is nil. It is a command, of the kind kindRevoke
-// if keeps is set.
+// A tokenEdit adds a token, or deletes it if Value is nil. It is a command.
 type tokenEdit struct {
-	name  string
-	value []byte
-	keeps bool // refuse to delete the last token that lasts
+	Name  string
+	Value json.RawMessage `json:",omitempty"`
+	Keeps bool            `json:",omitempty"` // refuse to delete the last token that lasts
 }
 
 func (e *tokenEdit) check(tx *bbolt.Tx) error {
-	exists := e.name != "" && tx.Bucket(bTokens).Get([]byte(e.name)) != nil
+	exists := e.Name != "" && tx.Bucket(bTokens).Get([]byte(e.Name)) != nil
 	switch {
-	case e.value != nil && exists:
-		return fmt.Errorf("token %s: %w", e.name, registry.ErrExists)
-	case e.value == nil && !exists:
-		return fmt.Errorf("token %s: %w", e.name, registry.ErrNotFound)
-	case !e.keeps:
+	case e.Value != nil && exists:
+		return fmt.Errorf("token %s: %w", e.Name, registry.ErrExists)
+	case e.Value == nil && !exists:
+		return fmt.Errorf("token %s: %w", e.Name, registry.ErrNotFound)
+	case !e.Keeps:
 		return nil
 	}
 	list, err := storedTokens(tx)
@@ -288,31 +264,15 @@ func (e *tokenEdit) check(tx *bbolt.Tx) error {
 		return err
 	}
 	lasting := slices.DeleteFunc(list, func(t registry.Token) bool { return !t.Lasts() })
-	if len(lasting) == 1 && lasting[0].Name == e.name {
-		return fmt.Errorf("token %s: %w", e.name, registry.ErrLastToken)
+	if len(lasting) == 1 && lasting[0].Name == e.Name {
+		return fmt.Errorf("token %s: %w", e.Name, registry.ErrLastToken)
 	}
 	return nil
 }
 
-func (e *tokenEdit) kind() byte {
-	if e.keeps {
-		return kindRevoke
-	}
-	return kindToken
-}
+func (e *tokenEdit) kind() byte { return kindToken }
 
-func (e *tokenEdit) frees() bool { return e.value == nil }
-
-func (e *tokenEdit) append(b []byte) ([]byte, error) {
-	return putText(putText(b, e.name), string(e.value)), nil
-}
-
-func (e *tokenEdit) decode(in *scan) {
-	e.name = in.text()
-	if v := in.bytes(); len(v) > 0 {
-		e.value = v
-	}
-}
+func (e *tokenEdit) frees() bool { return e.Value == nil }
 
 func (e *tokenEdit) Resume(tx *bbolt.Tx) error {
 	if e.check(tx) != nil {
@@ -322,8 +282,8 @@ func (e *tokenEdit) Resume(tx *bbolt.Tx) error {
 }
 
 func (e *tokenEdit) Apply(tx *bbolt.Tx) error {
-	if e.value == nil {
-		return tx.Bucket(bTokens).Delete([]byte(e.name))
+	if e.Value == nil {
+		return tx.Bucket(bTokens).Delete([]byte(e.Name))
 	}
-	return tx.Bucket(bTokens).Put([]byte(e.name), e.value)
+	return tx.Bucket(bTokens).Put([]byte(e.Name), e.Value)
 }

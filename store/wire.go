@@ -26,11 +26,6 @@ func putTime(b []byte, t time.Time) []byte {
 	return binary.AppendVarint(b, t.UnixNano())
 }
 
-// putMoment writes a time of any year, exact to the nanosecond.
-func putMoment(b []byte, t time.Time) []byte {
-	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()), uint64(t.Nanosecond()))
-}
-
 func putBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -132,15 +127,6 @@ func (s *scan) texts() (list []string) {
 		list = append(list, s.text())
 	}
 	return list
-}
-
-// moment reads the output of putMoment.
-func (s *scan) moment() time.Time {
-	sec, ns := s.signed(), s.number()
-	if s.bad {
-		return time.Time{}
-	}
-	return time.Unix(sec, int64(min(ns, 1e9-1))).UTC()
 }
 
 func (s *scan) hash() string {
