@@ -332,7 +332,7 @@ func (l *logger) Tracef(string, ...any)  {}
 
 func (l *logger) Warnf(format string, v ...any) {
 	level, text := slog.LevelWarn, fmt.Sprintf(format, v...)
-	if slices.ContainsFunc(waiting, func(part string) bool { return strings.Contains(text, part) }) {
+	if slices.ContainsFunc(usual, func(part string) bool { return strings.Contains(text, part) }) {
 		level = slog.LevelDebug
 	}
 	l.log(level, format, v...)
@@ -350,9 +350,9 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log(level, format, v...)
 }
 
-// waiting has parts of the server's warnings that there is no majority yet. A node says that itself
-// while it waits.
-var waiting = []string{"Waiting for routing to be established", "has not established contact with a meta leader"}
+// usual has parts of the server's warnings about what is no trouble: that there is no majority yet, which
+// a node says itself while it waits, and that it writes a snapshot when it stops.
+var usual = []string{"Waiting for routing to be established", "has not established contact with a meta leader", "Metalayer blocking snapshot"}
 
 // noRoute begins the server's message that an attempt to connect to another member has failed.
 const noRoute = "Error trying to connect to route"

@@ -329,6 +329,7 @@ func TestUnreachedMember(t *testing.T) {
 		}
 	}
 	l.Warnf("%v", errors.New("JetStream has not established contact with a meta leader"))
+	l.Warnf("Metalayer blocking snapshot starting")
 	l.Warnf("JetStream cluster stream '%s > %s' has NO quorum, stalled", "a", "b")
 	for i := range 9 { // a member tries again several times in a second
 		l.Errorf("%s - Route Error %s", fmt.Sprint("10.0.0.2:5001 - rid:", i), "'Authorization Violation'")

@@ -28,6 +28,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\bv\d+\.\d+\.\d+\S*`), "<version>"},
 	{regexp.MustCompile(`\b\d{10}\b`), "<time>"},
 	{regexp.MustCompile(`(?m)^slot +\d+$`), "slot <n>"},
+	{regexp.MustCompile(`"slot":\d+`), `"slot":"<n>"`},
+	{regexp.MustCompile(`(?m)^asking \S+; it runs again at .*\n`), ""}, // unless the answer is there at once
 	{regexp.MustCompile(`(?m)^slot \d+: \d+ ran, \d+ changed`), "slot <n>: <n> ran, <n> changed"},
 	{regexp.MustCompile(`(?m)\d+(?:\.\d+)? s(?: +\d+(?:\.\d+)?){8,} *$`), "<figures>"}, // measured by a simulation
 	{regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ns|µs|ms|s|min|seconds|minutes)\b|\d+\.\d{3,}(?:e-?\d+)?|now\b)(?: ago\b)?`), "<n>"},

@@ -28,6 +28,10 @@ func TestShows(t *testing.T) {
 		{"2 rows at 1\n", "3 rows at 1\n", false},
 		{"\ta b4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraXc_akqa\n", "\ta -akqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMra--\n", true},
 		{"-akqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraXc\n", "b-kqa_4awKhZeZSNhnKT2lcjHiUpPzdBTQjFvQMraX-\n", true},
+		{`{"seq":2,"slot":2}`, `{"seq":2,"slot":3}`, true},
+		{`{"seq":2,"slot":2}`, `{"seq":3,"slot":2}`, false},
+		{"watching a\nasking people; it runs again at 12:00:00\npeople answered", "watching a\npeople answered", true},
+		{"asking people", "people answered", false},
 	} {
 		if got := Shows(c.shown, c.output); got != c.want {
 			t.Errorf("%q shows %q: %t, masked %q and %q", c.shown, c.output, got, Mask(c.shown), Mask(c.output))
