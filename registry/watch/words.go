@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -24,7 +25,7 @@ func (w Words) Short() string {
 
 // InWords writes a change of any form for people. The rows of a watch are written as its facts. A
 // row that is removed and one that is added are written as one line if they have a term in common
-// and no other row has more in common with them.
+// that names something, not only a number or a date, and no other row has more in common with them.
 func InWords(d *diff.Delta, w *Watch, n Namer) Words {
 	switch {
 	case d == nil:
@@ -77,20 +78,25 @@ const mostPaired = 50
 // lines writes the rows, those that changed first.
 func (w *Words) lines(d *diff.Delta, n Namer) {
 	added, removed := terms(d.Form, d.Vars, d.Added), terms(d.Form, d.OldVars, d.Removed)
-	names := d.Vars
+	vars := d.Vars
 	if d.Form.Graph() {
-		names = nil
+		vars = nil
 	}
 	var rest []string
 	taken := map[int]bool{}
+	only := d.NewLen == 1 && len(added) == 1 && len(removed) == 1 && // one row of figures
+		!slices.ContainsFunc(removed[0], names) && !slices.ContainsFunc(added[0], names)
 	for _, old := range removed {
 		i := closest(old, added, taken)
+		if only {
+			i = 0
+		}
 		if i < 0 {
 			rest = append(rest, "− "+n.row(old))
 			continue
 		}
 		taken[i] = true
-		w.Lines = append(w.Lines, n.edit(names, old, added[i]))
+		w.Lines = append(w.Lines, n.edit(vars, old, added[i]))
 	}
 	for i, row := range added {
 		if !taken[i] {
@@ -111,21 +117,27 @@ func terms(f diff.Form, vars []string, rows diff.Rows) (list [][]diff.Term) {
 	return list
 }
 
-// closest returns the index of the row that has most terms in common with old, -1 if none has one.
+// closest returns the index of the row that has most terms in common with old, -1 if none has one that
+// names something.
 func closest(old []diff.Term, added [][]diff.Term, taken map[int]bool) int {
 	best, most := -1, 0
 	for i, row := range added {
-		same := 0
+		same, named := 0, false
 		for j := range min(len(old), len(row)) {
 			if old[j] == row[j] && old[j].Kind != diff.Unbound {
-				same++
+				same, named = same+1, named || names(old[j])
 			}
 		}
-		if len(row) == len(old) && same > most && !taken[i] {
+		if len(row) == len(old) && named && same > most && !taken[i] {
 			best, most = i, same
 		}
 	}
 	return best
+}
+
+// names reports whether a term may be what a row is about: it is not only a number, a date or an answer.
+func names(t diff.Term) bool {
+	return t.Kind != diff.Unbound && (t.Kind != diff.Literal || t.Datatype == "")
 }
 
 // row writes the terms of a row.
@@ -154,6 +166,9 @@ func (n Namer) edit(vars []string, old, row []diff.Term) string {
 			name = vars[i] + " "
 		}
 		differ = append(differ, name+n.term(old[i])+" → "+n.term(row[i]))
+	}
+	if len(same) == 0 {
+		return strings.Join(differ, ", ")
 	}
 	return strings.Join(same, ", ") + ": " + strings.Join(differ, ", ")
 }

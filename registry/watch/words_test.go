@@ -7,6 +7,8 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
+const integer = "http://www.w3.org/2001/XMLSchema#integer"
+
 func result(t *testing.T, form diff.Form, o diff.Options, fill func(b *diff.Builder)) *diff.Result {
 	t.Helper()
 	b := diff.NewBuilder(form, o)
@@ -78,6 +80,23 @@ func TestInWords(t *testing.T) {
 		if w.Short() != x.short || strings.Join(w.Lines, "|") != x.lines || w.More != 0 {
 			t.Errorf("%s: %q, %q, %d more; want %q, %q", x.what, w.Short(), w.Lines, w.More, x.short, x.lines)
 		}
+	}
+	late := func(line, datatype string) *diff.Result {
+		return result(t, diff.Select, diff.Options{}, func(b *diff.Builder) {
+			err := b.SetVars([]string{"line", "delay"})
+			if err == nil {
+				err = b.Row(diff.Term{Kind: diff.Literal, Value: line, Datatype: datatype}, diff.Term{Kind: diff.Literal, Value: "0", Datatype: integer})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if w := InWords(diff.Compare(late("f1", ""), late("b11", "")), nil, Plain); w.Short() != "− f1, 0; + b11, 0" {
+		t.Errorf("rows that have a number in common: %q", w.Short())
+	}
+	if w := InWords(diff.Compare(late("1", integer), late("2", integer)), nil, Plain); w.Short() != "0: line 1 → 2" {
+		t.Errorf("the only row, of numbers: %q", w.Short())
 	}
 	if w := InWords(nil, nil, Plain); w.Short() != "no change" {
 		t.Errorf("%+v", w)
