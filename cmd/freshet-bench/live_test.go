@@ -97,7 +97,7 @@ func TestLongBenchLiveAgrees(t *testing.T) {
 }
 
 // setTimes replaces the measured times of a trace. Revisions with equal times share a row
-// of them, so it makes rows anew: else what was measured would decide what the times are.
+// of them, so it makes new rows: else what was measured would decide what the times are.
 func setTimes(tr *trace.Trace, ms func(rev, query int) int32) {
 	for i := range tr.Times {
 		tr.Times[i] = make([]int32, tr.Queries)

@@ -101,7 +101,7 @@ func registerWatch(ctx context.Context, a *remote, r sending) error {
 // namesEndpoint adds the flag that names an endpoint to an error that wants one.
 func namesEndpoint(err error) error {
 	if p, ok := errors.AsType[*problem](err); ok && strings.HasSuffix(p.Type, "/"+string(registry.KindUnknownEndpoint)) {
-		return fmt.Errorf("%w: use --endpoint NAME", err)
+		return fmt.Errorf("%w (--endpoint NAME)", err)
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func TestWatchCommands(t *testing.T) {
 	for args, want := range map[string]string{
 		"watch-entity Douglas":                         "absolute IRI",
 		"watch-entity http://x/a --labels e_n":         "is not a language tag",
-		"watch-entity http://x/a --endpoint moon":      "use --endpoint NAME",
+		"watch-entity http://x/a --endpoint moon":      "the endpoints are: city (--endpoint NAME)",
 		"watch-entity http://x/a --max-staleness soon": "max_staleness",
 		"watch-category Q5":                            "name one in properties",
 		"watch-class http://x/C --property one":        "properties.0",

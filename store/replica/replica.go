@@ -76,7 +76,7 @@ type Options struct {
 	Ends func(err error) bool
 	// Applied is called after a commit and before callers get their answers.
 	Applied func(list []Answer)
-	// Foreign is called then with the effective commands that nobody on this node waits for.
+	// Foreign is called then with the effective commands for which no caller on this node waits.
 	Foreign func(list []Answer)
 	// Failed is called when the replica has ended with an error, other than by Close.
 	Failed func(err error)

@@ -187,7 +187,7 @@ func Search(lo, hi uint64, f func(uint64) (bool, error)) (uint64, error) {
 type Watermark struct {
 	mu     sync.Mutex
 	at     journal.Position
-	raised chan struct{} // closed and removed when at increases, and by wake; nil if nobody has looked
+	raised chan struct{} // closed and removed when at increases, and by wake; nil if no reader has looked
 }
 
 // Raise sets the watermark to a position unless it is higher.
