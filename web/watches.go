@@ -149,24 +149,24 @@ func (c watchAPI) register() error {
 	if err != nil {
 		return err
 	}
-	if status == http.StatusCreated {
+	view, err := c.current(q.ID)
+	if status == http.StatusCreated { // the answer describes it before its first run
 		c.RunSoon(q.Endpoint)
 	}
-	return c.answer(status, q.ID)
+	return c.reply(status, view, err)
 }
 
-// answer answers with a watch. It does not ask for labels.
-func (c watchAPI) answer(status int, id string) error {
+// current describes a watch as it is now. It does not ask for labels.
+func (c watchAPI) current(id string) (api.Watch, error) {
 	it, err := c.Queries.Item(id)
 	if err != nil {
-		return err
+		return api.Watch{}, err
 	}
 	v := queryAPI(c).viewer()
 	if err := v.expect(it); err != nil {
-		return err
+		return api.Watch{}, err
 	}
-	view, err := c.view(v, it)
-	return c.reply(status, view, err)
+	return c.view(v, it)
 }
 
 // view renders a watch with the labels that are known.

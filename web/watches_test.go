@@ -121,6 +121,30 @@ func TestWatch(t *testing.T) {
 	w.get("/v1/watches/adams").problem(404, "not-found")
 }
 
+// A new watch is described as it is before its first run, however soon that comes.
+func TestNewWatchHasNotRun(t *testing.T) {
+	ran := false
+	w := newWorld(t)
+	h, err := New(func() Config {
+		w.config.Hints = hinter(func(string, registry.Hint) (plan.Hinted, error) {
+			ran = true
+			for id := range w.m.queries {
+				w.m.publish(id, properties(t, [2]string{"birthPlace", "Ulm"}))
+			}
+			return plan.Hinted{}, nil
+		})
+		return w.config
+	}())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.h = h
+	a := w.post("/v1/watches", `{"iri":"http://x.example/adams"}`).status(201).json()["query"].(map[string]any)
+	if a["seq"] != 0.0 || a["state"] != "new" || !ran {
+		t.Errorf("it ran: %t; its query is %v", ran, a)
+	}
+}
+
 // A watch belongs to the endpoint with the name of its site.
 func TestWatchEndpoint(t *testing.T) {
 	w := newWorld(t)

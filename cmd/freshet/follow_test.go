@@ -107,9 +107,9 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 		args      []string
 		out, tell string
 	}{
-		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
 		"no answer":                         {[]string{"--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:1/sparql", "--set", "slot=@every 3h", "--set", "min_gap=0s"}, "", "nothing listens at the endpoint's address; it runs again at "},
-		"running server, several endpoints": {[]string{"--server", w.Env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", "; it runs again at "},
+		"running server, several endpoints": {[]string{"--server", w.Env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "running") {
@@ -129,7 +129,7 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 				return strings.Contains(out.String(), c.out) && strings.Contains(stderr.String(), c.tell) || len(ended) > 0
 			})
 			stop()
-			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), c.out) || !strings.Contains(stderr.String(), c.tell) {
+			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), c.out) || !strings.Contains(stderr.String(), c.tell) || strings.Count(stderr.String(), "\nasking ") != 1 {
 				t.Errorf("exit code %d\n%s%s", code, out.String(), stderr.String())
 			}
 		})

@@ -143,13 +143,12 @@ func (a *remote) followWatch(ctx context.Context, body any) error {
 		return namesEndpoint(err)
 	}
 	fmt.Fprintf(a.w.Stderr, "watching %s as %s\n", show.Escape(v.Describes), v.ID)
+	if v.Query.Seq == 0 && !a.asJSON {
+		fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", show.Escape(v.Query.Endpoint), nextRun(&v))
+	}
 	var at registry.Position
 	return a.followChanges(ctx, v.ID, func(e client.Event) (err error) {
 		switch e.Kind {
-		case client.Subscribed:
-			if e.Empty && !e.Resumed && !a.asJSON {
-				fmt.Fprintf(a.w.Stderr, "asking %s; %s\n", show.Escape(v.Query.Endpoint), nextRun(&v))
-			}
 		case client.Status:
 			if !a.asJSON {
 				return a.printTrouble(ctx, v.ID, e)
