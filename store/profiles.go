@@ -327,34 +327,3 @@ func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.Profi
 	}
 	return s, nil
 }
-
-// countHoldings computes the counts from the registrations.
-func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
-	all := map[string]registry.Holdings{}
-	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
-		s, err := parseQuery(string(id), v)
-		if err != nil {
-			return fmt.Errorf("query %s: %w", id, err)
-		}
-		for _, h := range s.Holders {
-			x := all[h.Caller]
-			x.Queries, x.Bytes = x.Queries+1, x.Bytes+s.Size()
-			all[h.Caller] = x
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
-		n, err := parseProfile(v)
-		if err != nil {
-			return fmt.Errorf("profile %s: %w", id, err)
-		}
-		x := all[n.Owner]
-		x.Profiles, x.Bytes = x.Profiles+1, x.Bytes+n.Size()
-		all[n.Owner] = x
-		return nil
-	})
-	return all, err
-}
