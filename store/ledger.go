@@ -85,31 +85,22 @@ func (d *Ledger) Record(endpoint string, b scheduler.Batch) (changes []registry.
 	if d.replica == nil {
 		return d.record(endpoint, b)
 	}
-	for first, more := true, true; more; first = false {
-		var part scheduler.Batch
-		part, b, more = divide(b, int(d.replica.Largest()/2))
-		made, err := d.recordParts(endpoint, part)
-		if err != nil {
-			return nil, err
-		}
-		if first && !more {
-			return made, nil
-		}
-		changes = append(changes, made...)
-	}
-	return changes, nil
+	return d.recordParts(endpoint, b)
 }
 
-// recordParts records a batch by as many commands as it takes. The results of a batch fit into
-// one (see divide), but not always what is recorded besides them.
-func (d *Ledger) recordParts(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
-	changes, err := d.record(endpoint, b)
-	if !errors.Is(err, registry.ErrTooLarge) {
-		return changes, err
+// recordParts records a batch by as many commands as it takes.
+func (d *Ledger) recordParts(endpoint string, b scheduler.Batch) (changes []registry.Change, err error) {
+	size := 0
+	for i := range b.Outcomes {
+		if p, changed := b.Outcomes[i].Prepared.(*prepared); changed {
+			size += p.size()
+		}
 	}
 	first, second, ok := halve(b)
-	if !ok {
-		return nil, err
+	if whole := int64(size) <= d.replica.Largest()/2; whole || len(b.Outcomes) < 2 {
+		if changes, err = d.record(endpoint, b); !ok || !errors.Is(err, registry.ErrTooLarge) {
+			return changes, err
+		}
 	}
 	if changes, err = d.recordParts(endpoint, first); err != nil {
 		return nil, err
@@ -150,26 +141,6 @@ func earlier(b scheduler.Batch) scheduler.Batch {
 		part.Slot = &s
 	}
 	return part
-}
-
-// divide takes from b what may have a number of bytes. The parts before the last one say that
-// the slot has not ended. An outcome that is larger than that is a part of its own.
-func divide(b scheduler.Batch, most int) (part, rest scheduler.Batch, more bool) {
-	size := 0
-	for i := range b.Outcomes {
-		p, changed := b.Outcomes[i].Prepared.(*prepared)
-		if !changed {
-			continue
-		}
-		if size += p.size(); size <= most {
-			continue
-		}
-		part, rest = earlier(b), b
-		n := max(i, 1)
-		part.Outcomes, rest.Outcomes = b.Outcomes[:n], b.Outcomes[n:]
-		return part, rest, true
-	}
-	return b, b, false
 }
 
 func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
