@@ -1,15 +1,15 @@
 package store
 
 import (
-	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/store/replica"
@@ -25,40 +25,29 @@ const temporaryPattern = File + ".copy-*"
 // The copy is first written to the store's own disk, which needs enough free space; a
 // slow receiver therefore never holds a transaction open. A store opened from the copy
 // gets a new epoch, since its age is unknown.
-func (d *DB) Backup(w io.Writer) (int64, error) {
-	path, err := d.copyMarked()
-	if path != "" {
-		defer os.Remove(path)
+func (d *DB) Backup(w io.Writer) (n int64, err error) {
+	f, err := os.CreateTemp(filepath.Dir(d.path), temporaryPattern)
+	if err == nil {
+		defer os.Remove(f.Name())
+		defer f.Close()
+		err = d.view(func(tx *bbolt.Tx) error {
+			_, err := tx.WriteTo(f)
+			return err
+		})
 	}
-	if err != nil {
-		return 0, fmt.Errorf("backup of %s: %w", d.path, err)
+	if err == nil {
+		err = markCopy(f.Name())
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, fmt.Errorf("backup of %s: %w", d.path, err)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
-	defer f.Close()
-	n, err := io.Copy(w, f)
+	if err == nil {
+		n, err = io.Copy(w, f)
+	}
 	if err != nil {
 		return n, fmt.Errorf("backup of %s: %w", d.path, err)
 	}
 	return n, nil
-}
-
-// copyMarked writes a copy, marked as such, beside the store. The caller removes it.
-func (d *DB) copyMarked() (path string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(d.path), temporaryPattern)
-	if err != nil {
-		return "", err
-	}
-	err = d.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(f)
-		return err
-	})
-	if err = errors.Join(err, f.Close()); err != nil {
-		return f.Name(), err
-	}
-	return f.Name(), markCopy(f.Name())
 }
 
 func markCopy(path string) error {
@@ -166,33 +155,28 @@ type generationFile struct {
 
 const generationSuffix = ".generation"
 
+// A generation is the content of the companion file.
+type generation struct {
+	Note   string   `json:"note"`
+	Inode  string   `json:"inode"`
+	Tokens []string `json:"tokens"`
+}
+
 // trusts reports whether the store's token and inode are those last in use; if not,
 // reason says why.
 func (g generationFile) trusts(token, inode string) (ok bool, reason string, err error) {
-	f, err := os.Open(g.path)
+	text, err := os.ReadFile(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, "the file " + g.path + " is missing", nil
 	}
 	if err != nil {
 		return false, "", err
 	}
-	defer f.Close()
-	known, lines := false, bufio.NewScanner(f)
-	place := ""
-	for lines.Scan() {
-		kind, value, _ := strings.Cut(lines.Text(), " ")
-		known = known || kind == "token" && value == token
-		if kind == "inode" {
-			place = value
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return false, "", err
-	}
-	if !known {
+	var known generation
+	switch err := json.Unmarshal(text, &known); {
+	case err != nil || !slices.Contains(known.Tokens, token):
 		return false, "another copy of the store was in use since", nil
-	}
-	if place != inode {
+	case known.Inode != inode:
 		return false, "the file has been copied", nil
 	}
 	return true, "", nil
@@ -200,31 +184,23 @@ func (g generationFile) trusts(token, inode string) (ok bool, reason string, err
 
 // write replaces the companion file durably.
 func (g generationFile) write(inode string, tokens ...string) error {
-	text := "# Freshet: says which copy of the store was in use last. Do not copy or edit.\ninode " + inode + "\n"
-	for _, t := range tokens {
-		text += "token " + t + "\n"
+	text, err := json.Marshal(generation{"Freshet: says which copy of the store was in use last. Do not copy or edit.", inode, tokens})
+	if err != nil {
+		return err
 	}
 	temp := g.path + ".new"
-	if err := writeSynced(temp, text); err != nil {
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", temp, err)
 	}
 	if err := os.Rename(temp, g.path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(g.path))
-}
-
-func writeSynced(path, text string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }
 
 func syncDir(dir string) error {
