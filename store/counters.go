@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -36,25 +35,16 @@ type counters struct {
 }
 
 func loadCounters(tx *bbolt.Tx) (c counters) {
-	b := tx.Bucket(bMeta).Get(kCounters)
-	for _, p := range c.fields() {
-		*p = number(b)
-		b = skipNumber(b)
-	}
+	numbers(tx.Bucket(bMeta).Get(kCounters), c.fields()...)
 	return c
 }
 
-func (c *counters) fields() [6]*uint64 {
-	return [...]*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
+func (c *counters) fields() []*uint64 {
+	return []*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
 }
 
 func (c *counters) save(tx *bbolt.Tx) error {
-	fields := c.fields()
-	b := make([]byte, 0, 8*len(fields))
-	for _, p := range fields {
-		b = binary.BigEndian.AppendUint64(b, *p)
-	}
-	return tx.Bucket(bMeta).Put(kCounters, b)
+	return tx.Bucket(bMeta).Put(kCounters, putNumbers(c.fields()...))
 }
 
 // A storedSpace identifies an endpoint for its lifetime. An endpoint created later under the
@@ -68,8 +58,8 @@ type storedSpace struct {
 	profiled uint64 // revision of the newest profile or its removal
 }
 
-func (s *storedSpace) fields() [5]*uint64 {
-	return [...]*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
+func (s *storedSpace) fields() []*uint64 {
+	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
 // findSpace returns the space of an endpoint, and false if it has none.
@@ -82,10 +72,7 @@ func findSpace(tx *bbolt.Tx, name string) (storedSpace, bool) {
 	if b == nil {
 		return s, false
 	}
-	for _, p := range s.fields() {
-		*p = number(b)
-		b = skipNumber(b)
-	}
+	numbers(b, s.fields()...)
 	return s, true
 }
 
@@ -101,12 +88,7 @@ func ensureSpace(tx *bbolt.Tx, c *counters, name string) (storedSpace, error) {
 }
 
 func (s *storedSpace) save(tx *bbolt.Tx) error {
-	fields := s.fields()
-	b := make([]byte, 0, 8*len(fields))
-	for _, p := range fields {
-		b = binary.BigEndian.AppendUint64(b, *p)
-	}
-	return tx.Bucket(bSpaces).Put([]byte(s.name), b)
+	return tx.Bucket(bSpaces).Put([]byte(s.name), putNumbers(s.fields()...))
 }
 
 // owner returns the endpoint of a space number, "" if it was removed.
@@ -145,8 +127,9 @@ func (s *storedSpace) addRemoval(tx *bbolt.Tx, revision uint64, id string) error
 // profiles of a deleted endpoint count until they are purged.
 
 func loadHoldings(tx *bbolt.Tx, caller string) registry.Holdings {
-	v := tx.Bucket(bHoldings).Get(holdingsKey(caller))
-	return registry.Holdings{Queries: int(number(v)), Bytes: int64(number(skipNumber(v))), Profiles: int(number(skipNumber(skipNumber(v))))}
+	var queries, bytes, profiles uint64
+	numbers(tx.Bucket(bHoldings).Get(holdingsKey(caller)), &queries, &bytes, &profiles)
+	return registry.Holdings{Queries: int(queries), Bytes: int64(bytes), Profiles: int(profiles)}
 }
 
 // holdingsKey is never empty.
@@ -158,13 +141,8 @@ func addToHoldings(tx *bbolt.Tx, caller string, more registry.Holdings) error {
 	if h == (registry.Holdings{}) {
 		return tx.Bucket(bHoldings).Delete(holdingsKey(caller))
 	}
-	return tx.Bucket(bHoldings).Put(holdingsKey(caller), appendHoldings(h))
-}
-
-func appendHoldings(h registry.Holdings) []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, 24), uint64(h.Queries))
-	v = binary.BigEndian.AppendUint64(v, uint64(h.Bytes))
-	return binary.BigEndian.AppendUint64(v, uint64(h.Profiles))
+	queries, bytes, profiles := uint64(h.Queries), uint64(h.Bytes), uint64(h.Profiles)
+	return tx.Bucket(bHoldings).Put(holdingsKey(caller), putNumbers(&queries, &bytes, &profiles))
 }
 
 // account updates the counts from a query's old holders to its new ones.

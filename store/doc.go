@@ -70,7 +70,7 @@
 //	stats     id → serial, space, seq, scheduler.Stats; small, rewritten often; none before
 //	          the first execution
 //	names     name, serial, caller → id; and caller, name, serial → id
-//	live      id, caller → time of release
+//	live      id, caller → space, time of release, node; as JSON
 //	revisions space, revision → id: one entry per query
 //	removals  space, revision → id of a removed query
 //	results   serial → hash, form, document
@@ -95,37 +95,20 @@
 // # Cost
 //
 // A commit is two fdatasyncs, so changes and registrations share commits. With a journal the
-// answer waits for its flushes, too. Of 1,000
-// changes of 100 rows, 64 in a commit, each takes 0.05 ms of processor time: reading the
-// last result, compressing the new one and the delta, and the commit. That is 3.5 to 4.4
-// times as much as writing the same bytes to a bare bbolt file, and a sixth of what a
-// change takes in a commit of its own. A slot of 1,000 changed answers over loopback
-// takes about 17 commits. Registrations from 16 clients at a time share commits by 16 and
-// take a quarter of the processor time of those from one. A first result of 10 rows takes
-// 0.12 ms of processor time with its request over loopback, so 100,000 first results take
-// 12 s. An answer of 10,000 rows with 1 % changes takes 9.3 ms from the body to the
-// commit, 5 times as fast as encoding/json with a map and a hash, which store nothing;
-// 500,000 rows take 0.6 s. Encoding and compressing the new result is 40 % of that. The
-// machine was idle; with ten times as much work as processors most of it takes up to twice
-// as much processor time. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines,
-// BenchmarkRegister and BenchmarkChangedAnswer measure that.
+// answer waits for its flushes, too. The figures are in web/docs/sizing.md.
 //
 // # Past states
 //
 // The state after a change is computed from the nearest stored result: the newest one, the
 // baseline, or a snapshot. A change stores a snapshot once the changes since the last one
 // have four times the size of the result, so snapshots add at most a quarter to the log.
-// They count toward retention.bytes and are dropped with their change. A state up to 1,000
-// changes back takes 2 to 5 times the processor time of the current result on average, and
-// 9 times at most, for results of 1 to 10,000 rows with 1 row or 1 to 10 % changed
-// (BenchmarkPast). A read copies what it needs in short transactions, so it does not delay
-// commits. The state's hash is
-// compared with the recorded one.
+// They count toward retention.bytes and are dropped with their change. A read copies what it
+// needs in short transactions, so it does not delay commits. The state's hash is compared with
+// the recorded one.
 //
 // # Lists
 //
 // Lists, searches and counts examine a catalog in memory (package catalog), which the first of
 // them builds and each commit brings up to date. The registrations of a page are then read from the
-// file. A search without a match in 100,000 queries of 320 bytes takes 36 ms of processor time at most, and
-// a filter by tag 4 ms (BenchmarkSearch).
+// file.
 package store

@@ -76,6 +76,22 @@ func number(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
+// numbers reads numbers that follow each other. Those that are missing are 0.
+func numbers(b []byte, to ...*uint64) {
+	for _, n := range to {
+		*n = number(b)
+		b = skipNumber(b)
+	}
+}
+
+// putNumbers is the reverse of numbers.
+func putNumbers(from ...*uint64) (b []byte) {
+	for _, n := range from {
+		b = binary.BigEndian.AppendUint64(b, *n)
+	}
+	return b
+}
+
 // skipNumber removes the number at the front of a key or value.
 func skipNumber(b []byte) []byte { return b[min(8, len(b)):] }
 

@@ -75,21 +75,14 @@ func (d *QueryStore) Holdings(caller string) (registry.Holdings, error) {
 func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
-			if !owned(tx, number(v)) {
-				return true, nil
-			}
 			id, caller, _ := bytes.Cut(k, []byte{0})
-			h := registry.LiveHold{Query: string(id), Caller: string(caller)}
-			if len(v) > 8 {
-				in := scan{b: v[8:]}
-				if at := in.time(); !at.IsZero() {
-					h.ReleaseAt = &at
-				}
-				if len(in.b) > 0 {
-					h.Node = in.text()
-				}
+			var h storedHold
+			if err := json.Unmarshal(v, &h); err != nil {
+				return false, fmt.Errorf("query %s: %w: a live hold cannot be read: %w", id, ErrDamaged, err)
 			}
-			holds = append(holds, h)
+			if owned(tx, h.Space) {
+				holds = append(holds, registry.LiveHold{Query: string(id), Caller: string(caller), ReleaseAt: h.ReleaseAt, Node: h.Node})
+			}
 			return true, nil
 		})
 	})

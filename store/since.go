@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -174,12 +173,7 @@ const policyVersion = 1
 
 func appendPolicy(b []byte, s *scheduler.PolicyState) []byte {
 	b = append(b, policyVersion)
-	b = putText(b, s.Policy)
-	b = binary.AppendUvarint(b, uint64(len(s.State)))
-	for _, f := range s.State {
-		b = putFloat(b, f)
-	}
-	return b
+	return putFloats(putText(b, s.Policy), s.State)
 }
 
 func parsePolicy(b []byte) (scheduler.PolicyState, error) {
@@ -187,12 +181,6 @@ func parsePolicy(b []byte) (scheduler.PolicyState, error) {
 	if in.byte() != policyVersion {
 		in.fail()
 	}
-	s := scheduler.PolicyState{Policy: in.text()}
-	if n := in.count(); n > 0 {
-		s.State = make([]float64, n)
-		for i := range s.State {
-			s.State[i] = in.float()
-		}
-	}
+	s := scheduler.PolicyState{Policy: in.text(), State: in.floats()}
 	return s, in.end("what a policy has learnt")
 }

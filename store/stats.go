@@ -73,22 +73,15 @@ func (r *record) append(b []byte) []byte {
 	b = putTime(b, s.CheckedAt)
 	b = putTime(b, s.ChangedAt)
 	b = putTime(b, s.IncompleteSince)
-	b = putText(appendRun(b, &s.LastRun), s.LastRun.How)
+	b = appendRun(b, &s.LastRun)
 	b = putText(b, s.Policy)
-	b = binary.AppendUvarint(b, uint64(len(s.State)))
-	for _, f := range s.State {
-		b = putFloat(b, f)
-	}
+	b = putFloats(b, s.State)
 	for _, n := range s.Memory.Body {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	b = putText(b, s.Memory.ETag)
 	b = putText(b, s.Memory.LastModified)
-	b = binary.AppendUvarint(b, uint64(len(s.Memory.Vars)))
-	for _, v := range s.Memory.Vars {
-		b = putText(b, v)
-	}
-	return appendSamples(b, s.Samples)
+	return appendSamples(putTexts(b, s.Memory.Vars), s.Samples)
 }
 
 func appendRun(b []byte, r *policy.Run) []byte {
@@ -97,7 +90,7 @@ func appendRun(b []byte, r *policy.Run) []byte {
 	b = binary.AppendVarint(b, int64(r.Elapsed))
 	b = putText(b, string(r.Outcome))
 	b = putText(b, r.Error)
-	return putText(b, r.Why)
+	return putText(putText(b, r.Why), r.How)
 }
 
 // appendSamples uses five or six bytes for most samples: the distance from the
@@ -140,26 +133,18 @@ func parseRecord(b []byte) (record, error) {
 	s.Hash, s.CheckedAt, s.ChangedAt = in.hash(), in.time(), in.time()
 	s.IncompleteSince = in.time()
 	s.LastRun = parseRun(&in)
-	s.LastRun.How = in.text()
 	s.Policy = in.text()
-	if n := in.count(); n > 0 {
-		s.State = make([]float64, n)
-		for i := range s.State {
-			s.State[i] = in.float()
-		}
-	}
+	s.State = in.floats()
 	s.Memory.Body = [2]uint64{in.fixed(), in.fixed()}
 	s.Memory.ETag, s.Memory.LastModified = in.text(), in.text()
-	for range in.count() {
-		s.Memory.Vars = append(s.Memory.Vars, in.text())
-	}
+	s.Memory.Vars = in.texts()
 	s.Samples = parseSamples(&in)
 	return r, in.end("a query's statistics")
 }
 
 func parseRun(in *scan) policy.Run {
 	return policy.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
-		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text()}
+		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text(), How: in.text()}
 }
 
 func parseSamples(in *scan) []policy.Sample {

@@ -126,6 +126,13 @@ func admit(t *totals, s *storedQuery) error {
 	return nil
 }
 
+// A storedHold is the entry of a live hold in the bucket live.
+type storedHold struct {
+	Space     uint64     `json:"space"`
+	ReleaseAt *time.Time `json:"releaseAt,omitempty"`
+	Node      string     `json:"node,omitempty"`
+}
+
 // index writes the entries that depend on a query's holders and revision.
 func index(tx *bbolt.Tx, s *storedQuery) error {
 	id := []byte(s.ID)
@@ -137,17 +144,7 @@ func index(tx *bbolt.Tx, s *storedQuery) error {
 			err = errors.Join(err, names.Put(nameKey(h.Name, s.serial, h.Caller), id), names.Put(callerKey(h.Caller, h.Name, s.serial), id))
 		}
 		if h.Live {
-			v := key8(s.space)
-			switch {
-			case h.ReleaseAt != nil:
-				v = putTime(v, *h.ReleaseAt)
-			case h.Node != "":
-				v = putTime(v, time.Time{})
-			}
-			if h.Node != "" {
-				v = putText(v, h.Node)
-			}
-			err = errors.Join(err, tx.Bucket(bLive).Put(liveKey(s.ID, h.Caller), v))
+			err = errors.Join(err, putJSON(tx.Bucket(bLive), liveKey(s.ID, h.Caller), storedHold{s.space, inUTC(h.ReleaseAt), h.Node}))
 		}
 	}
 	return err

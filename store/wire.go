@@ -45,6 +45,14 @@ func putFloat(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }
 
+func putFloats(b []byte, list []float64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, f := range list {
+		b = putFloat(b, f)
+	}
+	return b
+}
+
 const hashPrefix = "sha256:"
 
 // putHash halves the size of a hash: it writes a mark and 32 bytes. Any other text
@@ -103,6 +111,16 @@ func (s *scan) fixed() uint64 {
 }
 
 func (s *scan) float() float64 { return math.Float64frombits(s.fixed()) }
+
+func (s *scan) floats() (list []float64) {
+	if n := s.count(); n > 0 {
+		list = make([]float64, n)
+	}
+	for i := range list {
+		list[i] = s.float()
+	}
+	return list
+}
 
 func (s *scan) bool() bool { return s.byte() != 0 }
 
