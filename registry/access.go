@@ -11,5 +11,8 @@ func (c Caller) MayRead(q *Query) bool {
 	return c.Role.Includes(RoleRead) || q != nil && q.Public()
 }
 
+// Owns reports whether the caller may see and manage what belongs to an owner.
+func (c Caller) Owns(owner string) bool { return c.Role.Includes(RoleAdmin) || owner == c.Name }
+
 // MayRegister reports whether the caller may register queries and profiles.
 func (c Caller) MayRegister() bool { return c.Role.Includes(RoleApp) }

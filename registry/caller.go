@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -38,6 +40,12 @@ type Caller struct {
 // MinSecretLength is the minimum length of a token's secret in characters.
 // Shorter secrets are rejected.
 const MinSecretLength = 16
+
+// HashSecret returns the hash of a token's secret that the configuration and the store hold.
+func HashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
 
 // ClientAddress is the address that a request is attributed to: the peer's, or
 // the one that a proxy on this machine appended to X-Forwarded-For. For IPv6 it

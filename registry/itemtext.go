@@ -95,19 +95,12 @@ func (w When) String() string {
 	return strings.Join(words, " ")
 }
 
-// shortSpan omits the zeros that time.Duration writes: 5m, not 5m0s.
+// shortSpan omits zeros; see Duration.Short.
 func shortSpan(s Span) string {
-	text := s.String()
 	if s.Slots > 0 {
-		return text
+		return s.String()
 	}
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return Duration(s.Time).Short()
 }
 
 func quoteWord(s string) string {

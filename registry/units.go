@@ -14,6 +14,18 @@ type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// Short omits the zeros that time.Duration writes: 5m, not 5m0s.
+func (d Duration) Short() string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 

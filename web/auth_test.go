@@ -61,7 +61,7 @@ func TestRoles(t *testing.T) {
 func TestBadTokens(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	for _, h := range []string{"Bearer", "Bearer ", "Bearer wrong", "Basic dTpw", "Bearer " + strings.Repeat("x", 600), secrets[registry.RoleAdmin],
-		"Bearer " + secrets[registry.RoleAdmin] + "x", "Bearer " + hashSecret(secrets[registry.RoleAdmin])} {
+		"Bearer " + secrets[registry.RoleAdmin] + "x", "Bearer " + registry.HashSecret(secrets[registry.RoleAdmin])} {
 		w.get("/v1/queries", "Authorization: "+h).problem(401, "unauthorized")
 	}
 	good := "Authorization: bearer  " + secrets[registry.RoleRead]
@@ -158,7 +158,7 @@ func TestTokens(t *testing.T) {
 	w.do("POST", "/v1/tokens", "name=x", "Content-Type: application/x-www-form-urlencoded").problem(415, "unsupported-media-type")
 	w.post("/v1/tokens", `{"name":"tv","role":"read","expires_at":"2027-01-01T00:00:00Z"}`).status(201)
 	list := w.get("/v1/tokens").status(200)
-	if s := string(list.body); strings.Contains(s, secret) || strings.Contains(s, hashSecret(secret)) || !strings.Contains(s, `"tv"`) {
+	if s := string(list.body); strings.Contains(s, secret) || strings.Contains(s, registry.HashSecret(secret)) || !strings.Contains(s, `"tv"`) {
 		t.Errorf("the list: %s", s)
 	}
 	if strings.Contains(w.log.String(), secret) {
@@ -167,7 +167,7 @@ func TestTokens(t *testing.T) {
 	w.do("DELETE", "/v1/tokens/tv", "").status(204)
 	w.do("DELETE", "/v1/tokens/tv", "").problem(404, "not-found")
 	w.do("DELETE", "/v1/tokens/ops", "").problem(409, "conflict")
-	w.gate.SetFile([]registry.Token{{Name: "file", Role: registry.RoleAdmin, SHA256: hashSecret("secret from the file")}})
+	w.gate.SetFile([]registry.Token{{Name: "file", Role: registry.RoleAdmin, SHA256: registry.HashSecret("secret from the file")}})
 	w.do("DELETE", "/v1/tokens/file", "").problem(409, "conflict")
 	w.post("/v1/tokens", `{"name":"file","role":"read"}`).problem(409, "exists")
 	w.do("DELETE", "/v1/tokens/ops", "").status(204)
@@ -179,7 +179,7 @@ func TestTokens(t *testing.T) {
 // A closed gate stays closed when its last token is removed.
 func TestGateStaysClosed(t *testing.T) {
 	m := newMemory(morning)
-	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file")}}, m, func() time.Time { return morning })
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file")}}, m, func() time.Time { return morning })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestGateStaysClosed(t *testing.T) {
 // every caller is an admin.
 func TestGateKnowsNames(t *testing.T) {
 	m, now, end := newMemory(morning), morning, morning.Add(time.Hour)
-	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

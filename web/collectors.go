@@ -272,7 +272,7 @@ func (b *backlog) add(s *registry.Subscription) error {
 		}
 		b.current[s.Query] = newest
 	}
-	n := behind(s.Progress(), newest)
+	n := Behind(s.Progress(), newest)
 	if b.waiting[s.Way] += n; n == 0 {
 		return nil
 	}
@@ -298,8 +298,8 @@ func (b *backlog) lags() (map[registry.Way]time.Duration, error) {
 	return lags, nil
 }
 
-// behind counts the changes between two positions.
-func behind(at, newest registry.Position) uint64 {
+// Behind counts the changes between two positions.
+func Behind(at, newest registry.Position) uint64 {
 	switch {
 	case at.Epoch != newest.Epoch:
 		return newest.Seq

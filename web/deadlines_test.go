@@ -44,7 +44,7 @@ func TestEveryBodyHasTime(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"open": func(*Config) {},
 		"tokens": func(c *Config) {
-			c.Gate = gateOf(t, registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: hashSecret("a secret of the test")})
+			c.Gate = gateOf(t, registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: registry.HashSecret("a secret of the test")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,8 @@ package web
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -132,7 +130,7 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	case utf8.RuneCountInString(token) < registry.MinSecretLength:
 		return registry.Caller{}, errShort
 	}
-	sent, now := proof{from, hashSecret(token)}, g.now()
+	sent, now := proof{from, registry.HashSecret(token)}, g.now()
 	if from != "" && !g.guesses.admits(sent, now) {
 		return registry.Caller{}, registry.ErrGuessing
 	}
@@ -193,18 +191,13 @@ func expired(t registry.Token, now time.Time) bool {
 	return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt)
 }
 
-func hashSecret(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
-
 // NewSecret returns a new token, 32 random bytes in base64url, and the lower-case
 // hexadecimal SHA-256 of it that is stored.
 func NewSecret() (secret, sha string) {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	secret = base64.RawURLEncoding.EncodeToString(b[:])
-	return secret, hashSecret(secret)
+	return secret, registry.HashSecret(secret)
 }
 
 // Tokens returns the configuration file's tokens, then the store's.

@@ -17,7 +17,7 @@ import (
 func TestGuessesAreBounded(t *testing.T) {
 	now := morning
 	known, unused := "a token that is in use", "a token not used so far"
-	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret(known)}, {Name: "unused", Role: registry.RoleRead, SHA256: hashSecret(unused)}},
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)}, {Name: "unused", Role: registry.RoleRead, SHA256: registry.HashSecret(unused)}},
 		newMemory(morning), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
@@ -93,8 +93,8 @@ func TestGuessesTakeBoundedMemory(t *testing.T) {
 // A short secret is never accepted, even if the file contains it.
 func TestShortSecrets(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
-		g := gateOf(t, registry.Token{Name: "short", Role: registry.RoleAdmin, SHA256: hashSecret("7")},
-			registry.Token{Name: "long", Role: registry.RoleAdmin, SHA256: hashSecret("äöüäöüäöüäöüäöüä")})
+		g := gateOf(t, registry.Token{Name: "short", Role: registry.RoleAdmin, SHA256: registry.HashSecret("7")},
+			registry.Token{Name: "long", Role: registry.RoleAdmin, SHA256: registry.HashSecret("äöüäöüäöüäöüäöüä")})
 		g.now = func() time.Time { return morning } // however long the guesses take
 		c.Gate = g
 	})
@@ -148,7 +148,7 @@ func (s slowStore) Newest(stranger bool) ([]registry.Token, error) {
 // Guesses whose outcome is not known yet count, too. Otherwise a guesser could send any number at once.
 func TestGuessesAtOnceAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret("a token that is in use")}}, slowStore{newMemory(morning)}, time.Now)
+		g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret("a token that is in use")}}, slowStore{newMemory(morning)}, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func (cutStore) Newest(bool) ([]registry.Token, error) { return nil, errCut }
 // A node that is cut off does not call a token wrong that another node may have made, and does not count it.
 func TestTokenOfAnotherNodeWhileCutOff(t *testing.T) {
 	known := "a token that is in use"
-	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret(known)}}, cutStore{newMemory(morning)}, func() time.Time { return morning })
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)}}, cutStore{newMemory(morning)}, func() time.Time { return morning })
 	if err != nil {
 		t.Fatal(err)
 	}

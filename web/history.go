@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 // Limits on reading the past.
@@ -238,32 +239,8 @@ func (c resultAPI) timeMap(q registry.Query) error {
 
 func suffixOf(path string) string { return path[strings.LastIndex(path, "/results")+len("/results"):] }
 
-// A netChange is the difference between two states.
-type netChange struct {
-	Query   string          `json:"query"`
-	From    versionView     `json:"from"`
-	To      versionView     `json:"to"`
-	Form    diff.Form       `json:"form"`
-	Jaccard float64         `json:"jaccard"`
-	Hash    string          `json:"hash"`
-	Before  string          `json:"previous_hash"`
-	Added   json.RawMessage `json:"added,omitempty"`
-	Removed json.RawMessage `json:"removed,omitempty"`
-	AddedAt *[]int          `json:"added_at,omitempty"`
-	GoneAt  *[]int          `json:"removed_at,omitempty"`
-	Boolean *bool           `json:"boolean,omitempty"`
-	Was     *bool           `json:"previous,omitempty"`
-}
-
-type versionView struct {
-	Epoch     string    `json:"epoch"`
-	Seq       uint64    `json:"seq"`
-	Time      time.Time `json:"time"`
-	CheckedAt time.Time `json:"checked_at"`
-}
-
-func versionViewOf(v registry.Version) versionView {
-	return versionView{v.Epoch, v.Seq, v.Time.UTC(), v.CheckedAt.UTC()}
+func versionOf(v registry.Version) api.Version {
+	return api.Version{Epoch: v.Epoch, Seq: v.Seq, Time: v.Time.UTC(), CheckedAt: v.CheckedAt.UTC()}
 }
 
 // diff answers with the net change between two states.
@@ -326,7 +303,7 @@ func (c changeAPI) writeDiff(ctx context.Context, w io.Writer, query string, fro
 		return err
 	}
 	d = cmp.Or(d, &diff.Delta{Form: after.Form(), Ordered: after.Ordered(), Vars: after.Vars(), OldVars: before.Vars(), Boolean: after.Boolean(), Previous: before.Boolean()})
-	n := netChange{Query: query, From: versionViewOf(from), To: versionViewOf(to), Form: d.Form, Jaccard: d.Jaccard, Hash: after.Hash(), Before: before.Hash(),
+	n := api.Difference{Query: query, From: versionOf(from), To: versionOf(to), Form: d.Form, Jaccard: d.Jaccard, Hash: after.Hash(), Before: before.Hash(),
 		Added: d.AddedJSON(), Removed: d.RemovedJSON()}
 	if d.Form == diff.Ask {
 		n.Boolean, n.Was = &d.Boolean, &d.Previous

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 // past publishes five states of a query, a minute apart, and returns them.
@@ -223,7 +224,7 @@ func TestNetChange(t *testing.T) {
 			q := url.Values{"from": {fmt.Sprint(i + 1)}, "to": {states5(j)}}
 			a := w.get(at + "?" + q.Encode()).status(200)
 			var n struct {
-				From, To       versionView
+				From, To       api.Version
 				Hash           string
 				Added, Removed json.RawMessage
 			}

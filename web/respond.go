@@ -50,14 +50,8 @@ func (c *call) send(status int, typ string, doc Document) error {
 
 // json answers with v as JSON.
 func (c *call) json(status int, v any) error {
-	b := answers.Get().(*bytes.Buffer)
-	defer func() {
-		if b.Cap() <= usualAnswer {
-			b.Reset()
-			answers.Put(b)
-		}
-	}()
-	e := json.NewEncoder(b)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // people read query texts here; the type keeps browsers from taking it for a page
 	if err := e.Encode(v); err != nil {
 		return err
@@ -65,18 +59,13 @@ func (c *call) json(status int, v any) error {
 	return c.bytes(status, "application/json", b.Bytes())
 }
 
-// answers keeps the buffers of answers up to a size.
-var answers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-const usualAnswer = 16 << 10
-
 func (c *call) text(status int, s string) error {
 	return c.bytes(status, "text/plain; charset=utf-8", []byte(s))
 }
 
 func (c *call) bytes(status int, typ string, b []byte) error {
 	h := c.w.Header()
-	b = packed(c.w.Header(), c.r, b)
+	b = Packed(h, c.r, b)
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	if h.Get("Cache-Control") == "" {
@@ -254,9 +243,9 @@ const leastPacked = 1400
 
 var packers = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }} // fails for unknown levels only
 
-// packed compresses a whole answer if the client takes that. An answer with an ETag stays as it is,
+// Packed compresses a whole answer if the client takes that. An answer with an ETag stays as it is,
 // because a strong one names these very bytes.
-func packed(h http.Header, r *http.Request, b []byte) []byte {
+func Packed(h http.Header, r *http.Request, b []byte) []byte {
 	if h.Get("ETag") != "" || len(b) < leastPacked {
 		return b
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/client"
+	"github.com/freshet/freshet/web/docs"
 )
 
 // Suffixes of the representations of a result.
@@ -22,13 +24,13 @@ func (s *server) table() []route {
 		{method: "GET", path: "/problems/{slug}", run: on(serverAPI.explainProblem)},
 		{method: "GET", path: "/v1", run: on(serverAPI.index)},
 		{method: "GET", path: "/v1/status", need: read, run: on(serverAPI.status)},
-		{method: "GET", path: "/v1/openapi.yaml", run: on(serverAPI.openAPI)},
-		{method: "GET", path: "/v1/asyncapi.yaml", run: on(serverAPI.asyncAPI)},
-		{method: "GET", path: "/freshet.js", run: on(serverAPI.clientScript)},
-		{method: "GET", path: "/freshet.d.ts", run: on(serverAPI.clientTypes)},
-		{method: "GET", path: "/freshet-rdfjs.js", run: on(serverAPI.quadScript)},
-		{method: "GET", path: "/freshet-rdfjs.d.ts", run: on(serverAPI.quadTypes)},
-		{method: "GET", path: "/freshet.py", run: on(serverAPI.clientPython)},
+		{method: "GET", path: "/v1/openapi.yaml", run: description(docs.OpenAPI)},
+		{method: "GET", path: "/v1/asyncapi.yaml", run: description(docs.AsyncAPI)},
+		{method: "GET", path: "/freshet.js", run: asset("text/javascript; charset=utf-8", client.Script)},
+		{method: "GET", path: "/freshet.d.ts", run: asset("application/typescript; charset=utf-8", client.Types)},
+		{method: "GET", path: "/freshet-rdfjs.js", run: asset("text/javascript; charset=utf-8", client.Quads)},
+		{method: "GET", path: "/freshet-rdfjs.d.ts", run: asset("application/typescript; charset=utf-8", client.QuadTypes)},
+		{method: "GET", path: "/freshet.py", run: asset("text/x-python; charset=utf-8", client.Python)},
 
 		{method: "GET", path: "/v1/queries", need: read, run: on(queryAPI.list)},
 		{method: "POST", path: "/v1/queries", need: app, run: on(queryAPI.register)},

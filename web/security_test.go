@@ -82,7 +82,7 @@ func TestForwardedWithoutTokens(t *testing.T) {
 	insists := newWorld(t, func(c *Config) { c.Insecure = true })
 	insists.get("/v1/queries", fields...).status(200)
 	closed := newWorld(t, func(c *Config) {
-		c.Gate = gateOf(t, registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: hashSecret("a secret of the test")})
+		c.Gate = gateOf(t, registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: registry.HashSecret("a secret of the test")})
 	})
 	closed.get("/v1/queries", fields...).problem(401, "unauthorized")
 	closed.get("/v1/queries", append(fields, "Authorization: Bearer a secret of the test")...).status(200)

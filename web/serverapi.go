@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web/client"
-	"github.com/freshet/freshet/web/docs"
 )
 
 // backup streams a consistent copy of the live store. Only one runs at a time.
@@ -30,37 +28,23 @@ func (c serverAPI) backup() error {
 	return nil
 }
 
-func (c serverAPI) openAPI() error  { return c.yaml(docs.OpenAPI) }
-func (c serverAPI) asyncAPI() error { return c.yaml(docs.AsyncAPI) }
-
-func (c serverAPI) yaml(b []byte) error {
-	c.w.Header().Set("Cache-Control", "no-cache")
-	return c.bytes(http.StatusOK, "application/yaml", b)
+// description serves a description of the API.
+func description(b []byte) func(*call) error {
+	return func(c *call) error {
+		c.w.Header().Set("Cache-Control", "no-cache")
+		return c.bytes(http.StatusOK, "application/yaml", b)
+	}
 }
 
-func (c serverAPI) clientScript() error {
-	return c.asset("text/javascript; charset=utf-8", client.Script)
-}
-func (c serverAPI) clientTypes() error {
-	return c.asset("application/typescript; charset=utf-8", client.Types)
-}
-func (c serverAPI) quadScript() error {
-	return c.asset("text/javascript; charset=utf-8", client.Quads)
-}
-func (c serverAPI) quadTypes() error {
-	return c.asset("application/typescript; charset=utf-8", client.QuadTypes)
-}
-func (c serverAPI) clientPython() error {
-	return c.asset("text/x-python; charset=utf-8", client.Python)
-}
-
-// asset is a file that pages of any origin may load. It holds no data.
-func (c serverAPI) asset(mediaType string, b []byte) error {
-	h := c.w.Header()
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	h.Set("Cache-Control", "no-cache")
-	return c.bytes(http.StatusOK, mediaType, b)
+// asset serves a file that pages of any origin may load. It holds no data.
+func asset(mediaType string, b []byte) func(*call) error {
+	return func(c *call) error {
+		h := c.w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		h.Set("Cache-Control", "no-cache")
+		return c.bytes(http.StatusOK, mediaType, b)
+	}
 }
 
 func (c serverAPI) explainProblem() error {

@@ -36,7 +36,7 @@ func (c followerAPI) captureLag(s registry.Subscription) (v api.Lag, err error) 
 	if missing(err) {
 		return v, nil
 	}
-	if v.Changes = behind(s.Cursor, it.Status.Position); v.Changes == 0 || err != nil {
+	if v.Changes = Behind(s.Cursor, it.Status.Position); v.Changes == 0 || err != nil {
 		return v, err
 	}
 	next, err := c.Profiles.Captured(s.Profile, s.Cursor, 1)
@@ -80,7 +80,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err er
 	if err != nil {
 		return v, err
 	}
-	if v.Changes = behind(s.Progress(), newest); v.Changes == 0 {
+	if v.Changes = Behind(s.Progress(), newest); v.Changes == 0 {
 		return v, nil
 	}
 	since, err := waitingSince(h, s.Query, s.Progress())
@@ -101,11 +101,6 @@ func join[T ~string](list []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// mine reports whether the caller may see and manage a subscription.
-func (c *call) mine(s registry.Subscription) bool {
-	return c.caller.Role.Includes(registry.RoleAdmin) || s.Caller == c.caller.Name
-}
-
 // collect returns up to limit of the caller's subscriptions that fit, and the cursor of
 // the next page.
 func (c followerAPI) collect(fits func(registry.Subscription) bool) (list []registry.Subscription, next string, err error) {
@@ -119,7 +114,7 @@ func (c followerAPI) collect(fits func(registry.Subscription) bool) (list []regi
 			return list, "", err
 		}
 		for _, s := range page {
-			if !c.mine(s) || !fits(s) {
+			if !c.caller.Owns(s.Caller) || !fits(s) {
 				after = s.ID
 				continue
 			}
@@ -155,7 +150,7 @@ func (c followerAPI) list() error {
 // subscription returns the subscription of the path if it belongs to the caller.
 func (c *call) subscription() (registry.Subscription, error) {
 	s, err := c.Subscriptions.Subscription(c.r.PathValue("id"))
-	if err == nil && !c.mine(s) {
+	if err == nil && !c.caller.Owns(s.Caller) {
 		err = registry.ErrNotFound
 	}
 	if missing(err) {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
 )
 
 // runLine runs one command line in this process.
@@ -162,7 +162,7 @@ func TestJSONOutput(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+"\"}]\n")
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
@@ -362,7 +362,7 @@ func TestWatchWithoutResult(t *testing.T) {
 // For people, watch prints the same changes: removed rows, added rows, and at most as many rows
 // as requested.
 func TestWatchForPeople(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+config.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+registry.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
 	shop := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, Endpoint: w.Endpoint}}
 	w.Env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")

@@ -16,9 +16,9 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
 )
 
 // The exit codes are a contract with scripts: 0 ok, 1 failure, 2 usage, 3 not
@@ -84,7 +84,7 @@ func TestPages(t *testing.T) {
 func TestLocalToken(t *testing.T) {
 	code, out, stderr := runCLI(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
 	secret := strings.TrimSpace(out)
-	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+config.HashSecret(secret)+"}") {
+	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+registry.HashSecret(secret)+"}") {
 		t.Errorf("exit code %d, prints %q, says\n%s", code, out, stderr)
 	}
 	yaml := regexp.MustCompile(`(?m)^\s*- \{.*\}$`).FindString(stderr)
@@ -97,7 +97,7 @@ func TestLocalToken(t *testing.T) {
 	}
 	_, out, _ = runCLI(t, nil, "", "token", "add", "--local", "ops", "--json")
 	m := regexp.MustCompile(`"sha256":"([^"]+)","token":"([^"]+)"`).FindStringSubmatch(out)
-	if m == nil || m[1] != config.HashSecret(m[2]) || m[2] == secret {
+	if m == nil || m[1] != registry.HashSecret(m[2]) || m[2] == secret {
 		t.Errorf("with --json it prints %s", out)
 	}
 }

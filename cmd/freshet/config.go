@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 func configCommand(w *cli.Env) *cobra.Command {
@@ -94,18 +95,14 @@ func checkedConfig(s *config.Flags, w *cli.Env) (*config.Config, error) {
 // showServer replaces the endpoints of conf by those of a running server, with the
 // sources that it knows.
 func showServer(ctx context.Context, conf *config.Config, a *remote) error {
-	var all struct{ Endpoints []struct{ Name string } }
+	var all struct{ Endpoints []api.Endpoint }
 	if err := a.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
 		return err
 	}
 	var list []registry.Endpoint
 	sources := map[string]map[string]registry.Source{}
-	for _, named := range all.Endpoints {
-		var e struct {
-			registry.Endpoint
-			Sources map[string]registry.Source `json:"sources"`
-		}
-		if err := a.do(ctx, http.MethodGet, endpointPath(named.Name), nil, &e); err != nil {
+	for _, e := range all.Endpoints {
+		if err := a.do(ctx, http.MethodGet, endpointPath(e.Name), nil, &e); err != nil {
 			return err
 		}
 		list = append(list, e.Endpoint)

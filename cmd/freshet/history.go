@@ -4,7 +4,6 @@ package main
 // how they differ.
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 const momentHelp = `A time is RFC 3339, or a date or a time without a zone, which is in UTC: 2026-11-01,
@@ -70,42 +70,28 @@ func printDifference(a *remote, c *cobra.Command, args []string) error {
 		return cli.UsageErrorf("name the earlier state with --from")
 	}
 	path := withParameters("/v1/queries/"+url.PathEscape(args[0])+"/changes/diff", map[string]any{"from": from, "to": textOf(c, "to")})
-	return showAs(c.Context(), a, http.MethodGet, path, nil, func(n stateDifference) error {
-		d, err := n.delta()
+	return showAs(c.Context(), a, http.MethodGet, path, nil, func(n api.Difference) error {
+		d, err := deltaOf(&n)
 		if err != nil {
 			return err
 		}
 		p := show.Painter(a.w.Color)
-		fmt.Fprintf(a.w.Stdout, "from %s to %s: %s\n", n.From, n.To, show.DeltaSize(d, p))
+		fmt.Fprintf(a.w.Stdout, "from %s to %s: %s\n", stateOf(n.From), stateOf(n.To), show.DeltaSize(d, p))
 		show.PrintDelta(a.w.Stdout, d, intOf(c, "rows"), p)
 		return nil
 	})
 }
 
-// A stateDifference is the difference between two states.
-type stateDifference struct {
-	From    stateView       `json:"from"`
-	To      stateView       `json:"to"`
-	Form    diff.Form       `json:"form"`
-	Added   json.RawMessage `json:"added"`
-	Removed json.RawMessage `json:"removed"`
-	Boolean bool            `json:"boolean"`
-	Was     bool            `json:"previous"`
-}
-
-type stateView struct {
-	Seq  uint64    `json:"seq"`
-	Time time.Time `json:"time"`
-}
-
-func (v stateView) String() string {
+// stateOf names a state.
+func stateOf(v api.Version) string {
 	return fmt.Sprintf("%d (%s)", v.Seq, v.Time.UTC().Format(time.RFC3339))
 }
 
-// delta returns the rows of a net change.
-func (n *stateDifference) delta() (*diff.Delta, error) {
-	d := &diff.Delta{Form: n.Form, Boolean: n.Boolean, Previous: n.Was}
-	if n.Form == diff.Ask {
+// deltaOf returns the rows of a net change.
+func deltaOf(n *api.Difference) (*diff.Delta, error) {
+	d := &diff.Delta{Form: n.Form}
+	if n.Boolean != nil && n.Was != nil {
+		d.Boolean, d.Previous = *n.Boolean, *n.Was
 		return d, nil
 	}
 	if err := d.SetAdded(n.Added); err != nil {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -160,10 +159,7 @@ func printScraped(a *remote, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-	if !a.asJSON {
-		fmt.Fprintln(t, "QUERY\tHOLDER\tCOLUMNS\tSERIES\tROWS\tLEFT OUT\tTRUE")
-	}
+	t := newColumns(a.w, "QUERY\tHOLDER\tCOLUMNS\tSERIES\tROWS\tLEFT OUT\tTRUE")
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		q := all[key]
 		slices.Sort(q.Columns)
@@ -177,11 +173,13 @@ func printScraped(a *remote, in io.Reader) error {
 		if q.Stale {
 			state = "stale"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", show.Escape(q.Query), show.Escape(q.Holder), show.Escape(strings.Join(q.Columns, ",")),
-			q.Series, q.Rows, q.leftOut(), state)
+		t.row(show.Escape(q.Query), show.Escape(q.Holder), show.Escape(strings.Join(q.Columns, ",")), q.Series, q.Rows, q.leftOut(), state)
 	}
 	if over > 0 {
 		fmt.Fprintf(a.w.Stderr, "%.0f more series exceed the bound of a scrape: choose queries by name or with --tag\n", over)
+	}
+	if a.asJSON {
+		return nil
 	}
 	return t.Flush()
 }

@@ -3,8 +3,6 @@ package main
 // This file holds `freshet webhook` and `freshet token`.
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -69,12 +67,6 @@ func printSecret(a *remote, v api.Webhook) error {
 	return err
 }
 
-func newSecret() string {
-	b := make([]byte, 32)
-	rand.Read(b)
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
 var tokenTable = row{use: "token", short: "Manage tokens", example: tokenExamples, rows: []row{
 	{use: "add NAME", short: "Create a token; its secret is shown once", example: tokenExamples,
 		call: "POST /v1/tokens", run: addToken, flags: []option{
@@ -98,8 +90,7 @@ func addToken(a *remote, c *cobra.Command, args []string) error {
 	}
 	t := map[string]string{"name": name, "role": role}
 	if isOn(c, "local") {
-		t["token"] = newSecret()
-		t["sha256"] = config.HashSecret(t["token"])
+		t["token"], t["sha256"] = web.NewSecret()
 		if !a.asJSON {
 			fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\n"+
 				"The secret follows; it is not kept anywhere.\n", name, role, t["sha256"])

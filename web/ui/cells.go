@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -185,6 +186,23 @@ func pages(from, shown, all, step int, link func(from int) string) *pager {
 		p.Next = link(from + step)
 	}
 	return p
+}
+
+// turn returns the part of a list that the address of a page asks for, and its pager. param is the
+// parameter that says where the part begins: the number of a page or, with "from", of an element. The
+// links keep the other parameters.
+func turn[T any](q url.Values, list []T, size int, path, param string, keep ...string) ([]T, *pager) {
+	from, _ := strconv.Atoi(q.Get(param)) // an invalid number means the beginning
+	last, number := len(list)-1, func(from int) int { return from }
+	if param == "page" {
+		from, last = (from-1)*size, last/size*size
+		number = func(from int) int { return from/size + 1 }
+	}
+	from = max(0, min(from, last))
+	shown := list[from:min(from+size, len(list))]
+	return shown, pages(from, len(shown), len(list), size, func(from int) string {
+		return address(q, path, param, strconv.Itoa(number(from)), keep...)
+	})
 }
 
 // address returns the address of a list with one parameter set and some of the

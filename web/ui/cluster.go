@@ -93,19 +93,13 @@ func (v clusterHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	for _, e := range all {
-		slots, err := v.slots(e.Name, hydroSlots)
-		if err != nil {
-			return content{}, err
-		}
-		o, err := endpointHandler(v).summary(e, slots)
-		if err != nil {
-			return content{}, err
-		}
+	if p.Endpoints, _, err = endpointHandler(v).states(all, hydroSlots); err != nil {
+		return content{}, err
+	}
+	for _, o := range p.Endpoints {
 		if o.Node == "" {
 			p.Unowned++
 		}
-		p.Endpoints = append(p.Endpoints, o)
 	}
 	slices.SortStableFunc(p.Endpoints, func(a, b overviewEndpoint) int { return strings.Compare(a.Node, b.Node) })
 	return content{Data: p, Live: []part{{"cluster-now", "cluster-now", p}}}, nil

@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,17 +66,14 @@ func (v deliveryHandler) page() (content, error) {
 		p.Table.Filtered = way.Title()
 		shown = slices.DeleteFunc(slices.Clone(shown), func(f *follower) bool { return f.Way != way })
 	}
-	from, _ := strconv.Atoi(q.Get("from")) // an invalid number means 0
-	from = min(max(from, 0), max(0, len(shown)-1))
-	to := min(from+shownReceivers, len(shown))
-	for _, f := range shown[from:to] {
+	shown, p.Pages = turn(q, shown, shownReceivers, "/deliveries", "from", "q", "way")
+	for _, f := range shown {
 		row := followerRow{follower: f}
 		if row.About, row.Link, err = v.follows(f); err != nil {
 			return content{}, err
 		}
 		p.Table.Rows = append(p.Table.Rows, row)
 	}
-	p.Pages = pages(from, to-from, len(shown), shownReceivers, func(from int) string { return address(q, "/deliveries", "from", strconv.Itoa(from), "q", "way") })
 	if p.Pages != nil {
 		p.Pages.More = more
 	}
@@ -149,7 +145,7 @@ func (v deliveryHandler) lag(f *follower, heads map[string]registry.Position) er
 		}
 		heads[f.Query] = head
 	}
-	if f.behind(head); f.Lag == 0 {
+	if f.Lag = web.Behind(f.Progress(), head); f.Lag == 0 {
 		return nil
 	}
 	lag, err := web.LagOf(v.History, f.Subscription, v.now)
@@ -211,7 +207,7 @@ func (v deliveryHandler) sums(all []*follower) deliverySums {
 // visitor or the visitor is an admin.
 func (v deliveryHandler) subscription() (*follower, error) {
 	s, err := v.Subscriptions.Subscription(v.r.PathValue("id"))
-	if err == nil && owns(v.caller, s) {
+	if err == nil && v.caller.Owns(s.Caller) {
 		return &follower{Subscription: s, clock: v.clock}, nil
 	}
 	if err != nil && !isMissing(err) {

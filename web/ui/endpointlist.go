@@ -44,19 +44,15 @@ func (v endpointHandler) list() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	states, slots, err := v.states(all, hydroSlots)
+	if err != nil {
+		return content{}, err
+	}
 	p := &endpointsPage{}
 	queries, groups := 0, registry.SharedURLs(all)
-	for _, e := range all {
-		slots, err := v.slots(e.Name, hydroSlots)
-		if err != nil {
-			return content{}, err
-		}
-		o, err := v.summary(e, slots)
-		if err != nil {
-			return content{}, err
-		}
-		queries += o.Loop.Queries
-		r := rowOf(o, e, slots)
+	for i, e := range all {
+		queries += states[i].Loop.Queries
+		r := rowOf(states[i], e, slots[i])
 		r.Same = sameURL(groups, e.Name)
 		p.Rows = append(p.Rows, r)
 	}

@@ -75,29 +75,6 @@ func (f *follower) Title() string {
 	return f.Caller
 }
 
-// position returns how far a follower has come.
-func (f *follower) position() registry.Position {
-	if f.Seen.Epoch != "" {
-		return f.Seen
-	}
-	return f.Cursor
-}
-
-// behind counts the changes up to a position that the follower has not received.
-func (f *follower) behind(head registry.Position) {
-	switch at := f.position(); {
-	case at.Epoch != head.Epoch:
-		f.Lag = head.Seq
-	case head.Seq > at.Seq:
-		f.Lag = head.Seq - at.Seq
-	}
-}
-
-// owns reports whether a caller may see and manage a subscription.
-func owns(c registry.Caller, s registry.Subscription) bool {
-	return c.Role.Includes(registry.RoleAdmin) || s.Caller == c.Name
-}
-
 // addressOf returns the host of a URL, or the whole text if it does not parse.
 func addressOf(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.Host != "" {

@@ -137,6 +137,14 @@ func (f *form) refuse(err error) error {
 	return nil
 }
 
+// refused shows a form again with an error that the visitor can correct. It returns any other.
+func (f *form) refused(err error, again func() error) error {
+	if err := f.refuse(err); err != nil {
+		return err
+	}
+	return again()
+}
+
 // lineOf returns the line of a field in which each line is a list element, else 0.
 func lineOf(rest string) int {
 	index, _, _ := strings.Cut(rest, "/")

@@ -342,15 +342,11 @@ func interval(slot string) time.Duration {
 	return d
 }
 
-// momentLayouts are the formats of a time in an address: as links have it, as browsers
-// send it, and as people type it. Times without a zone are UTC.
-var momentLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
-
+// readMoment reads a time in an address: as links have it, as browsers send it, or as people type it.
 func readMoment(s string) (time.Time, error) {
-	for _, layout := range momentLayouts {
-		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
-			return t.UTC(), nil
-		}
+	t, err := registry.ParseTime(strings.TrimSpace(s))
+	if err == nil {
+		return t, nil
 	}
-	return time.Time{}, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
+	return t, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -46,15 +45,13 @@ func (v letterHandler) page() (content, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b letterRow) int { return cmp.Or(b.GivenUp.Compare(a.GivenUp), cmp.Compare(a.ID, b.ID)) })
-	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // an invalid number means 0
-	from = min(max(from, 0), max(0, len(all)-1))
-	p.All, p.Rows = len(all), all[from:min(from+shownReceivers, len(all))]
+	p.All = len(all)
+	p.Rows, p.Pages = turn(v.r.URL.Query(), all, shownReceivers, "/dead-letters", "from")
 	for i := range p.Rows {
 		if err := v.fill(&p.Rows[i]); err != nil {
 			return content{}, err
 		}
 	}
-	p.Pages = pages(from, len(p.Rows), len(all), shownReceivers, func(from int) string { return "/dead-letters?from=" + strconv.Itoa(from) })
 	return content{Data: p, Live: []part{{"letters", "letters", p}}}, nil
 }
 
@@ -80,7 +77,7 @@ func (v deliveryHandler) mine() iter.Seq2[registry.Subscription, error] {
 				return
 			}
 			for _, s := range page {
-				if after = s.ID; owns(v.caller, s) && !yield(s, nil) {
+				if after = s.ID; v.caller.Owns(s.Caller) && !yield(s, nil) {
 					return
 				}
 			}

@@ -112,10 +112,7 @@ func (v newEndpointHandler) create() error {
 	}
 	e, err = v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		return v.again(f, nil)
+		return f.refused(err, func() error { return v.again(f, nil) })
 	}
 	v.say("good", "endpoint-added", e.Name, "")
 	return v.to(endpointPath(e.Name))
@@ -145,11 +142,7 @@ func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
 	defer stop()
 	r, err := v.Check(ctx, e)
 	if err != nil {
-		if again := f.refuse(err); again == nil && f.Status != 0 {
-			return v.again(f, nil)
-		}
-		f.Status = 0
-		return v.again(f, &probed{Error: clip(err.Error(), longestWord)})
+		return v.failed(f, err)
 	}
 	for _, s := range r.Settings {
 		f.Values.Set(s.Name, fmt.Sprint(s.Value))
@@ -174,6 +167,11 @@ func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	if err == nil {
 		return v.again(f, &probed{Took: elapsed})
 	}
+	return v.failed(f, err)
+}
+
+// failed shows why an endpoint could not be tried: beside the fields, or as its answer.
+func (v newEndpointHandler) failed(f form, err error) error {
 	if again := f.refuse(err); again == nil && f.Status != 0 {
 		return v.again(f, nil)
 	}

@@ -47,10 +47,16 @@ func (v overviewHandler) page() (content, error) {
 	if d.First = len(endpoints) == 0; d.First {
 		d.Packs = known.All()
 	}
-	all, err := v.endpoints(&d, endpoints)
+	most := trendSlots // with many endpoints, fewer slots of each
+	if n := len(endpoints); n > 0 {
+		most = min(trendSlots, max(trendBins, slotsRead/n))
+	}
+	states, all, err := endpointHandler(v).states(endpoints, most)
 	if err != nil {
 		return content{}, err
 	}
+	d.Endpoints = states
+	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
 	o, err := v.Outlook()
 	if err != nil {
 		return content{}, err
@@ -76,27 +82,19 @@ func (v overviewHandler) page() (content, error) {
 	return c, nil
 }
 
-// endpoints fills in the endpoints, problems first, and returns the slots from which
-// the trends are computed. With many endpoints it reads fewer slots of each.
-func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
-	most := trendSlots
-	if n := len(endpoints); n > 0 {
-		most = min(trendSlots, max(trendBins, slotsRead/n))
-	}
-	all := make([][]scheduler.Slot, len(endpoints))
+// states returns the states of endpoints, and their last slots.
+func (v endpointHandler) states(endpoints []registry.Endpoint, most int) ([]overviewEndpoint, [][]scheduler.Slot, error) {
+	states, all := make([]overviewEndpoint, len(endpoints)), make([][]scheduler.Slot, len(endpoints))
 	for i, e := range endpoints {
 		var err error
 		if all[i], err = v.slots(e.Name, most); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		o, err := endpointHandler(v).summary(e, all[i])
-		if err != nil {
-			return nil, err
+		if states[i], err = v.summary(e, all[i]); err != nil {
+			return nil, nil, err
 		}
-		d.Endpoints = append(d.Endpoints, o)
 	}
-	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
-	return all, nil
+	return states, all, nil
 }
 
 // An overviewLede answers whether everything is fresh.

@@ -47,6 +47,13 @@ func (p *drawing) bar(x, y, w, h float64) {
 	p.WriteByte('z')
 }
 
+// cross adds the mark of a failure in a strip.
+func (p *drawing) cross(x float64) {
+	p.WriteString("M")
+	p.num(x - .5)
+	p.WriteString(" 12l4 5m0-5l-4 5")
+}
+
 func (p *drawing) to(cmd byte, x, y float64) {
 	p.WriteByte(cmd)
 	p.num(x)
@@ -134,36 +141,33 @@ const stripSlots = 36
 
 // stripOf draws the recorded executions of a query up to its endpoint's last slot.
 func stripOf(s policy.Stats, last uint64) strip {
-	last = max(last, s.Last, s.LastRun.Slot)
 	if s.LastRun.At.IsZero() && len(s.Samples) == 0 {
 		return strip{Empty: true}
 	}
 	var run, changed, failed, partial drawing
-	first := last - min(last, stripSlots)
-	out := strip{Slots: int(last - first)}
-	x := func(slot uint64) float64 { return float64(stripSlots-1-int(last-slot))*4 + .5 } // the last slot is at the right
-	for i, m := range s.Samples {
-		if m.Slot <= first {
+	out := strip{}
+	for i, v := range stripValues(s, last) { // the last slot is at the right
+		if v.Slot > 0 {
+			out.Slots++
+		}
+		if !v.Ran {
 			continue
 		}
-		if out.Runs++; !m.Changed || i == 0 && s.Executions == uint64(len(s.Samples)) {
-			run.bar(x(m.Slot), 15, 3, 3)
-			continue
-		}
-		out.Changes++
-		h := math.Round((5+13*math.Sqrt(m.Jaccard))*10) / 10 // the root keeps small changes visible
-		changed.bar(x(m.Slot), 18-h, 3, h)
-	}
-	if r := s.LastRun; r.Slot > first && r.Outcome != "" && !r.Outcome.Complete() {
-		if out.Runs++; r.Outcome == registry.Partial || r.Outcome == registry.Cut {
-			partial.bar(x(r.Slot)+.5, 12.5, 2, 5)
-		} else {
-			failed.WriteString("M")
-			failed.num(x(r.Slot) - .5)
-			failed.WriteString(" 12l4 5m0-5l-4 5")
+		out.Runs++
+		switch x := float64(i)*4 + .5; {
+		case v.Failed == registry.Partial, v.Failed == registry.Cut:
+			partial.bar(x+.5, 12.5, 2, 5)
+		case v.Failed != "":
+			failed.cross(x)
+		case v.Changed && !v.First:
+			out.Changes++
+			h := math.Round((5+13*math.Sqrt(v.Jaccard))*10) / 10 // the root keeps small changes visible
+			changed.bar(x, 18-h, 3, h)
+		default:
+			run.bar(x, 15, 3, 3)
 		}
 	}
-	out.Passed = int(last-first) - out.Runs
+	out.Passed = out.Slots - out.Runs
 	out.Run, out.Changed, out.Failed, out.Partial = run.String(), changed.String(), failed.String(), partial.String()
 	return out
 }

@@ -59,23 +59,12 @@ func (v profileHandler) list() (content, error) {
 	}
 	p.List.None, p.List.Nothing = len(snap.List) == 0, len(found) == 0
 	if len(found) > drawnProfiles {
-		found = p.page(q, found)
+		found, p.Pages = turn(q, found, shownProfiles, "/profiles", "page", "q", "endpoint", "sort")
 		p.List.Rows, err = v.rows(found)
 	} else {
 		p.List.Sheets, err = v.sheets(found)
 	}
 	return content{Data: p, Live: []part{{"lede", "profiles-lede", snap}, {"profile-list", "profile-list", p.List}}}, err
-}
-
-// page selects the requested page of the matching profiles.
-func (p *profilesPage) page(q url.Values, found []profileDigest) []profileDigest {
-	n, _ := strconv.Atoi(q.Get("page"))
-	from := (max(1, min(n, (len(found)+shownProfiles-1)/shownProfiles)) - 1) * shownProfiles
-	shown := found[from:min(from+shownProfiles, len(found))]
-	p.Pages = pages(from, len(shown), len(found), shownProfiles, func(from int) string {
-		return address(q, "/profiles", "page", strconv.Itoa(from/shownProfiles+1), "q", "endpoint", "sort")
-	})
-	return shown
 }
 
 func profilePath(id string) string { return "/profiles/" + url.PathEscape(id) }
@@ -113,9 +102,7 @@ func roundStrip(rounds []registry.Round) strip {
 		case registry.RoundOpen:
 			open.bar(x+.5, 7.5, 2, 10)
 		default:
-			expired.WriteString("M")
-			expired.num(x - .5)
-			expired.WriteString(" 12l4 5m0-5l-4 5")
+			expired.cross(x)
 		}
 	}
 	return strip{Changed: captured.String(), Partial: open.String(), Failed: expired.String(), Rounds: n, Of: len(rounds)}

@@ -114,16 +114,15 @@ func (v queriesHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	page, _ := strconv.Atoi(p.Get("page"))
-	page = max(1, min(page, (len(list)+queriesShown-1)/queriesShown))
-	from := (page - 1) * queriesShown
-	shown := list[min(from, len(list)):min(from+queriesShown, len(list))]
+	shown, pages := turn(p, list, queriesShown, "/queries", "page", kept...)
 	if d.Rows, err = v.rows(snap, shown); err != nil {
 		return content{}, err
 	}
-	d.None = len(snap.digests) == 0
+	d.None, d.All, d.Pages = len(snap.digests) == 0, len(list), pages
+	if len(shown) == 0 && !d.None {
+		d.Clear = "/queries"
+	}
 	d.offer(p, snap)
-	d.pages(p, from, len(shown), len(list))
 	d.Lede = snap.lede()
 	c := content{Data: d, Live: []part{{"lede", "queries-lede", d.Lede}}}
 	for _, r := range d.Rows {
@@ -271,16 +270,6 @@ func choices(counts map[string]int, chosen string) []choice {
 
 // kept are the parameters of the list that its links keep.
 var kept = []string{"q", "endpoint", "state", "tag", "sort"}
-
-func (d *queriesPage) pages(now url.Values, from, shown, all int) {
-	d.All = all
-	if shown == 0 && !d.None {
-		d.Clear = "/queries"
-	}
-	d.Pages = pages(from, shown, all, queriesShown, func(from int) string {
-		return address(now, "/queries", "page", strconv.Itoa(from/queriesShown+1), kept...)
-	})
-}
 
 // A queriesLede answers how much changed, and which queries have problems.
 type queriesLede struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/web"
 )
 
 // A queryPage answers: is this result current, what changed last, and why does it run
@@ -364,7 +365,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 			if s.Query != q.ID {
 				continue
 			}
-			if !owns(v.caller, s) {
+			if !v.caller.Owns(s.Caller) {
 				w.Rest++
 				continue
 			}
@@ -372,9 +373,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 				w.More++
 				continue
 			}
-			f := &follower{Subscription: s, clock: v.clock}
-			f.behind(st.Position)
-			w.List = append(w.List, f)
+			w.List = append(w.List, &follower{Subscription: s, clock: v.clock, Lag: web.Behind(s.Progress(), st.Position)})
 		}
 		seen, after = seen+len(page), page[len(page)-1].ID
 	}

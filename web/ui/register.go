@@ -203,10 +203,7 @@ func (v registerHandler) register() error {
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		return v.again(f, v.trials.kept(key, v.now))
+		return f.refused(err, func() error { return v.again(f, v.trials.kept(key, v.now)) })
 	}
 	v.catalogue.drop()
 	if created {

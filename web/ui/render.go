@@ -3,6 +3,7 @@ package ui
 // This file reads the templates of pages and renders them.
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
@@ -19,8 +20,8 @@ import (
 
 // render writes a page.
 func (v *visit) render(status int, look string, f *frame) {
-	b, err := pack(func(w io.Writer) error { return v.templates[look].page(w, f) })
-	if err != nil {
+	var b bytes.Buffer
+	if err := v.templates[look].page(&b, f); err != nil {
 		if look != "error" {
 			v.fail(err)
 			return
@@ -28,23 +29,26 @@ func (v *visit) render(status int, look string, f *frame) {
 		web.Answer(v.w, v.r, err)
 		return
 	}
+	sendHTML(v, status, b.Bytes())
+}
+
+// sendHTML sends a page or a part of one. While a slow browser reads it, it is compressed and no longer counts as built.
+func sendHTML(v *visit, status int, b []byte) {
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
+	b = web.Packed(h, v.r, b)
 	v.endBuild()
-	b.send(v.w, v.r, status)
+	writeAll(v.w, v.r, status, b)
 }
 
 // fragment sends one part of a page to the script.
 func (v *visit) fragment(look, name string, data any) error {
-	b, err := pack(func(w io.Writer) error { return v.templates[look].part(w, name, data) })
-	if err != nil {
+	var b bytes.Buffer
+	if err := v.templates[look].part(&b, name, data); err != nil {
 		return err
 	}
-	h := v.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	b.send(v.w, v.r, http.StatusOK)
+	sendHTML(v, http.StatusOK, b.Bytes())
 	return nil
 }
 

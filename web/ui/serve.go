@@ -10,13 +10,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
@@ -236,60 +234,6 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Content-Encoding", "gzip")
 	writeAll(w, r, http.StatusOK, f.packed)
-}
-
-var (
-	packers   = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }}
-	unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
-)
-
-// A packed document is complete and compressed, so that it uses little memory while a
-// slow browser reads it.
-type packed struct {
-	z    bytes.Buffer
-	size int // uncompressed
-}
-
-// pack stores the output of render.
-func pack(render func(io.Writer) error) (*packed, error) {
-	var p packed
-	w := packers.Get().(*gzip.Writer)
-	defer packers.Put(w)
-	w.Reset(&p.z)
-	if err := render(io.MultiWriter(w, &p)); err != nil {
-		return nil, err
-	}
-	return &p, w.Close()
-}
-
-// Write counts the bytes.
-func (p *packed) Write(b []byte) (int, error) {
-	p.size += len(b)
-	return len(b), nil
-}
-
-// send writes a document, uncompressed if the browser does not accept compression.
-func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
-	w.Header().Add("Vary", "Accept-Encoding")
-	if web.TakesGzip(r) {
-		w.Header().Set("Content-Encoding", "gzip")
-		writeAll(w, r, status, p.z.Bytes())
-		return
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(p.size))
-	w.WriteHeader(status)
-	if r.Method == http.MethodHead {
-		return
-	}
-	z := unpackers.Get().(*gzip.Reader)
-	defer unpackers.Put(z)
-	err := z.Reset(&p.z)
-	if err == nil {
-		_, err = io.CopyBuffer(struct{ io.Writer }{w}, z, make([]byte, 4<<10))
-	}
-	if err != nil {
-		panic(http.ErrAbortHandler) // the browser has disconnected
-	}
 }
 
 func writeAll(w http.ResponseWriter, r *http.Request, status int, b []byte) {

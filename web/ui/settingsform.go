@@ -99,7 +99,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 func write(setting any) string {
 	switch x := setting.(type) {
 	case *registry.Duration:
-		return shortDuration(*x)
+		return x.Short()
 	case *bool:
 		if *x {
 			return "1"
@@ -120,23 +120,11 @@ func write(setting any) string {
 	case *[]registry.Blackout:
 		var list []string
 		for _, b := range *x {
-			list = append(list, b.Start+" for "+shortDuration(b.For))
+			list = append(list, b.Start+" for "+b.For.Short())
 		}
 		return strings.Join(list, "\n")
 	}
 	return fmt.Sprint(reflect.ValueOf(setting).Elem())
-}
-
-// shortDuration formats a duration without the zeros that Go adds: 1m, not 1m0s.
-func shortDuration(d registry.Duration) string {
-	s := time.Duration(d).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // tagOf identifies the current settings, so that a save does not overwrite a

@@ -87,10 +87,7 @@ func (v tokenHandler) make() error {
 		f.bad("name", "token-exists")
 		return v.tokensAgain(nil, f)
 	case err != nil:
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		return v.tokensAgain(nil, f)
+		return f.refused(err, func() error { return v.tokensAgain(nil, f) })
 	}
 	if v.token == "" { // the server required no token until now: this session continues with the new one
 		sessionHandler(v).open(secret)

@@ -78,17 +78,11 @@ func (v watchHandler) watch() error {
 		if err == nil {
 			return v.again(f, seen)
 		}
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		return v.again(f, nil)
+		return f.refused(err, func() error { return v.again(f, nil) })
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
-		if err := f.refuse(err); err != nil {
-			return err
-		}
-		return v.again(f, nil)
+		return f.refused(err, func() error { return v.again(f, nil) })
 	}
 	if created {
 		v.RunSoon(q.Endpoint)

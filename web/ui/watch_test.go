@@ -59,7 +59,7 @@ func TestWatchPages(t *testing.T) {
 		}
 		r.oracle.set(known.ID, yes(t))
 	}
-	doubt := r.post("/watch", "iri", "http://x.example/a", "kind", "entity").status(422).has("choose one: city, wikidata")
+	doubt := r.post("/watch", "iri", "http://x.example/a", "kind", "entity").status(422).has("Choose one: city, wikidata")
 	if at := strings.Index(doubt.body, "f-endpoint"); at < 0 || at > strings.Index(doubt.body, "More settings") {
 		t.Error("the endpoint is folded away")
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
 )
@@ -144,7 +143,7 @@ func TestClusterRuleBombs(t *testing.T) {
 	e.rows.Store(1)
 	tokens := ""
 	for _, role := range []string{"app", "admin"} {
-		tokens += fmt.Sprintf("  - {name: %s, role: %[1]s, sha256: %q}\n", role, config.HashSecret("a-token-of-an-"+role))
+		tokens += fmt.Sprintf("  - {name: %s, role: %[1]s, sha256: %q}\n", role, registry.HashSecret("a-token-of-an-"+role))
 	}
 	nodes := startCluster(t, e.URL, "websub: {allow_callback_networks: [127.0.0.0/8]}\ntokens:\n"+tokens)
 	for _, n := range nodes {

@@ -15,7 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
 )
 
 // dial connects to a server's WebSocket and sends init.
@@ -159,7 +159,7 @@ func heartbeatsUntilRemoved(t *testing.T, s *testServer) bool {
 
 // SIGHUP applies new tokens and endpoints. With a bad file the old settings stay.
 func TestReload(t *testing.T) {
-	s := newTestServer(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: one, role: admin, sha256: \""+registry.HashSecret("first-of-the-secrets")+"\"}]\n")
 	file := s.srv.Cmd.Args[3]
 	status := func(token string) int {
 		t.Helper()
@@ -194,11 +194,11 @@ func TestReload(t *testing.T) {
 		}
 		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.Stderr)
 	}
-	reload(strings.NewReplacer("slot: never", "slot: sometimes", config.HashSecret("first-of-the-secrets"), config.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
+	reload(strings.NewReplacer("slot: never", "slot: sometimes", registry.HashSecret("first-of-the-secrets"), registry.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
 		t.Errorf("after a bad file: %v, want all of it to be without effect", got)
 	}
-	reload(strings.NewReplacer(config.HashSecret("first-of-the-secrets"), config.HashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
+	reload(strings.NewReplacer(registry.HashSecret("first-of-the-secrets"), registry.HashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{401, 200} {
 		t.Errorf("after a good file: %v, want 401 and 200", got)
 	}
@@ -211,7 +211,7 @@ func TestReload(t *testing.T) {
 
 // A wrong token on the WebSocket gets 4401; so does no token on a server that requires one.
 func TestLiveToken(t *testing.T) {
-	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
 		if code := closeCode(t, dial(t, s.srv.Url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)

@@ -14,16 +14,16 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
 )
 
 // Removing a token, by the API or from the file that SIGHUP reads, ends everything that it
 // follows before the next change is sent, in every protocol.
 func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	token := func(name string) string {
-		return "{name: " + name + ", role: app, sha256: \"" + config.HashSecret(name+"-has-a-secret") + "\"}"
+		return "{name: " + name + ", role: app, sha256: \"" + registry.HashSecret(name+"-has-a-secret") + "\"}"
 	}
-	admin := "tokens: [{name: boss, role: admin, sha256: \"" + config.HashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
+	admin := "tokens: [{name: boss, role: admin, sha256: \"" + registry.HashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
 	s := newTestServer(t, admin+", "+token("filed")+"]\n")
 	s.Env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -73,7 +73,7 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 // A follower without a token gets no further change of a query that is no longer public.
 func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
-	s := newTestServer(t, "tokens: [{name: boss, role: admin, sha256: \""+config.HashSecret("boss-of-all-the-rest")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: boss, role: admin, sha256: \""+registry.HashSecret("boss-of-all-the-rest")+"\"}]\n")
 	s.Env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	hide := []func(){
 		func() {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
 )
 
 // A user without a token follows the instructions of the sign-in page literally and can sign in.
 func TestSignInHintWorks(t *testing.T) {
-	s := newTestServer(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: first, role: admin, sha256: \""+registry.HashSecret("first-of-the-secrets")+"\"}]\n")
 	resp, err := http.Get(s.srv.Url + "/signin")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
 )
 
 // selfSigned writes a certificate for 127.0.0.1 and its key.
@@ -65,7 +65,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
-	s := newTestServer(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	if !strings.HasPrefix(s.srv.Url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.Url)
 	}

@@ -134,13 +134,13 @@ func TestSharedSettings(t *testing.T) {
 		}
 	}
 	const tokens = "tokens: [{name: a, role: admin, sha256: %[1]s}, {name: b, role: app, sha256: %[1]s}]\n"
-	hash := HashSecret("x")
+	hash := registry.HashSecret("x")
 	for _, x := range []struct{ first, second, want string }{
 		{base, strings.Replace(base, files["a"], files["b"], 1), ""},
 		{base, strings.Replace(base, files["a"], files["c"], 1), "mail.password_file"},
 		{base, strings.Replace(base, "[x.example, y.example]", "[y.example, x.example]", 1), ""},
 		{fmt.Sprintf(tokens, hash), "tokens: [{name: b, role: app, sha256: " + hash + "}, {name: a, role: admin, sha256: " + hash + "}]\n", ""},
-		{fmt.Sprintf(tokens, hash), fmt.Sprintf(tokens, HashSecret("y")), "tokens"},
+		{fmt.Sprintf(tokens, hash), fmt.Sprintf(tokens, registry.HashSecret("y")), "tokens"},
 		{fmt.Sprintf(tokens, hash), "", "tokens"},
 		{"endpoints: [{name: city, url: \"http://localhost\"}]\n", "endpoints: [{name: city, url: \"http://localhost\", slot: never}]\n", "endpoints.city"},
 	} {

@@ -305,7 +305,7 @@ func TestConfigSecretFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: HashSecret("s3cret-of-an-operator")}}
+	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: registry.HashSecret("s3cret-of-an-operator")}}
 	if d := cmp.Diff(want, c.Tokens); d != "" {
 		t.Errorf("tokens (-want +got):\n%s", d)
 	}

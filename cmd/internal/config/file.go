@@ -3,9 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -228,7 +226,7 @@ func (c *Config) readEnv(getenv func(string) string) error {
 		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.MinSecretLength)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
-	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: HashSecret(secret)})
+	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: registry.HashSecret(secret)})
 	return nil
 }
 
@@ -265,10 +263,4 @@ func lowered(names []string) (list []string) {
 		list = append(list, strings.ToLower(n))
 	}
 	return list
-}
-
-// HashSecret returns the hash of a secret that the configuration and the store hold.
-func HashSecret(secret string) string {
-	h := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(h[:])
 }
