@@ -169,12 +169,11 @@ const (
 	MergeAuto   = "auto"   // whatever costs least by trial
 	MergeOff    = "off"    // one request per query
 	MergeValues = "values" // one request for several, wherever that is exact
-	MergeUnion  = "union"  // the same, with a pattern for each query
 	MergeProbe  = "probe"  // the same, asking for digests first where digests suffice
 )
 
 // MergeModes lists the values of Merge.
-func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, MergeUnion, MergeProbe} }
+func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, MergeProbe} }
 
 // RequestSettings returns the settings that decide how a request is made and
 // what its answer means. The others, which decide when and how often, are zero.

@@ -116,8 +116,6 @@ func (k *ask) query() *registry.Query {
 	switch k.kind {
 	case cohort.Probe:
 		q.Text = k.template.Probe(k.arguments(), k.salt)
-	case cohort.Union:
-		q.Text, q.Ordered = k.template.Union(k.arguments()), k.template.Ordered
 	default:
 		q.Text, q.Ordered = k.template.Query(k.arguments()), k.template.Ordered
 	}

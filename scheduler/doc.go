@@ -65,7 +65,7 @@
 // An audit compares an answer with that of the query alone: each that differs from the
 // result, except a probe's, and one in a hundred of the others. If it shows a difference
 // twice, with the same two answers, the template's queries are not asked in this way
-// (values, union or probe) for a day.
+// (values or probe) for a day.
 //
 // # Profiles
 //

@@ -49,7 +49,6 @@ func newAskings(list []registry.Query) *askings {
 			s.addMerged(text, t, args)
 		}
 		s.singles[text] = first[t.ID]
-		s.merged[withoutMembers(t.Union([][]string{args, args}))] = asking{Template: first[t.ID], Kind: cohort.Union}
 		s.queries[first[t.ID]]++
 	}
 	return s
@@ -68,13 +67,9 @@ func (s *askings) addMerged(text string, t *merge.Template, args []string) {
 // salted is where a probe has its salt, which is another one in each request.
 var salted = regexp.MustCompile(`MD5\( CONCAT\( "\w+"`)
 
-// withoutMembers leaves the first VALUES block of a merged query out, the salt of a probe, and
-// all but the first member of a union.
+// withoutMembers leaves the first VALUES block of a merged query and the salt of a probe out.
 func withoutMembers(text string) string {
 	text = salted.ReplaceAllString(text, "MD5")
-	if first, _, union := strings.Cut(text, " UNION { "); union && strings.HasSuffix(first, " }") && strings.Contains(first, "BIND( 0 AS") {
-		return first
-	}
 	before, rest, _ := strings.Cut(text, " VALUES (")
 	_, after, _ := strings.Cut(rest, " ) } ")
 	return before + " " + after

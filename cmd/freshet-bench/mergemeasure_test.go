@@ -112,7 +112,7 @@ one resource of the base each. Without --base, it generates the data of a small 
 	}
 	b.flags(c)
 	f := c.Flags()
-	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeUnion, registry.MergeProbe, registry.MergeAuto}, "values of the setting merge, separated by commas")
+	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeProbe, registry.MergeAuto}, "values of the setting merge, separated by commas")
 	f.DurationSliceVar(&b.budgets, "budget", []time.Duration{10 * time.Second, 2 * time.Second}, "execution seconds of a slot, separated by commas")
 	f.StringVar(&b.policy, "policy", registry.DefaultPolicy, "refresh policy")
 	f.IntVar(&b.count, "count", 1200, "how many queries to make without --queries")

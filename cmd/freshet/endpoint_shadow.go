@@ -55,7 +55,7 @@ func spread(e shadow.Estimate) string {
 
 var templatesRow = row{use: "templates NAME", short: "Show how queries that differ in constants only are asked",
 	long: `Show the templates of an endpoint's queries: how many queries each has, how they were
-asked last (single, values, union or probe), how long a request for one more query and one more
+asked last (single, values or probe), how long a request for one more query and one more
 row takes, how many requests said nothing about their queries (void), how many queries are always
 asked alone, and the audits that compared merged answers with the answer of a query alone.`,
 	example: "freshet endpoint templates coins", call: "GET /v1/endpoints/{}/templates",

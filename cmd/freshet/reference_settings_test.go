@@ -93,7 +93,7 @@ var endpointSettings = []described{
 	{"rule", "", "`strict` or `debt`", "strict: executions are cut at the end of the budget. debt: started executions may finish, and later slots repay the excess, at most half a budget each.", []string{"strict", "debt"}, []string{"lax", "overrun"}},
 	{"fallback_policy", "", "a policy that is not for profiles", "Order of queries that no profile claims, under a policy for profiles.", []string{"rr"}, []string{"best", "sedf"}},
 	{"profile_share", "share of the budget", "above 0, at most 1", "What profiles get at most while other queries wait.", []string{"0.01", "1"}, []string{"0", "1.01"}},
-	{"merge", "", "`auto`, `off`, `values`, `union` or `probe`", "How queries that differ in constants only share a request. See [merging](merging.md).", []string{"auto", "off", "values", "union", "probe"}, []string{"on"}},
+	{"merge", "", "`auto`, `off`, `values` or `probe`", "How queries that differ in constants only share a request. See [merging](merging.md).", []string{"auto", "off", "values", "probe"}, []string{"on"}},
 	{"shadows", "", "policies", "Policies that are simulated on the records, for comparison.", []string{"[rr]"}, []string{"[best]"}},
 	{"timeout_param", "", "name of a request parameter; none of the SPARQL protocol", "The endpoint's own parameter for a time limit in milliseconds, such as `timeout` of Virtuoso.", []string{"timeout"}, []string{"query"}},
 	{"allow_service", "", "", "Queries may call any other endpoint with SERVICE.", []string{"true"}, []string{"perhaps"}},

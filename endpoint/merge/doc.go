@@ -29,15 +29,6 @@
 // The number ?i makes splitting independent of how an endpoint spells terms. A
 // member without rows has the empty result.
 //
-// The same answer comes from a UNION of the members' patterns:
-//
-//	SELECT ?i <projection> WHERE {
-//	  { <pattern with c0> BIND( 0 AS ?i ) } UNION { <pattern with c1> BIND( 1 AS ?i ) } …
-//	}
-//
-// Endpoints compile it longer, but some plan a join with VALUES so badly that it takes
-// a thousand times as long.
-//
 // # Which queries can be merged
 //
 // For a pattern P with a parameter c, the solutions of P with a variable p in place of c
@@ -72,7 +63,7 @@
 //   - Describe, Reduced, Dynamic, BlankTemplate, Dialect: the result is up to the endpoint,
 //     or differs between two executions.
 //
-// The tests ask random queries and queries of logs one by one and merged by each kind, at an
+// The tests ask random queries and queries of logs one by one and merged, at an
 // embedded engine and at Virtuoso, and compare all rows:
 //
 //	go test ./endpoint/merge -run 'TestLongExact$' -v -merge.answers 100000 -merge.seed 1

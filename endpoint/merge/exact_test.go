@@ -73,20 +73,19 @@ func (c *cohort) compare(ask asker, r *rand.Rand, n *tally) {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for from := 0; from < len(all); from += size {
 			which := all[from:min(from+size, len(all))]
-			c.group(ask, singles, which, c.template.Query, n)
-			c.group(ask, singles, which, c.template.Union, n)
+			c.group(ask, singles, which, n)
 		}
 	}
 }
 
 // group asks some members together.
-func (c *cohort) group(ask asker, singles []*diff.Result, which []int, write func([][]string) string, n *tally) {
+func (c *cohort) group(ask asker, singles []*diff.Result, which []int, n *tally) {
 	n.merged++
 	members := make([][]string, len(which))
 	for k, i := range which {
 		members[k] = c.members[i]
 	}
-	text := write(members)
+	text := c.template.Query(members)
 	merged, err := ask(text, diff.Select, c.template.Options(diff.Options{}))
 	if errors.Is(err, errRefused) {
 		n.refused++

@@ -68,19 +68,6 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// A union writes the pattern of each member, with blank nodes of its own.
-func TestUnion(t *testing.T) {
-	x, args, err := parse(t, "SELECT ?o { :a :p _:b . _:b :q ?o }")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "SELECT ?i ?o WHERE { { <http://x/a> <http://x/p> _:b_0 . _:b_0 <http://x/q> ?o BIND( 0 AS ?i ) } " +
-		"UNION { <http://x/c> <http://x/p> _:b_1 . _:b_1 <http://x/q> ?o BIND( 1 AS ?i ) } }"
-	if got := x.Union([][]string{args, {"<http://x/c>"}}); got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		query  string
@@ -159,7 +146,7 @@ func TestDatasetOfMergedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := [][]string{args, {"<http://x/b>"}}
-	for _, text := range []string{x.Query(members), x.Union(members), x.Probe(members, "SALT")} {
+	for _, text := range []string{x.Query(members), x.Probe(members, "SALT")} {
 		if a, err := sparql.Analyse(text); err != nil || !a.HasFrom {
 			t.Errorf("%s: FROM is missing or in a wrong place: %v", text, err)
 		}

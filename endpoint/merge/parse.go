@@ -27,7 +27,6 @@ type Template struct {
 	Ordered   bool
 	OrderKeys []string
 
-	graph      bool // the pattern has GRAPH
 	distinct   bool
 	single     bool   // aggregates without GROUP BY: one row, even over no solutions
 	sums       []int  // columns whose value adds up numbers
@@ -131,7 +130,6 @@ type parser struct {
 	candidates []int
 	connected  []map[string]bool // terms of parts that share variables or constants
 	broken     bool              // the query could not be read to its end
-	graph      bool              // there is GRAPH
 	open       bool              // there is a path with * + ? or !
 }
 
@@ -173,7 +171,7 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 		t.projection = p.parts(head)
 	}
 	t.dataset, t.pattern = p.parts(q.Dataset), p.parts(pattern)
-	t.Parameters, t.names, t.graph = len(p.args), p.names, p.graph
+	t.Parameters, t.names = len(p.args), p.names
 	if p.open && a.Form == "SELECT" && !t.distinct {
 		p.refuse(Path, "")
 	}

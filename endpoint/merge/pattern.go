@@ -83,7 +83,6 @@ func (p *parser) element(e sparql.Element, b binding, tested map[string]bool, ou
 		part = p.group(e.Groups[0], false)
 		clear(part.always)
 	case "GRAPH":
-		p.graph = true
 		p.variable(e.Subject.Token, part)
 		p.join(part, p.group(e.Groups[0], false))
 		p.connect(part)

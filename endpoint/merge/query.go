@@ -3,30 +3,12 @@ package merge
 import (
 	"strconv"
 	"strings"
-
-	"github.com/freshet/freshet/registry/sparql"
 )
 
 // Query returns the text that asks for all members at once. Each member is its
 // arguments, as Parse returned them. A parameter for which all members have
 // the same argument is written as a constant.
 func (t *Template) Query(members [][]string) string { return t.query(t.writer(members), t.dataset) }
-
-// Union returns the text that asks for all members at once with a UNION of their patterns.
-// The answer is that of Query. The text is longer, but an endpoint that plans a join with
-// VALUES badly plans each of these patterns like that of the query alone.
-func (t *Template) Union(members [][]string) string {
-	w := t.writer(members)
-	w.union = true
-	if text := t.query(w, t.dataset); !t.graph && len(text) <= maxUnion {
-		return text
-	}
-	return t.Query(members)
-}
-
-// maxUnion bounds the bytes of a union. A longer one is written with VALUES, and so is
-// one with GRAPH: Virtuoso's answer lacks the numbers.
-const maxUnion = 48 << 10
 
 // query writes a merged query with FROM clauses.
 func (t *Template) query(w *writer, dataset []part) string {
@@ -48,7 +30,8 @@ func (t *Template) query(w *writer, dataset []part) string {
 	}
 	w.parts(dataset)
 	w.words("WHERE {")
-	w.body(t)
+	w.values()
+	w.parts(t.pattern)
 	w.words("}")
 	if len(t.groupBy) > 0 || t.single {
 		w.words("GROUP BY", w.number)
@@ -68,7 +51,6 @@ func (t *Template) query(w *writer, dataset []part) string {
 
 type writer struct {
 	strings.Builder
-	union    bool     // repeat the pattern for each member
 	function bool     // the last token is a keyword or function
 	number   string   // the variable of a member's number
 	params   []string // the variable or the common term of each parameter
@@ -119,29 +101,6 @@ func (w *writer) parts(list []part) {
 		} else {
 			w.words(w.params[p.param])
 		}
-	}
-}
-
-// body writes what binds the member's number and the variables of the pattern.
-func (w *writer) body(t *Template) {
-	if !w.union {
-		w.values()
-		w.parts(t.pattern)
-		return
-	}
-	for i, m := range w.members {
-		if i > 0 {
-			w.words("UNION")
-		}
-		w.words("{")
-		w.params = m
-		for _, p := range t.pattern {
-			if p.param < 0 && p.kind == sparql.BlankNode { // a label may not occur in two groups
-				p.text += "_" + strconv.Itoa(i)
-			}
-			w.parts([]part{p})
-		}
-		w.words("BIND( "+strconv.Itoa(i)+" AS", w.number, ") }")
 	}
 }
 

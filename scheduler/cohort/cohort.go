@@ -15,12 +15,11 @@ type Kind string
 const (
 	Single Kind = "single" // one query
 	Values Kind = "values" // a merged query for the complete results of several
-	Union  Kind = "union"  // the same with a pattern for each of them
 	Probe  Kind = "probe"  // a merged query for digests of several results
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Single, Values, Union, Probe} }
+func Kinds() []Kind { return []Kind{Single, Values, Probe} }
 
 const (
 	// MaxMembers is the largest number of members of a request.
@@ -30,14 +29,13 @@ const (
 	MaxProofs = 31
 
 	firstMembers = 16
-	goodToGrow   = 8   // good requests before a limit doubles that a first failure has set
-	mostPatience = 128 // the same after many failures
-	maxUnion     = 64  // members of a union, whose text grows with the pattern
+	goodToGrow   = 128 // good requests before a limit doubles that a failure has set
 	trialEvery   = 32
 	// trialMembers are asked for in the first requests of a kind besides the first,
 	// and in trials of one that costs a multiple. An endpoint may need seconds for
 	// more.
 	trialMembers = 8
+	mostFailures = 8 // that make trials of a kind rarer
 	maxTrial     = 4096
 	auditEvery   = 100
 	auditWithin  = time.Hour
@@ -71,8 +69,7 @@ type merging struct {
 	confirmed average   // part of the members that are confirmed
 	limit     int       // members of a request at most
 	good      int       // requests of that size since the limit was set
-	patience  int       // good requests before the limit grows; 0 until a request has failed
-	grown     bool      // the limit has grown, and no request of that size was good since
+	failures  int       // of requests, mostFailures at most
 	off       time.Time // until then the kind is not used
 }
 
@@ -80,7 +77,7 @@ type merging struct {
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
 		Template: template, Probes: probes, asks: map[Kind]uint64{}, void: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,
-		merged: map[Kind]*merging{Values: {limit: firstMembers}, Union: {limit: firstMembers}, Probe: {limit: firstMembers}},
+		merged: map[Kind]*merging{Values: {limit: firstMembers}, Probe: {limit: firstMembers}},
 	}
 }
 
@@ -140,7 +137,7 @@ func (c *Cohort) choose(merge string, turn uint64, kinds []Kind) (k Kind, trial 
 
 // usable lists the kinds that may be used, in the order in which they are tried.
 func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
-	for _, k := range []Kind{Union, Probe, Values} {
+	for _, k := range []Kind{Probe, Values} {
 		if !now.Before(c.merged[k].off) && (k != Probe || c.Probes) && !slices.Contains(without, k) {
 			list = append(list, k)
 		}
@@ -151,7 +148,7 @@ func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
 // untried reports whether no request of a kind has ended yet, before a restart either.
 func (c *Cohort) untried(k Kind) bool {
 	m := c.merged[k]
-	return c.asks[k] == 0 && (m == nil || m.patience == 0)
+	return c.asks[k] == 0 && (m == nil || m.failures == 0)
 }
 
 // trialGap is after how many requests another kind than the cheapest is tried again. It
@@ -160,7 +157,7 @@ func (c *Cohort) untried(k Kind) bool {
 func (c *Cohort) trialGap(k Kind, least float64) uint64 {
 	per := c.perMember(k)
 	if m := c.merged[k]; m != nil && math.IsInf(per, 1) {
-		return trialEvery * uint64(max(1, m.patience/goodToGrow))
+		return trialEvery * uint64(max(1, m.failures))
 	}
 	return uint64(min(maxTrial, max(1, per/max(least, 1e-9))*trialEvery))
 }
@@ -179,7 +176,7 @@ func (c *Cohort) perMember(k Kind) float64 {
 	if m.costs.n == 0 {
 		return math.Inf(1)
 	}
-	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Union].sizes.value, c.merged[Probe].sizes.value))
+	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Probe].sizes.value))
 	a, b, perRow := m.costs.coefficients()
 	return a/size + b + perRow*c.rows.value + (1-m.confirmed.value)*c.single.value
 }
@@ -241,19 +238,9 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	if members < m.limit {
 		return
 	}
-	if m.good++; m.grown {
-		m.grown, m.patience = false, m.patience/2
+	if m.good++; m.failures == 0 || m.good >= goodToGrow || m.limit < 2 { // that was tried only once in a while
+		m.limit, m.good = min(MaxMembers, 2*max(m.limit, members)), 0
 	}
-	if m.good >= m.patience || m.limit < 2 { // that was tried only once in a while
-		m.limit, m.good, m.grown = min(mostMembers(k), 2*max(m.limit, members)), 0, true
-	}
-}
-
-func mostMembers(k Kind) int {
-	if k == Union {
-		return maxUnion
-	}
-	return MaxMembers
 }
 
 // Voided counts a request that says nothing about its members.
@@ -270,16 +257,16 @@ func (c *Cohort) Failed(k Kind, members int) (undo func()) {
 	if m == nil {
 		return func() {}
 	}
-	limit, good, grown, patience := m.limit, m.good, m.grown, m.patience
+	limit, good, failures := m.limit, m.good, m.failures
 	c.Shrink(k, members)
-	m.patience = min(mostPatience, max(goodToGrow, 2*m.patience))
-	return func() { m.limit, m.good, m.grown, m.patience = limit, good, grown, patience }
+	m.failures = min(mostFailures, m.failures+1)
+	return func() { m.limit, m.good, m.failures = limit, good, failures }
 }
 
 // Shrink makes later requests of a kind smaller than one for a number of members.
 func (c *Cohort) Shrink(k Kind, members int) {
 	if m := c.merged[k]; m != nil {
-		m.limit, m.good, m.grown = max(1, min(m.limit, members/2)), 0, false
+		m.limit, m.good = max(1, min(m.limit, members/2)), 0
 	}
 }
 

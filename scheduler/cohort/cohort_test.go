@@ -32,8 +32,7 @@ func TestCostsAreLearnt(t *testing.T) {
 // Each endpoint gets the kind that is cheapest there.
 func TestCheapestKindIsChosen(t *testing.T) {
 	for _, cost := range []map[Kind]time.Duration{
-		{Single: 10, Values: 2, Union: 4, Probe: 1}, {Single: 10, Values: 1, Union: 2, Probe: 2}, {Single: 10, Values: 300, Union: 1, Probe: 300},
-		{Single: 1, Values: 3, Union: 3, Probe: 5},
+		{Single: 10, Values: 2, Probe: 1}, {Single: 10, Values: 1, Probe: 2}, {Single: 10, Values: 300, Probe: 1}, {Single: 1, Values: 3, Probe: 5},
 	} {
 		c, used := New("t_1", true), map[Kind]int{}
 		best := Single
@@ -47,7 +46,7 @@ func TestCheapestKindIsChosen(t *testing.T) {
 			used[k]++
 			c.Asked(k, n, n, n, cost[k]*time.Millisecond*time.Duration(n))
 		}
-		if used[best] < 900 || len(used) != 4 {
+		if used[best] < 900 || len(used) != 3 {
 			t.Errorf("costs %v: used %v", cost, used)
 		}
 	}
@@ -59,7 +58,7 @@ func TestSingleIsTriedWithoutProbes(t *testing.T) {
 	for range 1000 {
 		k, n := c.Next(noon, registry.MergeAuto, Probe)
 		used[k]++
-		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3, Union: 3}[k]*time.Millisecond*time.Duration(n))
+		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 1, Values: 3}[k]*time.Millisecond*time.Duration(n))
 	}
 	if used[Single] < 900 || used[Probe] > 0 {
 		t.Errorf("used %v", used)
@@ -69,13 +68,13 @@ func TestSingleIsTriedWithoutProbes(t *testing.T) {
 // A kind that costs far more is tried again rarely, and with few members.
 func TestTrialsOfExpensiveKindsAreRare(t *testing.T) {
 	c, spent := New("t_1", true), map[Kind]int{}
-	cost := map[Kind]int{Single: 20, Values: 1000, Union: 3, Probe: 1000}
+	cost := map[Kind]int{Single: 20, Values: 1000, Probe: 3}
 	for range 20_000 {
 		k, n := c.Next(noon, registry.MergeAuto)
 		spent[k] += n * cost[k]
 		c.Asked(k, n, n, n, time.Duration(n*cost[k])*time.Millisecond)
 	}
-	if others := spent[Values] + spent[Probe] + spent[Single]; others > spent[Union]/20 {
+	if others := spent[Values] + spent[Single]; others > spent[Probe]/20 {
 		t.Errorf("spent %v", spent)
 	}
 }
@@ -183,7 +182,7 @@ func TestFailedKindIsTriedAgain(t *testing.T) {
 			c.Failed(k, n)
 		}
 	}
-	for _, k := range []Kind{Values, Union, Probe} {
+	for _, k := range []Kind{Values, Probe} {
 		if used[k] < 5 || used[k] > 40 {
 			t.Errorf("%s was tried %d times", k, used[k])
 		}
@@ -191,7 +190,7 @@ func TestFailedKindIsTriedAgain(t *testing.T) {
 	for range 1000 { // it is well again
 		k, n := c.Next(noon, registry.MergeAuto)
 		used[k]++
-		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Union: 2, Probe: 2}[k]*time.Millisecond*time.Duration(n))
+		c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Probe: 2}[k]*time.Millisecond*time.Duration(n))
 	}
 	if used[Values] < 700 {
 		t.Errorf("used %v", used)
@@ -203,10 +202,10 @@ func TestFailedKindIsTriedAgain(t *testing.T) {
 func TestRestoredCohortGoesOn(t *testing.T) {
 	ask := func(c *Cohort) Kind {
 		k, n := c.Next(noon, registry.MergeAuto)
-		if k == Union {
+		if k == Probe {
 			c.Failed(k, n)
 		} else {
-			c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1, Probe: 300}[k]*time.Millisecond*time.Duration(n))
+			c.Asked(k, n, n, n, map[Kind]time.Duration{Single: 10, Values: 1}[k]*time.Millisecond*time.Duration(n))
 		}
 		return k
 	}

@@ -1,6 +1,6 @@
 // Package cohort learns how the queries of one template are best asked: one by one,
-// several in a merged query with VALUES or UNION, or several in a probe. It is pure: the
-// caller passes times and outcomes, and equal inputs lead to equal choices.
+// several in a merged query, or several in a probe. It is pure: the caller passes times and
+// outcomes, and equal inputs lead to equal choices.
 //
 // # Costs
 //
@@ -13,10 +13,8 @@
 // The kind with the fewest seconds per member is used, including the seconds for members
 // that are asked alone because it did not confirm them. A kind that costs r times
 // as much is tried again after 32·r requests, for a few members. After a request that
-// failed, its kind asks for half as many members; eight good requests double the number
-// again. Each further failure doubles the number of good requests that this takes, up to
-// 128, because a limit of the endpoint on the length of requests does not go away. If one
-// member was the reason, the caller takes the failure back.
+// failed, its kind asks for half as many members; 128 good requests double the number
+// again. If one member was the reason, the caller takes the failure back.
 //
 // # Audits
 //

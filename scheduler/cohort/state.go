@@ -2,6 +2,7 @@ package cohort
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,7 @@ type KindState struct {
 	Confirmed Mean          `json:"confirmed"`
 	Limit     int           `json:"limit"`
 	Good      int           `json:"good"`
-	Patience  int           `json:"patience"`
+	Failures  int           `json:"failures"`     // of requests
 	Off       time.Time     `json:"off,omitzero"` // until then the kind is not used
 }
 
@@ -64,7 +65,7 @@ func (c *Cohort) State(key string, now time.Time) State {
 		Audited: c.audited.UTC(), Audits: c.audits, Different: c.different, Merged: map[Kind]KindState{},
 	}
 	for k, m := range c.merged {
-		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Patience: m.patience, Off: m.off.UTC()}
+		x := KindState{Sizes: m.sizes.mean(), Confirmed: m.confirmed.mean(), Limit: m.limit, Good: m.good, Failures: m.failures, Off: m.off.UTC()}
 		if finite(m.costs.weight[:]...) && finite(m.costs.cov[0][:]...) && finite(m.costs.cov[1][:]...) && finite(m.costs.cov[2][:]...) {
 			x.Costs, x.Weight, x.Cov = m.costs.n, m.costs.weight, m.costs.cov
 		}
@@ -78,7 +79,7 @@ func (c *Cohort) State(key string, now time.Time) State {
 func (c *Cohort) Restore(s State, now time.Time) {
 	c.single, c.rows, c.turn, c.answers = s.Single.average(), s.Rows.average(), s.Turn, s.Answers
 	c.audits, c.different, c.audited = s.Audits, s.Different, s.Audited
-	if s.Kind != "" {
+	if slices.Contains(Kinds(), s.Kind) {
 		c.last = s.Kind
 	}
 	for _, k := range Kinds() { // no trials now: all cohorts would have theirs at once
@@ -94,6 +95,6 @@ func (c *Cohort) Restore(s State, now time.Time) {
 			m.off = now.Add(offFor)
 		}
 		m.sizes, m.confirmed = x.Sizes.average(), x.Confirmed.average()
-		m.limit, m.good, m.patience = min(max(1, x.Limit), mostMembers(k)), x.Good, min(max(0, x.Patience), mostPatience)
+		m.limit, m.good, m.failures = min(max(1, x.Limit), MaxMembers), x.Good, min(max(0, x.Failures), mostFailures)
 	}
 }

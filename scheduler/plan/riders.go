@@ -75,7 +75,7 @@ func (s *SlotBudget) without(c *item, hinted bool) (list []cohort.Kind) {
 		list = append(list, cohort.Probe)
 	}
 	if c.rows()+c.cohort.MeanRows() > s.merging.rows() { // no other member fits
-		list = append(list, cohort.Values, cohort.Union)
+		list = append(list, cohort.Values)
 	}
 	return list
 }

@@ -55,7 +55,7 @@ func TestTruthCityMergedAndKilled(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
-	for _, mode := range []string{"values", "union", "probe"} {
+	for _, mode := range []string{"values", "probe"} {
 		t.Run(mode, func(t *testing.T) {
 			truthTest{seed: seed, history: cityHistory(t, seed, 120, 24), kills: 8, merge: mode}.run(t)
 		})
