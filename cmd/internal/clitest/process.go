@@ -5,7 +5,6 @@ package clitest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -238,10 +237,8 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 // Run runs one command line of a program in this process and returns its output.
 func Run(t *testing.T, root func(*cli.Env) *cobra.Command, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var out, err bytes.Buffer
 	w := &cli.Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &err, Getenv: func(k string) string { return env[k] }}
-	code = cli.Run(ctx, root(w), args, w)
+	code = cli.Run(t.Context(), root(w), args, w)
 	return code, out.String(), err.String()
 }
