@@ -159,7 +159,7 @@ func TestServerWithoutPlots(t *testing.T) {
 }
 
 // pure lists the packages that only compute: the caller passes times and slots.
-var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan", "scheduler/cohort", "endpoint/merge", "scheduler/update", "scheduler/wic", "scheduler/internal/selection", "notify/rule"}
+var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan", "scheduler/cohort", "endpoint/merge", "scheduler/update", "scheduler/wic", "notify/rule"}
 
 // wallClock lists the functions of package time that read the clock or wait.
 var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}

@@ -34,15 +34,7 @@ type cohortOf struct {
 	key     string
 	form    any
 	members []*item
-	unsaved bool  // in Planner.unsaved
-	ahead   queue // members that start soon
-}
-
-// A queue holds members of a cohort that a window has found, in order.
-type queue struct {
-	window uint64        // its number
-	each   time.Duration // that a member with the usual number of rows adds to a request
-	list   []*item
+	unsaved bool // in Planner.unsaved
 }
 
 // cohortState is what the planner knows of a query's cohort.

@@ -6,43 +6,41 @@ import (
 	"sort"
 	"time"
 
-	"github.com/freshet/freshet/scheduler/internal/selection"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// An order keeps items by their keys, which stay the same while an item is in it. What
-// has entered and left is merged into the sorted entries in one pass, when they are read
-// again. During a slot items only leave, and their entries are passed over. A Ranker
-// gives all items new keys in every slot: then only those are sorted that the budget
-// reaches.
+// An order keeps items by their keys, which stay the same while an item is in it. Items
+// that have entered are merged into the sorted entries when these are read again. The
+// entries of items that have left are marked, and deleted many at once. A Ranker gives all
+// items new keys in every slot: then only those are sorted that the budget reaches.
 type order struct {
 	n       int     // items
 	entries []entry // sorted up to sorted; the others come after these
 	sorted  int
-	from    int             // the entries before it are gone
-	added   []entry         // of items that have entered since the last merge
-	removed []entry         // of items that have left since
-	least   []time.Duration // of each section of entries: a lower bound of the estimates, 0 if it is unknown
-	rest    time.Duration   // a lower bound of those that are not sorted
-	batch   int             // how many entries are sorted next
+	from    int           // the entries before it are gone
+	holes   int           // other sorted entries that are gone
+	added   []entry       // of items that have entered since the last merge
+	rest    time.Duration // a lower bound of the estimates that are not sorted
+	batch   int           // how many entries are sorted next
+	passed  int           // the entries before it are gone or have estimates above limit
+	limit   time.Duration
 	costs   []time.Duration // of the entries before each one, nil if it is unknown
-	merged  int             // how often entries were made again
 }
 
 // An entry is an item with its sort key: class, value, low, slot of the last execution, id.
 type entry struct {
 	value, low float64
-	rank       uint64 // the class above the slot
-	id         uint64 // the first bytes of the id, which are nearly always unique
-	estimate   time.Duration
+	rank       uint64        // the class above the slot
+	id         uint64        // the first bytes of the id, which are nearly always unique
+	estimate   time.Duration // gone if the item has left
 	c          *item
 }
 
 const (
 	slotBits   = 48
 	slotMask   = 1<<slotBits - 1
-	section    = 256
 	firstBatch = 128 // entries that are sorted at once
+	gone       = time.Duration(-1)
 	never      = time.Duration(math.MaxInt64)
 )
 
@@ -90,26 +88,46 @@ func (t *order) insert(c *item) {
 	c.in = t
 	t.n++
 	t.added = append(t.added, entryOf(c))
+	c.at = int32(len(t.added))
 }
 
 // remove removes c. Its key must be the same as when it was inserted.
 func (t *order) remove(c *item) {
 	c.in, t.costs = nil, nil
 	t.n--
-	if len(t.added) == 0 && t.from < t.sorted && t.entries[t.from].c == c {
-		t.from++
+	if c.at > 0 {
+		last := len(t.added) - 1
+		t.added[c.at-1] = t.added[last]
+		t.added[c.at-1].c.at, c.at = c.at, 0
+		t.added[last], t.added = entry{}, t.added[:last]
 		return
 	}
-	t.removed = append(t.removed, entryOf(c))
+	e := entryOf(c)
+	for i := t.find(&e); i < t.sorted && !e.before(&t.entries[i]); i++ {
+		if f := &t.entries[i]; f.c == c && f.estimate != gone {
+			f.estimate = gone
+			t.holes++
+			break
+		}
+	}
+	for t.from < t.sorted && t.entries[t.from].estimate == gone {
+		t.from, t.holes = t.from+1, t.holes-1
+	}
+}
+
+// find returns the place of the first sorted entry that is not before e.
+func (t *order) find(e *entry) int {
+	list := t.entries[t.from:t.sorted]
+	if len(list) > 0 && !list[0].before(e) {
+		return t.from
+	}
+	return t.from + sort.Search(len(list), func(i int) bool { return !list[i].before(e) })
 }
 
 // load replaces the items by those of the entries, which are in no order. The first batch
 // of them is sorted together.
 func (t *order) load(list []entry, batch int) {
-	*t = order{
-		n: len(list), entries: list, rest: lowest(list), batch: max(firstBatch, batch), merged: t.merged + 1,
-		added: t.added[:0], removed: t.removed[:0], least: t.least[:0],
-	}
+	*t = order{n: len(list), entries: list, rest: lowest(list), batch: max(firstBatch, batch), added: t.added[:0]}
 }
 
 func lowest(list []entry) time.Duration {
@@ -120,80 +138,36 @@ func lowest(list []entry) time.Duration {
 	return x
 }
 
-// merge brings the entries up to date.
+// merge adds the items that have entered to the sorted entries.
 func (t *order) merge() {
-	if len(t.added)+len(t.removed) == 0 {
+	if len(t.added) == 0 {
 		return
 	}
 	t.sortAll()
-	if t.from > len(t.entries)/2 {
-		t.entries = t.entries[:copy(t.entries, t.entries[t.from:])]
-		t.from, t.least = 0, t.least[:0]
+	if 8*(t.from+t.holes) > len(t.entries) {
+		t.deleteGone()
 	}
 	slices.SortFunc(t.added, entry.compare)
-	slices.SortFunc(t.removed, entry.compare)
-	first := min(t.mergeAdded(), t.mergeRemoved())
-	t.least = t.least[:min(len(t.least), first/section)]
-	t.added, t.removed, t.costs = t.added[:0], t.removed[:0], nil
-	t.sorted = len(t.entries)
-	t.merged++
-}
-
-// find returns the place of the first entry that is not before e.
-func (t *order) find(e *entry) int {
-	list := t.entries[t.from:]
-	return t.from + sort.Search(len(list), func(i int) bool { return !list[i].before(e) })
-}
-
-// mergeAdded returns the place of the first entry that was added.
-func (t *order) mergeAdded() (first int) {
-	n := len(t.entries)
-	if len(t.added) == 0 {
-		return n
-	}
-	first = t.find(&t.added[0])
+	i, to := len(t.entries)-1, len(t.entries)+len(t.added)-1
 	t.entries = append(t.entries, t.added...)
-	to := len(t.entries) - 1
-	for i, k := n-1, len(t.added)-1; k >= 0; to-- { // from the back, so that none is overwritten
-		if i >= first && t.added[k].before(&t.entries[i]) {
+	for k := len(t.added) - 1; k >= 0; to-- { // from the back, so that none is overwritten
+		if i >= t.from && t.added[k].before(&t.entries[i]) {
 			t.entries[to] = t.entries[i]
 			i--
 		} else {
 			t.entries[to] = t.added[k]
+			t.added[k].c.at = 0
 			k--
 		}
 	}
-	return first
+	clear(t.added)
+	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), nil, 0
 }
 
-// mergeRemoved returns the place of the first entry that was removed. If the same key has
-// entered and left several times, one entry goes for each time that it has left.
-func (t *order) mergeRemoved() (first int) {
-	if len(t.removed) == 0 {
-		return len(t.entries)
-	}
-	first = t.find(&t.removed[0])
-	to, gone := first, t.removed
-	for i := first; i < len(t.entries); i++ {
-		e := &t.entries[i]
-		for len(gone) > 0 && gone[0].before(e) {
-			gone = gone[1:]
-		}
-		if len(gone) == 0 {
-			to += copy(t.entries[to:], t.entries[i:])
-			break
-		}
-		same := slices.IndexFunc(gone, func(g entry) bool { return e.before(&g) || g.c == e.c })
-		if same >= 0 && !e.before(&gone[same]) {
-			gone[same], gone = gone[0], gone[1:]
-			continue
-		}
-		t.entries[to] = *e
-		to++
-	}
-	clear(t.entries[to:])
-	t.entries = t.entries[:to]
-	return first
+// deleteGone deletes the entries of items that have left. All are sorted.
+func (t *order) deleteGone() {
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.estimate == gone })
+	t.from, t.holes, t.passed, t.sorted = 0, 0, 0, len(t.entries)
 }
 
 // sortMore sorts the next entries, twice as many each time, and drops those whose items
@@ -204,7 +178,7 @@ func (t *order) sortMore() {
 	if t.batch *= 2; 2*n > len(rest) {
 		n = len(rest)
 	}
-	selection.MoveFirst(rest, n, (*entry).before)
+	moveFirst(rest, n)
 	next := slices.DeleteFunc(rest[:n], func(e entry) bool { return e.c.in != t })
 	slices.SortFunc(next, entry.compare)
 	for i := range next {
@@ -218,6 +192,36 @@ func (t *order) sortMore() {
 	t.rest = lowest(rest[len(next):])
 }
 
+// moveFirst moves the n first entries to the front, in no order, in time that grows with
+// the length of the list.
+//
+// Source: C. A. R. Hoare, "Algorithm 65: find", 1961.
+func moveFirst(list []entry, n int) {
+	for n > 0 && n < len(list) {
+		pivot, i, j := list[len(list)/2], 0, len(list)-1
+		for i <= j {
+			for list[i].before(&pivot) {
+				i++
+			}
+			for pivot.before(&list[j]) {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch { // list[:j+1] ≤ pivot ≤ list[i:]
+		case n <= j:
+			list = list[:j+1]
+		case n >= i:
+			list, n = list[i:], n-i
+		default:
+			return
+		}
+	}
+}
+
 func (t *order) sortAll() {
 	t.batch = max(t.batch, len(t.entries)-t.sorted)
 	for t.sorted < len(t.entries) {
@@ -225,72 +229,41 @@ func (t *order) sortAll() {
 	}
 }
 
-// at returns an entry by its place, sorted as far as that needs; nil after the last one.
-// Its item may have left.
-func (t *order) at(i int) *entry {
-	for i >= t.sorted {
-		if t.sorted == len(t.entries) {
-			return nil
-		}
-		t.sortMore()
-	}
-	return &t.entries[i]
-}
-
 // all visits the items in order.
 func (t *order) all(yield func(*item) bool) {
-	if len(t.added) > 0 {
-		t.merge()
-	}
+	t.merge()
 	for i := t.from; ; i++ {
-		e := t.at(i)
-		if e == nil || e.c.in == t && !yield(e.c) {
+		for i == t.sorted && t.sorted < len(t.entries) {
+			t.sortMore()
+		}
+		if i >= t.sorted || t.entries[i].estimate != gone && !yield(t.entries[i].c) {
 			return
 		}
 	}
 }
 
 // first returns the first item, nil if there is none.
-func (t *order) first() *item { return t.fits(never - 1) }
+func (t *order) first() *item { return t.fits(never) }
 
 // fits returns the first item whose estimate is at most left.
 func (t *order) fits(left time.Duration) *item {
-	if len(t.added) > 0 {
-		t.merge()
+	t.merge()
+	i := t.from
+	if left <= t.limit {
+		i = max(i, t.passed)
 	}
-	c := t.search(left)
-	for c == nil && t.sorted < len(t.entries) && t.rest <= left {
-		t.sortMore()
-		c = t.search(left)
-	}
-	return c
-}
-
-// search is fits for the sorted entries. The estimate of one whose item has left is never.
-func (t *order) search(left time.Duration) *item {
-	for s := t.from / section; s*section < t.sorted; s++ {
-		for len(t.least) <= s {
-			t.least = append(t.least, 0)
+	for t.limit = left; ; i++ {
+		for i == t.sorted && t.sorted < len(t.entries) && t.rest <= left {
+			t.sortMore()
 		}
-		if t.least[s] > left {
-			continue
+		t.passed = i
+		if i >= t.sorted {
+			return nil
 		}
-		low, end := never, (s+1)*section
-		for i := max(t.from, s*section); i < min(end, t.sorted); i++ {
-			e := &t.entries[i]
-			if e.estimate <= left {
-				if e.c.in == t {
-					return e.c
-				}
-				e.estimate = never
-			}
-			low = min(low, e.estimate)
-		}
-		if end <= t.sorted {
-			t.least[s] = low
+		if e := &t.entries[i]; e.estimate <= left && e.estimate != gone {
+			return e.c
 		}
 	}
-	return nil
 }
 
 // place returns the rank of c, from 1, and the cost of all items before it.
@@ -298,14 +271,15 @@ func (t *order) place(c *item) (rank int, cost time.Duration) {
 	t.merge()
 	t.sortAll()
 	if t.costs == nil {
-		t.costs = make([]time.Duration, 0, len(t.entries)-t.from)
+		t.deleteGone()
+		t.costs = make([]time.Duration, 0, len(t.entries))
 		sum := time.Duration(0)
-		for _, e := range t.entries[t.from:] {
+		for _, e := range t.entries {
 			t.costs = append(t.costs, sum)
 			sum += e.estimate
 		}
 	}
 	e := entryOf(c)
-	i := t.find(&e) - t.from
+	i := t.find(&e)
 	return i + 1, t.costs[i]
 }

@@ -32,7 +32,6 @@ type Planner struct {
 	strangers []*item // whose membership is unknown, and removed ones
 	gone      int     // how many of strangers were removed
 	checks    []*item // to be asked again because of a merged answer
-	windows   uint64  // made so far
 	// recalled holds what was learnt about cohorts that have no members, by key.
 	recalled map[string]cohort.State
 	unsaved  []*cohortOf // those that have learnt since their states were saved

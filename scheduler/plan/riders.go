@@ -14,8 +14,10 @@ import (
 const (
 	defaultRows = 5000
 	maxText     = 48 << 10 // bytes of the arguments of a request
-	// lookPast bounds how many unsuitable members are passed over for each rider.
-	lookPast = 4
+	// lookPast bounds how many unsuitable members are passed over for each rider, and
+	// lookAhead how many queries are looked at for one request.
+	lookPast  = 4
+	lookAhead = 4096
 	// A request that takes longer than worthwhileTimes as long as asking each member
 	// alone, and a second, is given up. Some endpoints plan merged queries so badly that
 	// a trial would otherwise take the whole timeout.
@@ -98,8 +100,38 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 			return out
 		}
 	}
-	s.ahead().each(r.c.cohort, join)
+	for o := range s.ahead {
+		if o.cohort == r.c.cohort && !join(o) {
+			break
+		}
+	}
 	return out
+}
+
+// ahead visits the ranked queries that start soon: within a budget, if each takes the time
+// that it adds to a merged request.
+func (s *SlotBudget) ahead(yield func(*item) bool) {
+	cost, n := time.Duration(0), 0
+	for o := range s.p.ranked.all {
+		if n++; cost >= s.p.budget || n > lookAhead || !yield(o) {
+			return
+		}
+		each := o.Estimate
+		if k := o.cohort; k != nil && s.pays(o) {
+			each = k.Marginal(k.MeanRows())
+			if o.Estimate > 0 {
+				each = min(o.Estimate, each+time.Duration(o.chance()*float64(o.Estimate)))
+			}
+		}
+		cost += each
+	}
+}
+
+// pays reports whether a query is worth a merged request: its result has probably not
+// changed. Else it would be asked twice, or once and in the next slot again, where another
+// change may be missed meanwhile. Only auto chooses.
+func (s *SlotBudget) pays(c *item) bool {
+	return s.merging.Mode != registry.MergeAuto || c.chance() < 0.5
 }
 
 // companions are members of the execution's cohort that join it although the policy may

@@ -25,7 +25,6 @@ type SlotBudget struct {
 	account
 	p          *Planner
 	merging    Merging
-	window     window // in which riders are found
 	opener     *item
 	begun      bool // an execution has started
 	alone      bool // nothing else starts in this slot

@@ -163,6 +163,6 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 func (p *Planner) scatter() {
 	p.asked, p.fresh, p.ranked, p.slots, p.times, p.memory, p.roster = order{}, order{}, order{}, slotQueue{}, waiting(), nil, roster{}
 	for _, c := range p.order {
-		c.in, c.place, c.slot, c.waits = nil, 0, 0, placed{}
+		c.in, c.at, c.place, c.slot, c.waits = nil, 0, 0, 0, placed{}
 	}
 }
