@@ -3,9 +3,11 @@
 package store
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/freshet/freshet/registry"
@@ -119,22 +121,106 @@ func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 // it has read changes before the command is applied. It must have no other effect than on
 // what it decides. The applied command is returned; it has been decoded from its form in the
 // journal, if there is one.
-func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (c command, err error) {
+func (d *boltFile) execute(decide func(tx *bbolt.Tx) (command, error)) (command, error) {
 	if d.replica != nil {
 		applied, err := d.replica.Execute(func(tx *bbolt.Tx) (replica.Command, error) { return decide(tx) })
-		c, _ = applied.(command)
+		c, _ := applied.(command)
 		return c, err
 	}
-	err = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		if c, err = decide(tx); err != nil {
-			return false, err
-		}
-		return c.frees(), c.Apply(tx)
-	})
-	if err == nil {
-		d.refresh(c)
+	x := &decision{decide: decide}
+	d.decisions.Do(x, d.writeTogether)
+	if x.panic != nil {
+		panic(x.panic)
 	}
-	return c, err
+	return x.made, x.err
+}
+
+// A decision is a call of execute without a journal. Those that come while a transaction runs share the next one.
+type decision struct {
+	decide func(tx *bbolt.Tx) (command, error)
+	made   command
+	err    error
+	panic  any // of decide
+}
+
+// mostTogether is the number of commands that share a transaction.
+const mostTogether = 64
+
+var errPanic = errors.New("a command panicked")
+
+// call calls decide. A panic in it is kept for its caller, as the transaction may be run by another one.
+func (x *decision) call(tx *bbolt.Tx) {
+	defer func() {
+		if x.panic = recover(); x.panic != nil {
+			x.err = errPanic
+		}
+	}()
+	x.made, x.err = x.decide(tx)
+}
+
+// writeTogether runs waiting decisions in one transaction. If that fails, each gets a transaction of its own, so
+// that the error of one is not that of others.
+func (d *boltFile) writeTogether() {
+	var list []*decision
+	failure := errPanic
+	defer func() {
+		if list == nil { // the transaction did not begin
+			list = d.decisions.Take(mostTogether)
+		}
+		for _, x := range list {
+			x.err = cmp.Or(x.err, failure)
+		}
+	}()
+	failure = d.write(func() []*decision {
+		most := mostTogether
+		if d.disk.refusal() != nil {
+			most = 1 // it may be written if it frees space
+		}
+		list = d.decisions.Take(most)
+		return list
+	})
+	if failure == nil || len(list) < 2 {
+		return
+	}
+	failure = nil
+	for i, x := range list {
+		if err := d.write(func() []*decision { return list[i : i+1] }); err != nil {
+			x.err = err
+		}
+	}
+}
+
+// write runs decisions in one transaction, and sets their commands and errors. It returns the error of the transaction.
+func (d *boltFile) write(take func() []*decision) error {
+	var done []command
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		frees = true
+		for _, x := range take() {
+			if x.call(tx); x.err == nil {
+				x.err = x.made.Apply(tx)
+				if x.err != nil && x.err != errUnchanged {
+					err, x.err = x.err, nil
+					return false, err
+				}
+			}
+			switch x.err {
+			case nil:
+				frees = frees && x.made.frees()
+				done = append(done, x.made)
+			case errUnchanged:
+				x.err = nil
+			}
+		}
+		if len(done) == 0 {
+			return false, errUnchanged
+		}
+		return frees, nil
+	})
+	if err == nil && len(done) > 0 {
+		d.refresh(done...)
+		d.wakePurge()
+	}
+	return err
 }
 
 // A revision identifies the stored form of an entry. It is empty if there is no entry.

@@ -164,8 +164,7 @@ func heldBy(list []registry.Holder, caller string) bool {
 	return slices.ContainsFunc(list, func(h registry.Holder) bool { return h.Caller == caller })
 }
 
-// totals are the counters, spaces and holdings that a transaction changes when it edits
-// queries. They are written once, at its end: a transaction may contain many edits.
+// totals are the counters, spaces and holdings that an edit of queries changes. They are written once, at its end.
 type totals struct {
 	tx       *bbolt.Tx
 	counters counters

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
 )
 
 // queued runs edits concurrently after all of them wait for one transaction. It returns
@@ -25,7 +27,7 @@ func queued(t *testing.T, d *DB, edits ...func() error) (errs []error, commits i
 		all.Go(func() { errs[i] = edit() })
 	}
 	for n := 0; n < len(edits); time.Sleep(time.Millisecond) {
-		n = d.Queries.edits.Waiting()
+		n = d.decisions.Waiting()
 	}
 	before := txID(t, d)
 	if err := tx.Rollback(); err != nil {
@@ -89,7 +91,7 @@ func TestEditsOfOneQueryFollowEachOther(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_a", "city")
 	var edits []func() error
-	for range maxEdits {
+	for range mostTogether {
 		edits = append(edits, func() error {
 			_, err := d.Queries.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Refreshes++; return nil })
 			return err
@@ -98,8 +100,8 @@ func TestEditsOfOneQueryFollowEachOther(t *testing.T) {
 	if errs, commits := queued(t, d, edits...); errors.Join(errs...) != nil || commits != 1 {
 		t.Errorf("%d transactions, %v", commits, errors.Join(errs...))
 	}
-	if q, err := d.Queries.Query("q_a"); err != nil || q.Refreshes != maxEdits {
-		t.Errorf("%d of %d edits are in effect (%v)", q.Refreshes, maxEdits, err)
+	if q, err := d.Queries.Query("q_a"); err != nil || q.Refreshes != mostTogether {
+		t.Errorf("%d of %d edits are in effect (%v)", q.Refreshes, mostTogether, err)
 	}
 	before, err := d.Ledger.Since("city", 0)
 	if err != nil {
@@ -128,6 +130,44 @@ func TestEditPanics(t *testing.T) {
 	errs, commits := queued(t, d, register(d, "q_a", nil), panics, register(d, "q_b", nil))
 	if errs[0] != nil || errs[1].Error() != "panicked: in an edit" || errs[2] != nil || commits != 1 {
 		t.Errorf("%d transactions, errors %v", commits, errs)
+	}
+	check(t, d)
+}
+
+// A failing command has an effect on the file before it fails.
+type failing struct{ *tokenEdit }
+
+func (f failing) Apply(tx *bbolt.Tx) error {
+	return errors.Join(f.tokenEdit.Apply(tx), errors.New("it failed"))
+}
+
+// Commands of all kinds share a transaction. If one cannot be applied, it has no effect, and the others have theirs.
+func TestCommandsShareATransaction(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	batch := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", 1, bag(t, "x"))}}
+	record := func() error { _, err := d.Ledger.Record("city", batch); return err }
+	token := func() error { return d.Tokens.PutToken(registry.Token{Name: "t"}) }
+	if errs, commits := queued(t, d, register(d, "q_b", nil), record, token); errors.Join(errs...) != nil || commits != 1 {
+		t.Errorf("%d transactions, %v", commits, errs)
+	}
+	fails := func() error {
+		_, err := d.execute(func(*bbolt.Tx) (command, error) {
+			return failing{&tokenEdit{Name: "bad", Value: []byte("{}")}}, nil
+		})
+		return err
+	}
+	errs, _ := queued(t, d, register(d, "q_c", nil), fails, register(d, "q_d", nil))
+	if errs[0] != nil || errs[1] == nil || errs[1].Error() != "it failed" || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	if list, err := d.Tokens.Tokens(); err != nil || len(list) != 1 {
+		t.Errorf("%d tokens: %v", len(list), err)
+	}
+	for _, id := range []string{"q_b", "q_c", "q_d"} {
+		if _, err := d.Queries.Query(id); err != nil {
+			t.Error(err)
+		}
 	}
 	check(t, d)
 }

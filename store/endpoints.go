@@ -51,9 +51,6 @@ func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configur
 	if err != nil {
 		return registry.Endpoint{}, err
 	}
-	if e.removes() {
-		d.wakePurge()
-	}
 	return e.now.Endpoint, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/internal/batch"
 	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
@@ -46,6 +47,7 @@ type boltFile struct {
 	leased    chan struct{}    // signals that nodes or leases have changed
 	replica   *replica.Replica // nil without a journal
 	others    foreign
+	decisions batch.Queue[*decision]
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -79,7 +81,7 @@ func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.breakage(); err != nil {
 		return err
 	}
-	err := guarded(func() error { return d.write(f) })
+	err := guarded(func() error { return d.transact(f) })
 	if c := (*crash)(nil); errors.As(err, &c) { // it is unknown how much was written
 		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
 	}
@@ -103,7 +105,7 @@ func (d *boltFile) breakage() error {
 	return nil
 }
 
-func (d *boltFile) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
+func (d *boltFile) transact(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	tx, err := d.bolt.Begin(true)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)

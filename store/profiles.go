@@ -55,9 +55,6 @@ func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *re
 	if err != nil {
 		return registry.Profile{}, err
 	}
-	if e.removes() {
-		d.wakePurge()
-	}
 	return e.now, nil
 }
 

@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/store/internal/batch"
 	"go.etcd.io/bbolt"
 )
 
 // A QueryStore stores registrations. It implements registry.QueryStore.
-type QueryStore struct {
-	*boltFile
-	edits batch.Queue[*queryEdit]
-}
+type QueryStore struct{ *boltFile }
 
 // Query implements registry.QueryStore.
 func (d *QueryStore) Query(id string) (registry.Query, error) {
@@ -89,25 +84,17 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 	return holds, err
 }
 
-// EditQueries implements registry.QueryStore. Edits that arrive while another transaction
-// runs share the next one. An edit without effect assigns no revision.
+// EditQueries implements registry.QueryStore. An edit without effect assigns no revision.
 func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	e := &queryEdit{Names: n, edit: edit}
-	if d.replica != nil {
-		_, e.err = d.execute(func(tx *bbolt.Tx) (command, error) {
-			if err := e.prepare(tx, d.disk.room); err != nil {
-				return e, err
-			}
-			return e, e.within(newTotals(tx))
-		})
-	} else {
-		d.edits.Do(e, d.editTogether)
-	}
-	if e.panic != nil {
-		panic(e.panic)
-	}
-	if e.err != nil {
-		return registry.Query{}, e.err
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+		if err := e.prepare(tx, d.disk.room); err != nil {
+			return e, err
+		}
+		return e, e.within(newTotals(tx))
+	})
+	if err != nil {
+		return registry.Query{}, err
 	}
 	return e.Queries[0].now, nil
 }
@@ -122,8 +109,6 @@ type queryEdit struct {
 	Names   registry.Names
 	Queries []queryDiff // those that Names concerns, in its order
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
-	err     error
-	panic   any // of edit
 }
 
 // A queryDiff is a query before and after an edit.
@@ -155,7 +140,7 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 			others = append(others, &x.now)
 		}
 	}
-	if err := e.call(others); err != nil {
+	if err := e.edit(&e.Queries[0].now, others, e.Queries[0].found); err != nil {
 		return err
 	}
 	same := true
@@ -242,12 +227,7 @@ func (x *queryDiff) removes() bool { return !x.Same && len(x.now.Holders) == 0 }
 // Apply stores or removes the edited queries.
 func (e *queryEdit) Apply(tx *bbolt.Tx) error {
 	t := newTotals(tx)
-	return errors.Join(e.applyTo(t), t.save())
-}
-
-// applyTo is Apply without the totals. Releases come first.
-func (e *queryEdit) applyTo(t *totals) error {
-	for i := range slices.Backward(e.Queries) {
+	for i := range slices.Backward(e.Queries) { // releases come first
 		x := &e.Queries[i]
 		if x.Same {
 			continue
@@ -256,21 +236,8 @@ func (e *queryEdit) applyTo(t *totals) error {
 			return err
 		}
 	}
-	return nil
+	return t.save()
 }
-
-// call calls edit. A panic in it is kept for the caller of EditQueries, as the
-// transaction may be run by another one.
-func (e *queryEdit) call(others []*registry.Query) (err error) {
-	defer func() {
-		if e.panic = recover(); e.panic != nil {
-			err = errPanic
-		}
-	}()
-	return e.edit(&e.Queries[0].now, others, e.Queries[0].found)
-}
-
-var errPanic = errors.New("an edit panicked")
 
 // namedBy lists the ids that an edit affects, its query first.
 func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
@@ -330,78 +297,6 @@ func (x *queryDiff) check(id string, room func() error) error {
 		return nil
 	}
 	return room()
-}
-
-// maxEdits is the number of edits that share a transaction.
-const maxEdits = 64
-
-// editTogether runs waiting edits in one transaction. The error of one edit does not
-// affect the others; an error of the transaction is that of all.
-func (d *QueryStore) editTogether() {
-	var list []*queryEdit
-	failure := errPanic
-	defer func() {
-		if list == nil { // the transaction did not begin
-			list = d.edits.Take(maxEdits)
-		}
-		for _, e := range list {
-			if e.err == nil {
-				e.err = failure
-			}
-		}
-	}()
-	ended := false
-	failure = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		most := maxEdits
-		if d.disk.refusal() != nil {
-			most = 1 // it may be written if it frees space
-		}
-		list = d.edits.Take(most)
-		kept, removed := 0, 0
-		t := newTotals(tx)
-		room := sync.OnceValue(d.disk.room)
-		for _, e := range list {
-			if e.err = e.prepare(tx, room); e.err == nil {
-				e.err = e.within(t)
-			}
-			switch {
-			case e.err == errUnchanged:
-				e.err = nil
-				continue
-			case e.err != nil:
-				continue
-			}
-			if err := e.applyTo(t); err != nil {
-				return false, err
-			}
-			for i := range e.Queries {
-				switch x := &e.Queries[i]; {
-				case x.removes():
-					removed++
-				case !x.Same:
-					kept++
-				}
-			}
-		}
-		if kept+removed == 0 {
-			return false, errUnchanged
-		}
-		ended = removed > 0
-		return kept == 0, t.save()
-	})
-	if failure != nil {
-		return
-	}
-	done := make([]command, 0, len(list))
-	for _, e := range list {
-		if e.err == nil {
-			done = append(done, e)
-		}
-	}
-	d.refresh(done...)
-	if ended {
-		d.wakePurge()
-	}
 }
 
 // applyEdit stores or removes an edited query.
