@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -26,10 +27,12 @@ const docsDir = "../../web/docs"
 // What they print is what the page shows.
 func TestHowTo(t *testing.T) {
 	clitest.NeedEngine(t)
-	ran := 0
-	for page, text := range commandPages(t) {
+	ran, pages := 0, commandPages(t)
+	for _, page := range slices.Sorted(maps.Keys(pages)) { // the longest, cluster.md, is among the first
+		text := pages[page]
 		ran++
 		t.Run(page, func(t *testing.T) {
+			t.Parallel() // readers wait most of the time
 			needParts(t, text)
 			runPage(t, page)
 		})

@@ -91,13 +91,35 @@ func (r *reader) terminal(name string) *terminal {
 // endGroup ends all processes of a terminal, and waits until they have ended.
 func endGroup(t *testing.T, group int) {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
-	for start := time.Now(); !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH); time.Sleep(10 * time.Millisecond) {
+	for start := time.Now(); runs(group); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Errorf("processes of a page do not end within a minute")
 			_ = syscall.Kill(-group, syscall.SIGKILL)
 			return
 		}
 	}
+}
+
+// runs reports whether a process of a group runs. Those that have ended no longer count,
+// although the system may take seconds until it forgets them.
+func runs(group int) bool {
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return false
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it is gone
+		}
+		var state string
+		var parent, of int
+		_, after, _ := strings.Cut(string(text), ") ")
+		if _, err := fmt.Sscan(after, &state, &parent, &of); err == nil && of == group && state != "Z" && state != "X" {
+			return true
+		}
+	}
+	return len(files) == 0
 }
 
 func (term *terminal) enter(text string) {
