@@ -233,17 +233,17 @@ type StoredRule struct {
 	State RuleState `json:"state"`
 }
 
-// An AlertMessage is a message about one alert to one receiver. It is stored in the
-// transaction that stores the state of its rule, and deleted in the one that records its delivery.
+// An AlertMessage is a message about one alert. It is stored for each receiver in the transaction that
+// stores the state of its rule, and deleted in the one that records its delivery.
 type AlertMessage struct {
 	Seq      uint64            `json:"seq"` // in the order of creation; the store assigns it
-	ID       string            `json:"id"`  // the same for all attempts
+	ID       string            `json:"id"`  // the same for all attempts and all receivers
 	Rule     string            `json:"rule"`
 	Name     string            `json:"name"`
 	Query    string            `json:"query"`
-	To       Receiver          `json:"to"`
-	Caller   string            `json:"caller"` // the owner of the rule
-	State    AlertState        `json:"state"`  // firing or resolved
+	To       []Receiver        `json:"to,omitempty"` // of a message that is not stored yet
+	Caller   string            `json:"caller"`       // the owner of the rule
+	State    AlertState        `json:"state"`        // firing or resolved
 	Alert    string            `json:"alert"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Summary  string            `json:"summary,omitempty"`
@@ -253,18 +253,13 @@ type AlertMessage struct {
 	At       time.Time         `json:"at"` // when the message was created
 }
 
-// Size returns about how many bytes the message takes.
-func (m *AlertMessage) Size() int {
-	return alertBytes + TextBytes(m.Labels) + len(m.Summary) + len(m.Name) + len(m.To.Key()) + len(m.To.Secret)
-}
-
 // A RuleEdit changes rules, their states and messages in one transaction.
 type RuleEdit struct {
-	Token  uint64 `json:",omitempty"` // of the lease under which rules are evaluated and edited
-	Put    []Rule
+	Token  uint64                 `json:",omitempty"` // of the lease under which rules are evaluated and edited
+	Put    []Rule                 // a new one with its first state
 	States map[string]*RuleChange // by id; the edit is refused as a whole if one does not follow the stored state
-	Queue  []AlertMessage         // the store sets Seq
-	Remove []string               // with their states
+	Queue  []AlertMessage
+	Remove []string // with their states
 }
 
 // ErrRuleMoved is the error of an edit of rules that was made for other states than the stored ones. It

@@ -40,31 +40,36 @@ func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
 	return m, nil
 }
 
-// queueAlerts numbers messages and stores them, and makes the subscriptions of new receivers.
+// queueAlerts numbers messages and stores each for its receivers, and makes the subscriptions of new ones.
 func queueAlerts(tx *bbolt.Tx, list []registry.AlertMessage) (err error) {
 	alerts := tx.Bucket(bAlerts)
 	receivers, callers := map[string]*registry.Subscription{}, map[string]bool{}
-	for i := range list {
-		m := &list[i]
-		id := m.To.ID(m.Caller)
-		if callers[m.Caller] = true; receivers[id] == nil {
-			if receivers[id], err = receiver(tx, id, m); err != nil {
+	for _, m := range list {
+		callers[m.Caller] = true
+		to := m.To
+		m.To = nil
+		for _, to := range to {
+			s := receivers[to.ID(m.Caller)]
+			if s == nil {
+				if s, err = receiver(tx, to, &m); err != nil {
+					return err
+				}
+				receivers[s.ID] = s
+			}
+			if m.Seq, err = alerts.NextSequence(); err != nil {
 				return err
 			}
+			text, err := compactJSON(m)
+			if err == nil {
+				err = alerts.Put(alertKey(s.ID, m.Seq), text)
+			}
+			if err != nil {
+				return err
+			}
+			s.Newest = m.Seq
+			s.Stored++
+			s.Bytes += int64(len(text))
 		}
-		if m.Seq, err = alerts.NextSequence(); err != nil {
-			return err
-		}
-		text, err := compactJSON(m)
-		if err == nil {
-			err = alerts.Put(alertKey(id, m.Seq), text)
-		}
-		if err != nil {
-			return err
-		}
-		receivers[id].Newest = m.Seq
-		receivers[id].Stored++
-		receivers[id].Bytes += int64(len(text))
 	}
 	for _, s := range receivers {
 		if err := dropOldest(alerts, s, fmt.Sprintf("more than %d messages or %d MiB wait", mostAlerts, mostAlertBytes>>20), func() bool {
@@ -126,13 +131,13 @@ func boundCaller(tx *bbolt.Tx, caller string) error {
 	}
 }
 
-// receiver returns the subscription of a message's receiver, or a new one.
-func receiver(tx *bbolt.Tx, id string, m *registry.AlertMessage) (*registry.Subscription, error) {
-	if v := tx.Bucket(bSubscriptions).Get([]byte(id)); v != nil {
-		s, err := parseSubscription(id, v)
-		return &s, err
+// receiver returns the subscription of a receiver of a message, or a new one.
+func receiver(tx *bbolt.Tx, to registry.Receiver, m *registry.AlertMessage) (*registry.Subscription, error) {
+	s := to.Subscription(m.Caller, m.At)
+	if v := tx.Bucket(bSubscriptions).Get([]byte(s.ID)); v != nil {
+		stored, err := parseSubscription(s.ID, v)
+		return &stored, err
 	}
-	s := m.To.Subscription(m.Caller, m.At)
 	return &s, nil
 }
 

@@ -281,7 +281,9 @@ func (e *ruleEdit) touch(o *others) {
 		o.rules.add(id)
 	}
 	for i := range e.Queue {
-		o.subscriptions.add(e.Queue[i].To.ID(e.Queue[i].Caller))
+		for _, to := range e.Queue[i].To {
+			o.subscriptions.add(to.ID(e.Queue[i].Caller))
+		}
 	}
 }
 

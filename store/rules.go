@@ -93,7 +93,7 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 // the edit has another token than the lease AlertsLease.
 func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 	r := &ruleEdit{e}
-	c, err := d.execute(func(tx *bbolt.Tx) (command, error) {
+	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		if err := r.follows(tx); err != nil {
 			return nil, err
 		}
@@ -107,15 +107,7 @@ func (d *RuleStore) EditRules(e *registry.RuleEdit) error {
 		}
 		return r, nil
 	})
-	if err != nil {
-		return err
-	}
-	if applied := c.(*ruleEdit); applied != r {
-		for i := range e.Queue {
-			e.Queue[i].Seq = applied.Queue[i].Seq
-		}
-	}
-	return nil
+	return err
 }
 
 // A ruleEdit is one call of EditRules. It is a command.
@@ -144,23 +136,18 @@ func (r *ruleEdit) free(tx *bbolt.Tx) error {
 }
 
 // follows returns registry.ErrRuleMoved if a change of a state was made for another one than the
-// stored one.
+// stored one. The first one of a rule comes with the rule.
 func (r *ruleEdit) follows(tx *bbolt.Tx) error {
 	for id, c := range r.States {
 		var stored registry.RuleState
 		if v := tx.Bucket(bRuleStates).Get([]byte(id)); v != nil && json.Unmarshal(v, &stored) != nil {
 			return fmt.Errorf("state of rule %s: %w", id, ErrDamaged)
 		}
-		if stored.Version+1 != c.Version || !r.knows(tx, id) {
+		if stored.Version+1 != c.Version || c.Version == 1 && !slices.ContainsFunc(r.Put, func(p registry.Rule) bool { return p.ID == id }) {
 			return registry.ErrRuleMoved
 		}
 	}
 	return nil
-}
-
-// knows reports whether a rule is stored or put.
-func (r *ruleEdit) knows(tx *bbolt.Tx, id string) bool {
-	return tx.Bucket(bRules).Get([]byte(id)) != nil || slices.ContainsFunc(r.Put, func(p registry.Rule) bool { return p.ID == id })
 }
 
 func (r *ruleEdit) kind() byte { return kindRules }

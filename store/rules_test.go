@@ -37,7 +37,7 @@ func TestRules(t *testing.T) {
 	if err := d.Rules.EditRules(&e); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.dropAlert("a", e.Queue[0].Seq); err != nil {
+	if err := d.dropAlert("a", 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -49,13 +49,18 @@ func TestRules(t *testing.T) {
 	if diff := cmp.Diff(want, rules); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	for receiver, want := range map[string][]registry.AlertMessage{"a": e.Queue[2:], "b": e.Queue[1:2]} {
+	stored := func(seq uint64) registry.AlertMessage {
+		m := e.Queue[seq-1]
+		m.Seq, m.To = seq, nil
+		return m
+	}
+	for receiver, want := range map[string][]registry.AlertMessage{"a": {stored(3)}, "b": {stored(2)}} {
 		messages, err := d.Subscriptions.Messages(alertReceiver(receiver), 0, 10)
 		if diff := cmp.Diff(want, messages); diff != "" || err != nil {
 			t.Error(err, diff)
 		}
 		s, err := d.Subscriptions.Subscription(alertReceiver(receiver))
-		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Address != want[0].To.Address || s.State != registry.Active {
+		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Address != alertTo(receiver, "").To[0].Address || s.State != registry.Active {
 			t.Errorf("%+v %v", s, err)
 		}
 	}
@@ -66,7 +71,7 @@ func TestRules(t *testing.T) {
 	if err := d.Rules.EditRules(&last); err != nil {
 		t.Fatal(err)
 	}
-	messages, err := d.Subscriptions.Messages(alertReceiver("b"), e.Queue[1].Seq, 10)
+	messages, err := d.Subscriptions.Messages(alertReceiver("b"), 2, 10)
 	if rules, fail := d.Rules.Rules(); errors.Join(err, fail) != nil || len(rules) != 1 || len(messages) != 1 || messages[0].ID != "m4" {
 		t.Errorf("%v %v %v %v", rules, messages, err, fail)
 	}
@@ -141,11 +146,11 @@ func TestRuleStates(t *testing.T) {
 // alertTo returns a message to a webhook of a name.
 func alertTo(receiver, id string) registry.AlertMessage {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: registry.Receiver{Kind: "webhook", Address: "http://" + receiver + ".example", Secret: "s"}}
+	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: []registry.Receiver{{Kind: "webhook", Address: "http://" + receiver + ".example", Secret: "s"}}}
 }
 
 // alertReceiver returns the id of the subscription that has the messages of alertTo.
-func alertReceiver(receiver string) string { return alertTo(receiver, "").To.ID("app") }
+func alertReceiver(receiver string) string { return alertTo(receiver, "").To[0].ID("app") }
 
 // dropAlert deletes a message.
 func (d *DB) dropAlert(receiver string, seq uint64) error {
@@ -180,13 +185,13 @@ func TestRulesOfAnotherLease(t *testing.T) {
 	e := edit(first, "rule_a")
 	c.must(a.Rules.EditRules(&e))
 	second := take(b, nb, first, 1)
-	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1, Fired: 9}}}},
+	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1, Fired: 9}}}},
 		{Token: first, Queue: []registry.AlertMessage{{ID: "m"}}}, {Token: first, Remove: []string{"rule_a"}}} {
 		if err := a.Rules.EditRules(&stale); !errors.Is(err, scheduler.ErrFenced) {
 			t.Errorf("%+v: %v", stale, err)
 		}
 	}
-	c.must(a.dropAlert("a", e.Queue[0].Seq))
+	c.must(a.dropAlert("a", 1))
 	last := edit(second, "rule_c")
 	c.must(b.Rules.EditRules(&last))
 	for _, d := range c.stores {
@@ -228,7 +233,7 @@ func TestDamagedRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.update(func(tx *bbolt.Tx) error {
-		k := alertKey(alertReceiver("a"), e.Queue[0].Seq)
+		k := alertKey(alertReceiver("a"), 1)
 		return tx.Bucket(bAlerts).Put(k, bytes.Repeat([]byte("{"), len(tx.Bucket(bAlerts).Get(k))))
 	})
 	if err != nil {
@@ -237,7 +242,7 @@ func TestDamagedRules(t *testing.T) {
 	if _, err := d.Subscriptions.Messages(alertReceiver("a"), 0, 1); !errors.Is(err, ErrDamaged) || d.Check() == nil {
 		t.Errorf("a damaged message: %v", err)
 	}
-	if err := d.dropAlert("a", e.Queue[0].Seq); err != nil || d.Check() != nil {
+	if err := d.dropAlert("a", 1); err != nil || d.Check() != nil {
 		t.Errorf("after it is dropped: %v %v", err, d.Check())
 	}
 }
@@ -286,7 +291,7 @@ func TestMessagesOfACaller(t *testing.T) {
 	}
 	stored := func(caller, receiver string) registry.Subscription {
 		t.Helper()
-		s, err := d.Subscriptions.Subscription(alertTo(receiver, "").To.ID(caller))
+		s, err := d.Subscriptions.Subscription(alertTo(receiver, "").To[0].ID(caller))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,18 +331,17 @@ func TestDropOfDeadLetters(t *testing.T) {
 	defer func(n int64) { mostCallerBytes = n }(mostCallerBytes)
 	mostCallerBytes = 4 << 20
 	d := open(t, t.TempDir(), Options{})
-	send := func() registry.AlertMessage {
+	send := func() {
 		m := alertTo("a", "m")
 		m.Summary = strings.Repeat("x", 1<<20)
 		e := registry.RuleEdit{Queue: []registry.AlertMessage{m}}
 		if err := d.Rules.EditRules(&e); err != nil {
 			t.Fatal(err)
 		}
-		return e.Queue[0]
 	}
-	first := send()
+	send()
 	bury := func(s *registry.Subscription, _ bool) error {
-		s.Dead = append(s.Dead, registry.DeadLetter{Seq: first.Seq})
+		s.Dead = append(s.Dead, registry.DeadLetter{Seq: 1})
 		s.GaveUp++
 		return nil
 	}

@@ -98,7 +98,7 @@ func TestExportMovesRules(t *testing.T) {
 		t.Fatalf("%+v, %v", rules, err)
 	}
 	for _, r := range rules {
-		if r.Paused != (r.Name == "high") || r.State.Fired != 0 {
+		if r.Paused != (r.Name == "high") || r.State.Fired != 0 || r.State.Version != 1 {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -26,7 +26,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -114,14 +113,11 @@ type Engine struct {
 	mu        sync.Mutex // guards what follows
 	rules     map[string]*entry
 	ids       map[named]string
-	queries   map[string]map[string]*entry
-	callers   map[string]int               // number of rules
-	bytes     map[string]int               // of them and their states
-	due       map[string]time.Time         // queries that are to be looked at again
-	receivers map[string]map[string]*entry // rules by the id of their receiver
-	held      map[string]int               // number of receivers, by caller
-	repeated  map[string]time.Time         // when firing alerts were sent again, by receiver
-	count     [2]uint64                    // evaluations without and with a problem
+	queries   index
+	receivers index                // by the ids of their subscriptions
+	due       map[string]time.Time // queries that are to be looked at again
+	repeated  map[string]time.Time // when firing alerts were sent again, by receiver
+	count     [2]uint64            // evaluations without and with a problem
 	work      chan struct{}
 	trials    chan struct{}
 	moved     atomic.Bool // what is in memory is not what is stored
@@ -142,18 +138,9 @@ func New(o Options) (*Engine, error) {
 	if o.Lease == nil {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
-	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[named]string{},
-		queries: map[string]map[string]*entry{}, callers: map[string]int{}, bytes: map[string]int{}, due: map[string]time.Time{}, receivers: map[string]map[string]*entry{},
-		held: map[string]int{}, repeated: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
-	rules, err := o.Store.Rules()
-	if err != nil {
-		return nil, fmt.Errorf("read the rules: %w", err)
-	}
-	for _, r := range rules {
-		e.enter(e.opts.load(r))
-		e.due[r.Query] = time.Time{} // something may have changed in the meantime
-	}
-	return e, nil
+	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[named]string{}, queries: index{}, receivers: index{},
+		due: map[string]time.Time{}, repeated: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
+	return e, Reload(e)
 }
 
 // Run evaluates until ctx ends. Its error is registry.ErrUnusable if the store failed.
@@ -174,9 +161,11 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		case <-e.work:
 		case <-timer.C:
-			Target{e}.repeatAll()
+			e.join()
 		case <-e.follow.C():
-			e.mark(e.follow.Take())
+			for _, q := range e.follow.Take() {
+				e.later(q, time.Time{})
+			}
 		}
 	}
 	if errors.Is(err, context.Canceled) {

@@ -15,30 +15,39 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
-// check completes settings and compiles them. Labels that were left out are filled in.
-func (o *Options) check(c registry.Caller, r *registry.RuleSettings) (*rule.Program, registry.Query, error) {
+// check completes settings and compiles them. Labels that were left out are filled in, and receivers keep
+// the secrets that they had.
+func (o *Options) check(c registry.Caller, r *registry.RuleSettings, had []registry.Receiver) (*rule.Program, error) {
 	if r.Query == "" {
-		return nil, registry.Query{}, registry.BadSetting("/query", "query is missing: the id or the name of a registered query")
+		return nil, registry.BadSetting("/query", "query is missing: the id or the name of a registered query")
 	}
 	q, err := o.Resolve(c, r.Query)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, q, registry.BadSetting("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
+		return nil, registry.BadSetting("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
 	} else if err != nil {
-		return nil, q, err
+		return nil, err
 	}
 	if !c.MayRead(&q) {
-		return nil, q, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
+		return nil, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
 	}
 	r.Query = q.ID
 	vars, err := o.vars(&q)
 	if err != nil {
-		return nil, q, err
+		return nil, err
 	}
 	p, err := rule.Compile(*r, q.Form, vars, o.Rows)
-	if err == nil {
-		r.Labels = p.Labels()
+	if err != nil {
+		return nil, err
 	}
-	return p, q, err
+	r.Labels = p.Labels()
+	for i := range r.To {
+		for _, was := range had {
+			if r.To[i].Secret == "" && r.To[i].Key() == was.Key() {
+				r.To[i].Secret = was.Secret
+			}
+		}
+	}
+	return p, o.checkReceivers(r.To)
 }
 
 // vars returns the variables of a query, nil if they are not known yet.
@@ -114,38 +123,41 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 	return nil
 }
 
-// admit checks the limits on the number of rules, and that a name is free.
+// admit checks the limits of a caller who gets a rule, or other settings of one, and that its name is
+// free. The caller holds mu.
 func (e *Engine) admit(r *registry.Rule) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.ids[named{r.Caller, r.Name}] != "":
-		return nameTaken(r.Name)
-	case len(e.rules) >= e.opts.Most:
-		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
-	case e.bytes[r.Caller] > e.opts.Bytes:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: e.opts.overBytes("you have rules whose alerts")}
-	case e.callers[r.Caller] >= e.opts.MostEach:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
-	}
-	return e.admitReceivers(r.Caller, r.To)
-}
-
-// admitReceivers checks the limit on the number of receivers of a caller. The caller holds mu.
-func (e *Engine) admitReceivers(caller string, list []registry.Receiver) error {
-	added := 0
-	for _, to := range list {
-		if e.receivers[to.ID(caller)] == nil {
-			added++
+	rules, bytes, held := 0, 0, map[string]bool{}
+	for _, x := range e.rules {
+		if x.Caller == r.Caller {
+			rules++
+			bytes += x.bytes
+			for _, id := range x.receivers {
+				held[id] = true
+			}
 		}
 	}
+	other := e.ids[named{r.Caller, r.Name}]
+	switch made := e.rules[r.ID] == nil; {
+	case other != "" && other != r.ID:
+		return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("you have a rule named %s already: choose another name, or remove that rule first", r.Name)}
+	case made && len(e.rules) >= e.opts.Most:
+		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
+	case made && bytes > e.opts.Bytes:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: e.opts.overBytes("you have rules whose alerts")}
+	case made && rules >= e.opts.MostEach:
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
+	}
+	before := len(held)
+	for _, to := range r.To {
+		held[to.ID(r.Caller)] = true
+	}
 	// Those that no rule has any more are stored as long as messages wait for them or were set aside.
-	stored := e.deliveries.Held(registry.Alerts, caller)
+	stored, added := e.deliveries.Held(registry.Alerts, r.Caller), len(held)-before
 	switch most := e.opts.Addresses; {
 	case added == 0:
-	case added > most-e.held[caller]:
+	case len(held) > most:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
-			"remove some rules first, or let rules share a webhook and its secret", e.held[caller]+added, most)}
+			"remove some rules first, or let rules share a webhook and its secret", len(held), most)}
 	case stored-most > most-added:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("messages of yours wait for %d receivers or were set aside, many of which no rule has any more, "+
 			"and limits.token_receivers is %d: drop some of these subscriptions first", stored, most)}

@@ -6,21 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/registry"
 )
 
-// mark marks queries that are to be looked at now.
-func (e *Engine) mark(queries []string) {
+// later sets when a query is looked at again, unless that is earlier already.
+func (e *Engine) later(query string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, q := range queries {
-		if e.queries[q] != nil {
-			e.due[q] = time.Time{}
-		}
+	if old, set := e.due[query]; e.queries[query] != nil && (!set || at.Before(old)) {
+		e.due[query] = at
 	}
 }
 
@@ -39,22 +38,14 @@ func (e *Engine) ripe() (queries []string) {
 }
 
 // evaluateOne evaluates a rule that was made or edited. If that fails, Run does it.
-func (e *Engine) evaluateOne(ctx context.Context, id string) {
+func (e *Engine) evaluateOne(ctx context.Context, x *entry) {
 	defer e.signal()
-	var query string
 	err := e.exclusive(func(token uint64) error {
-		e.mu.Lock()
-		x := e.rules[id]
-		e.mu.Unlock()
-		if x == nil || x.broken != "" || x.Paused {
-			return nil
-		}
 		s := step{Engine: e, token: token}
-		query = x.Query
-		return errors.Join(s.bring(ctx, query, []*entry{x}), s.commit())
+		return errors.Join(s.look(ctx, x.Query, []*entry{x}), s.commit())
 	})
 	if err != nil {
-		e.later([]string{query}, e.opts.Now())
+		e.later(x.Query, e.opts.Now())
 	}
 }
 
@@ -65,18 +56,17 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 		err := e.exclusive(func(token uint64) error {
 			s := step{Engine: e, token: token}
 			for n < len(queries) && !s.full() {
-				if err := s.look(ctx, queries[n]); err != nil {
+				if err := s.look(ctx, queries[n], e.rulesOf(queries[n])); err != nil {
 					return err
 				}
 				n++
 			}
-			if err := s.commit(); !errors.Is(err, errTrouble) || passing(err) || errors.Is(err, registry.ErrUnusable) {
-				return err
-			}
-			return nil
+			return s.commit()
 		})
 		if err != nil && ctx.Err() == nil {
-			e.later(queries, e.opts.Now().Add(recheck))
+			for _, q := range queries {
+				e.later(q, e.opts.Now().Add(recheck))
+			}
 			if passing(err) { // the store logs this once
 				return nil
 			}
@@ -87,176 +77,182 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 	return nil
 }
 
-// later sets when queries are looked at again, unless that is earlier already.
-func (e *Engine) later(queries []string, at time.Time) {
+// rulesOf returns the rules of a query.
+func (e *Engine) rulesOf(query string) (list []*entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, q := range queries {
-		if old, set := e.due[q]; e.queries[q] != nil && (!set || at.Before(old)) {
-			e.due[q] = at
-		}
+	for _, x := range e.queries[query] {
+		list = append(list, x)
 	}
+	return list
 }
 
-// look evaluates the rules of a query up to its newest answer. A query that cannot be read makes
-// its rules failing. The caller holds turn.
-func (s *step) look(ctx context.Context, query string) error {
+// look evaluates rules of a query up to its newest answer. Those for which that is not possible are
+// failing. Its errors are about the whole store.
+func (s *step) look(ctx context.Context, query string, rules []*entry) error {
+	q, err := s.opts.Query(query)
+	gone := errors.Is(err, registry.ErrNotFound)
+	if err != nil && !gone {
+		return s.fail(rules, err)
+	}
+	var open []*entry
 	s.mu.Lock()
-	rules := make([]*entry, 0, len(s.queries[query]))
-	for _, x := range s.queries[query] {
+	for _, x := range rules {
 		if x.trouble = ""; x.broken == "" && !x.State.Ended && !x.Paused {
-			rules = append(rules, x)
+			open = append(open, x)
 		}
 	}
 	s.mu.Unlock()
-	soon := s.opts.Now().Add(recheck)
-	err := s.bring(ctx, query, rules)
-	switch {
-	case err == nil || passing(err) || errors.Is(err, registry.ErrUnusable) || ctx.Err() != nil:
-		return err
-	case errors.Is(err, errTrouble):
-		s.later([]string{query}, soon)
-	default:
-		s.trouble(rules, err)
+	rules = open[:0]
+	for _, x := range open {
+		if gone {
+			d := s.draft(x)
+			s.weight += d.tell(&s.opts, x.program.End(d.state, s.opts.Now()))
+			if err := s.commitFull(); err != nil {
+				return err
+			}
+		} else if s.opts.deprived(&x.Rule, &q) == nil {
+			rules = append(rules, x)
+		}
+	}
+	for len(rules) > 0 {
+		var behind []*entry
+		log := &reading{Log: s.opts.Log, query: query}
+		for _, x := range rules {
+			more, err := s.follow(x, log)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err := s.fail([]*entry{x}, err); err != nil {
+				return err
+			}
+			if x.trouble != "" {
+				continue
+			}
+			if more {
+				behind = append(behind, x)
+			} else {
+				s.remind(x)
+			}
+		}
+		rules = behind
 	}
 	return nil
 }
 
-// bring evaluates rules of a query up to its newest answer.
-func (s *step) bring(ctx context.Context, query string, rules []*entry) error {
-	now := s.opts.Now()
-	q, err := s.opts.Query(query)
-	if errors.Is(err, registry.ErrNotFound) {
-		for _, x := range rules {
-			s.record(x, x.program.End(s.state(x), now))
-			if err := s.commitFull(); err != nil {
-				return err
-			}
-		}
-		return nil
-	} else if err != nil {
+// fail makes rules failing that an error is about. It returns one that is about the whole store.
+func (s *step) fail(rules []*entry, err error) error {
+	if ofStore(err) || err == nil {
 		return err
 	}
-	rules = slices.DeleteFunc(rules, func(x *entry) bool { return s.opts.deprived(x, &q) != nil })
-	if err := s.follows(ctx, query, rules); err != nil {
-		return err
-	}
-	var next time.Time
 	for _, x := range rules {
-		if at := x.program.Next(s.peek(x)); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
+		s.trouble(x, err)
+	}
+	return nil
+}
+
+// deprived returns why the owner of a rule may not read its query any more.
+func (o *Options) deprived(r *registry.Rule, q *registry.Query) error {
+	who, err := o.Caller(r.Caller)
+	if err == nil && !who.MayRead(q) {
+		err = fmt.Errorf("the token %s may not read this query any more: renew the token, or remove the rule", r.Caller)
+	}
+	return err
+}
+
+// A reading is what was read of the log of a query for one round of its rules, most of which are at one
+// position.
+type reading struct {
+	notify.Log
+	query  string
+	status *registry.Status
+	whole  *registry.Status // with result
+	result *diff.Result
+	at     registry.Position
+	page   []registry.Change // after at
+	gap    bool              // the log does not lead on from at
+}
+
+// after reads the page after a position.
+func (r *reading) after(at registry.Position) (err error) {
+	if r.at == at && (len(r.page) > 0 || r.gap) {
+		return nil
+	}
+	r.at, r.gap = at, false
+	r.page, err = r.After(r.query, at, pageChanges)
+	if gap := (*registry.GapError)(nil); errors.As(err, &gap) {
+		r.gap, err = true, nil
+	}
+	return err
+}
+
+// follow evaluates a rule over the next changes of the log, or over the current result if the log does
+// not lead there. A rule that has the newest result takes its confirmation. It reports whether there may
+// be more.
+func (s *step) follow(x *entry, log *reading) (more bool, err error) {
+	if log.status == nil {
+		status, _, err := log.Current(log.query, false)
+		if err != nil {
+			return false, ignoreGone(err)
+		}
+		log.status = &status
+	}
+	state := s.peek(x)
+	switch at := state.At; {
+	case at == log.status.Position:
+		checked, next := log.status.CheckedAt, x.program.Next(state)
+		if at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
+			return false, nil
+		}
+		return false, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Confirm(state, checked) })
+	case at.Epoch == "" || rule.NeedsResult(state):
+	default:
+		err := log.after(at)
+		for i := range log.page {
+			if err != nil || x.trouble != "" || rule.NeedsResult(s.peek(x)) {
+				break // the next call takes the whole result
+			}
+			c := &log.page[i]
+			err = s.fold(x, c.CheckedAt, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Change(state, c) })
+		}
+		if err != nil || !log.gap {
+			return len(log.page) > 0, ignoreGone(err)
 		}
 	}
-	if next.IsZero() {
+	if log.whole == nil {
+		status, result, err := log.Current(log.query, true)
+		if err != nil {
+			return false, ignoreGone(err)
+		}
+		log.whole, log.result = &status, result
+	}
+	at, checked := log.whole.Position, log.whole.CheckedAt
+	if log.result == nil {
+		s.draft(x).state.At = at
+		return false, nil
+	}
+	return true, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent {
+		return x.program.Reset(state, log.result, at, checked)
+	})
+}
+
+// ignoreGone drops the error about a query that is gone: the next wake-up ends its rules.
+func ignoreGone(err error) error {
+	if errors.Is(err, registry.ErrNotFound) {
 		return nil
+	}
+	return err
+}
+
+// remind has a rule looked at again when time alone may change its alerts.
+func (s *step) remind(x *entry) {
+	next, now := x.program.Next(s.peek(x)), s.opts.Now()
+	if next.IsZero() {
+		return
 	}
 	wait := min(next.Sub(now), mostWait) // which a clock that is set does not change
 	if wait <= 0 {
 		wait = recheck
 	}
-	s.later([]string{query}, now.Add(wait))
-	return nil
-}
-
-// deprived returns why the owner of a rule may not read its query any more.
-func (o *Options) deprived(x *entry, q *registry.Query) error {
-	who, err := o.Caller(x.Caller)
-	if err == nil && !who.MayRead(q) {
-		err = fmt.Errorf("the token %s may not read this query any more: renew the token, or remove the rule", x.Caller)
-	}
-	return err
-}
-
-// follows evaluates rules over the log, and confirms the newest result.
-func (s *step) follows(ctx context.Context, query string, rules []*entry) error {
-	for {
-		status, _, err := s.opts.Log.Current(query, false)
-		if errors.Is(err, registry.ErrNotFound) {
-			return nil // the next wake-up finds it gone
-		} else if err != nil {
-			return err
-		}
-		behind := map[registry.Position][]*entry{}
-		for _, x := range rules {
-			state := s.peek(x)
-			if state.At == status.Position && state.At.Seq == 0 {
-				continue
-			} else if state.At.Epoch == "" && status.Position.Seq == 0 {
-				s.state(x).At = status.Position
-			} else if state.At != status.Position {
-				behind[state.At] = append(behind[state.At], x)
-			} else if next := x.program.Next(state); !next.IsZero() && (!next.After(status.CheckedAt) || status.CheckedAt.Before(state.CheckedAt)) {
-				s.fold(x, status.CheckedAt, func(state *registry.RuleState) []registry.RuleEvent {
-					return x.program.Confirm(state, status.CheckedAt)
-				})
-				s.evaluated(x)
-				if err := s.commitFull(); err != nil {
-					return err
-				}
-			}
-		}
-		if len(behind) == 0 {
-			return nil
-		}
-		for at, list := range behind {
-			if err := s.catchUp(query, at, list); err != nil {
-				return err
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// catchUp evaluates rules over the next changes after a position, or over the current
-// result if the log does not lead there.
-func (s *step) catchUp(query string, at registry.Position, rules []*entry) error {
-	whole := slices.DeleteFunc(slices.Clone(rules), func(x *entry) bool { return !rule.NeedsResult(s.peek(x)) && at.Epoch != "" })
-	rules = slices.DeleteFunc(rules, func(x *entry) bool { return slices.Contains(whole, x) })
-	if len(rules) > 0 {
-		page, err := s.opts.Log.After(query, at, pageChanges)
-		if gap := (*registry.GapError)(nil); errors.As(err, &gap) {
-			whole, rules = append(whole, rules...), nil
-		} else if errors.Is(err, registry.ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		for _, x := range rules {
-			for i := range page {
-				if rule.NeedsResult(s.peek(x)) {
-					break // the next call takes the whole result
-				}
-				s.fold(x, page[i].CheckedAt, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Change(state, &page[i]) })
-				s.evaluated(x)
-				if err := s.commitFull(); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if len(whole) == 0 {
-		return nil
-	}
-	status, result, err := s.opts.Log.Current(query, true)
-	if errors.Is(err, registry.ErrNotFound) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	for _, x := range whole {
-		if result == nil {
-			s.state(x).At = status.Position
-			continue
-		}
-		s.fold(x, status.CheckedAt, func(state *registry.RuleState) []registry.RuleEvent {
-			return x.program.Reset(state, result, status.Position, status.CheckedAt)
-		})
-		s.evaluated(x)
-		if err := s.commitFull(); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.later(x.Query, now.Add(wait))
 }

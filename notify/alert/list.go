@@ -140,7 +140,7 @@ func (o *Options) judge(v *registry.ListedRule, broken string) error {
 		v.Status, v.Reason = registry.RulePaused, "it is not evaluated and raises no alerts until it is resumed"
 		return nil
 	}
-	if err := o.deprived(&entry{StoredRule: v.StoredRule}, &q); err != nil {
+	if err := o.deprived(&v.Rule, &q); err != nil {
 		broken = err.Error()
 	}
 	switch {

@@ -27,10 +27,11 @@ func (r *rig) fill(queries, rules int, to ...registry.Receiver) (ids []string) {
 	}
 	r.recordAll(ids, "a=1")
 	r.reopen(func() {
-		edit := registry.RuleEdit{}
+		edit := registry.RuleEdit{States: map[string]*registry.RuleChange{}}
 		for i := range rules {
 			id := fmt.Sprintf("rule_%06d", i)
 			edit.Put = append(edit.Put, registry.Rule{ID: id, Caller: "app", RuleSettings: registry.RuleSettings{Name: fmt.Sprint("r", i), Query: ids[i%queries], When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value", To: to}})
+			edit.States[id] = new(registry.RuleState).Since(new(registry.RuleState))
 		}
 		if err := r.db.Rules.EditRules(&edit); err != nil {
 			r.t.Fatal(err)

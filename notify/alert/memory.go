@@ -15,11 +15,12 @@ import (
 // An entry is a rule in memory.
 type entry struct {
 	registry.StoredRule
-	program *rule.Program
-	broken  string // why the rule cannot be evaluated, unless that is in its state
-	trouble string // why its last evaluation failed, until the next one
-	bytes   int    // of its settings and its state
-	folded  sight  // the last answer that the state is from, if this process evaluated it
+	program   *rule.Program
+	receivers []string // the ids of their subscriptions
+	broken    string   // why the rule cannot be evaluated, unless that is in its state
+	trouble   string   // why its last evaluation failed, until the next one
+	bytes     int      // of its settings and its state
+	folded    sight    // the last answer that the state is from, if this process evaluated it
 }
 
 // A named is a name that a caller has given to a rule.
@@ -34,47 +35,71 @@ func Reload(e *Engine) error {
 	if err != nil {
 		return fmt.Errorf("read the rules: %w", err)
 	}
-	var list []*entry
+	stored := map[string]*entry{}
 	for _, r := range rules {
-		list = append(list, e.opts.load(r))
+		stored[r.ID] = e.opts.load(r)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	folded := map[string]sight{}
-	for _, x := range e.rules {
-		folded[x.ID] = x.folded
-		e.forget(x)
+	for id, x := range e.rules {
+		if stored[id] == nil {
+			e.replace(x, nil)
+		}
 	}
-	for _, x := range list {
-		x.folded = folded[x.ID]
-		e.enter(x)
-		e.due[x.Query] = time.Time{}
+	for id, x := range stored {
+		e.replace(e.rules[id], x)
+		e.due[x.Query] = time.Time{} // something may have changed in the meantime
 	}
 	return nil
 }
 
-// load returns the entry of a stored rule.
+// Refresh takes note of rules that other commands than those that this engine waits for have
+// changed in the store. If it has the lease, these are commands of its own whose outcome was
+// unknown. Their messages are then to be sent, so it reads everything again.
+func (e *Engine) Refresh(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, held := e.opts.Lease(); held {
+		return Reload(e)
+	}
+	defer e.signal()
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	for _, id := range ids {
+		r, err := e.opts.Store.Rule(id)
+		var x *entry
+		if err == nil {
+			x = e.opts.load(r)
+		} else if !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		e.mu.Lock()
+		e.replace(e.rules[id], x)
+		e.mu.Unlock()
+		e.later(r.Query, time.Time{})
+	}
+	return nil
+}
+
+// load returns the entry of a stored rule, which was checked when it was stored. Its query may be gone.
 func (o *Options) load(r registry.StoredRule) *entry {
 	x := &entry{StoredRule: r}
-	var err error
-	if x.program, err = o.stored(r.RuleSettings); err != nil {
+	form := diff.Select
+	q, err := o.Query(r.Query)
+	if err == nil {
+		form = q.Form
+	}
+	if err == nil || errors.Is(err, registry.ErrNotFound) {
+		x.program, err = compileStored(r.RuleSettings, form, o.Rows)
+	}
+	if err != nil {
 		x.broken = err.Error()
 	}
 	if rule.NeedsResult(&x.State) {
 		x.State.At = registry.Position{} // it takes the whole result: Options.Rows may be higher now
 	}
 	return x
-}
-
-// stored compiles a rule that was checked when it was stored. Its query may be gone.
-func (o *Options) stored(r registry.RuleSettings) (*rule.Program, error) {
-	form := diff.Select
-	if q, err := o.Query(r.Query); err == nil {
-		form = q.Form
-	} else if !errors.Is(err, registry.ErrNotFound) {
-		return nil, err
-	}
-	return compileStored(r, form, o.Rows)
 }
 
 // compileStored compiles settings whose labels are complete.
@@ -85,51 +110,58 @@ func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Pro
 	return rule.Compile(r, form, nil, rows)
 }
 
-// enter adds a rule to memory. The caller holds mu, or is New.
-func (e *Engine) enter(x *entry) {
-	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
-	e.callers[x.Caller]++
+// replace puts a rule into memory in place of another one. Either may be nil. The caller holds mu.
+func (e *Engine) replace(was, x *entry) {
+	if was != nil {
+		delete(e.rules, was.ID)
+		delete(e.ids, named{was.Caller, was.Name})
+		if e.queries.remove(was.Query, was) {
+			delete(e.due, was.Query)
+			e.follow.Remove(was.Query)
+		}
+		for _, id := range was.receivers {
+			if e.receivers.remove(id, was) {
+				delete(e.repeated, id)
+			}
+		}
+	}
+	if x == nil {
+		return
+	}
 	x.bytes = x.State.Size() + x.Size()
-	e.bytes[x.Caller] += x.bytes
-	if e.queries[x.Query] == nil {
-		e.queries[x.Query] = map[string]*entry{}
+	for _, to := range x.To {
+		x.receivers = append(x.receivers, to.ID(x.Caller))
+	}
+	if was != nil {
+		x.folded = was.folded
+	}
+	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
+	if e.queries.add(x.Query, x) {
 		e.follow.Add(x.Query)
 	}
-	e.queries[x.Query][x.ID] = x
-	for _, to := range x.To {
-		id := to.ID(x.Caller)
-		if e.receivers[id] == nil {
-			e.receivers[id] = map[string]*entry{}
-			e.held[x.Caller]++
-		}
-		e.receivers[id][x.ID] = x
+	for _, id := range x.receivers {
+		e.receivers.add(id, x)
 	}
 }
 
-// forget removes a rule from memory. The caller holds mu.
-func (e *Engine) forget(x *entry) {
-	delete(e.rules, x.ID)
-	delete(e.ids, named{x.Caller, x.Name})
-	e.bytes[x.Caller] -= x.bytes
-	if e.callers[x.Caller]--; e.callers[x.Caller] == 0 {
-		delete(e.callers, x.Caller)
-		delete(e.bytes, x.Caller)
+// An index finds rules by what they have, and by their ids.
+type index map[string]map[string]*entry
+
+// add reports whether the rule is the first one of a key.
+func (m index) add(key string, x *entry) bool {
+	if m[key] == nil {
+		m[key] = map[string]*entry{}
 	}
-	delete(e.queries[x.Query], x.ID)
-	if len(e.queries[x.Query]) == 0 {
-		delete(e.queries, x.Query)
-		delete(e.due, x.Query)
-		e.follow.Remove(x.Query)
+	m[key][x.ID] = x
+	return len(m[key]) == 1
+}
+
+// remove reports whether the rule was the last one of a key.
+func (m index) remove(key string, x *entry) bool {
+	delete(m[key], x.ID)
+	if len(m[key]) > 0 {
+		return false
 	}
-	for _, to := range x.To {
-		id := to.ID(x.Caller)
-		if delete(e.receivers[id], x.ID); e.receivers[id] == nil || len(e.receivers[id]) > 0 {
-			continue
-		}
-		delete(e.receivers, id)
-		delete(e.repeated, id)
-		if e.held[x.Caller]--; e.held[x.Caller] == 0 {
-			delete(e.held, x.Caller)
-		}
-	}
+	delete(m, key)
+	return true
 }

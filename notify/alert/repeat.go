@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
@@ -18,8 +18,14 @@ import (
 // idle returns what is to be done for a receiver without messages: repeat firing alerts, or forget
 // a receiver that no rule has any more.
 func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.Step, error) {
-	firing, used := t.firing(s)
-	if newest := s.Newest; !used && len(s.Dead) == 0 {
+	t.mu.Lock()
+	rules, fires := slices.Sorted(maps.Keys(t.receivers[s.ID])), false
+	for _, x := range t.receivers[s.ID] {
+		fires = fires || x.fires()
+	}
+	at, known := t.repeated[s.ID]
+	t.mu.Unlock()
+	if newest := s.Newest; len(rules)+len(s.Dead) == 0 {
 		return deliver.Step{Edit: func(s *registry.Subscription) error {
 			if s.Newest == newest { // else there are new messages
 				s.State = registry.Ended
@@ -27,25 +33,22 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 			return nil
 		}}, nil
 	}
-	if !k.repeats || len(firing) == 0 || s.State != registry.Active {
+	if !k.repeats || !fires || s.State != registry.Active {
 		return deliver.Step{}, nil
 	}
-	t.mu.Lock()
-	at, known := t.repeated[s.ID]
-	t.mu.Unlock()
 	if !known && s.LastDelivery != nil {
 		at = *s.LastDelivery
 	}
 	if at = at.Add(t.opts.Resend); at.After(now) && at.Before(now.Add(2*t.opts.Resend)) {
 		return deliver.Step{At: at}, nil
 	}
-	firing, err := t.confirmed(firing)
-	if err != nil || len(firing) == 0 {
-		return deliver.Step{}, err
+	list, err := t.firing(rules, s.Dead)
+	if err != nil || len(list) == 0 {
+		return deliver.Step{At: now.Add(t.opts.Resend)}, err
 	}
 	id := s.ID
 	return deliver.Step{Call: &deliver.Call{Since: now, Insist: true, Asks: true, Send: func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
-		for part := range slices.Chunk(firing, k.batch) {
+		for part := range slices.Chunk(list, k.batch) {
 			if r = t.repeat(ctx, c, k, s.To, part); !r.OK() {
 				return r
 			}
@@ -57,28 +60,35 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 	}}}, nil
 }
 
-// confirmed returns the alerts that still fire, as the store knows. The end of an alert may have been
-// sent already that is not in memory yet.
-func (t Target) confirmed(list []registry.AlertMessage) ([]registry.AlertMessage, error) {
-	var r registry.StoredRule
-	var err error
-	list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
-		if m.Rule != r.ID && err == nil {
-			r, err = t.opts.Store.Rule(m.Rule)
-			if errors.Is(err, registry.ErrNotFound) {
-				r, err = registry.StoredRule{Rule: registry.Rule{ID: m.Rule}}, nil
+// firing returns the firing alerts of rules, without those that the receiver refuses. They are those that
+// the store knows: the end of one that fires in memory may have been sent already.
+func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []registry.AlertMessage, err error) {
+	for _, id := range rules {
+		r, err := t.opts.Store.Rule(id)
+		if errors.Is(err, registry.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if q, err := t.opts.Query(r.Query); err != nil || t.opts.deprived(&r.Rule, &q) != nil {
+			continue
+		}
+		common := rule.Common(r.Labels)
+		for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
+			a := r.State.Alerts[key]
+			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary, StartsAt: a.FiredAt}
+			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead, func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
+				m.Labels = rule.Complete(common, a.Labels)
+				list = append(list, m)
 			}
 		}
-		a := r.State.Alerts[m.Alert]
-		return a == nil || a.State != registry.AlertFiring
-	})
-	return list, err
+	}
+	return list, nil
 }
 
-// repeatAll makes the subscriptions of receivers that are sent firing alerts again: one that has
-// joined a rule, and one whose subscription was dropped.
-func (t Target) repeatAll() {
-	e := t.Engine
+// join makes the subscriptions of receivers that are sent firing alerts again: one that has joined a
+// rule, and one whose subscription was dropped.
+func (e *Engine) join() {
 	if _, held := e.opts.Lease(); !held {
 		return
 	}
@@ -89,14 +99,11 @@ func (t Target) repeatAll() {
 			continue
 		}
 		for _, x := range rules {
-			if !x.fires() {
-				continue
+			to := x.To[slices.Index(x.receivers, id)]
+			if k := kinds[to.Kind]; k != nil && k.repeats && x.fires() {
+				missing = append(missing, to.Subscription(x.Caller, e.opts.Now()))
+				break
 			}
-			at := slices.IndexFunc(x.To, func(to registry.Receiver) bool { return to.ID(x.Caller) == id })
-			if kinds[x.To[at].Kind].repeats {
-				missing = append(missing, x.To[at].Subscription(x.Caller, e.opts.Now()))
-			}
-			break
 		}
 	}
 	e.mu.Unlock()
@@ -129,42 +136,15 @@ func (t Target) repeat(ctx context.Context, c *deliver.Client, k *kind, to *regi
 		return deliver.Reply{Err: err}
 	}
 	r := send(ctx, c)
-	switch n := len(list); {
-	case !r.Refused():
+	if !r.Refused() {
 		return r
-	case n == 1:
-		r.Status = 200
-		return r
-	default:
-		if r := t.repeat(ctx, c, k, to, list[:n/2]); !r.OK() {
-			return r
-		}
-		return t.repeat(ctx, c, k, to, list[n/2:])
 	}
-}
-
-// firing returns the firing alerts of a receiver's rules, without those that it refuses, and
-// whether it has any rules.
-func (t Target) firing(s *registry.Subscription) (list []registry.AlertMessage, used bool) {
-	t.mu.Lock()
-	rules := slices.Collect(maps.Values(t.receivers[s.ID]))
-	t.mu.Unlock()
-	slices.SortFunc(rules, func(a, b *entry) int { return strings.Compare(a.ID, b.ID) })
-	for _, x := range rules {
-		q, err := t.opts.Query(x.Query)
-		if err != nil || t.opts.deprived(x, &q) != nil {
-			continue
-		}
-		common := rule.Common(x.Labels)
-		t.mu.Lock()
-		for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
-			if a := x.State.Alerts[key]; a.State == registry.AlertFiring {
-				list = append(list, registry.AlertMessage{Rule: x.ID, Name: x.Name, Query: x.Query, State: a.State, Alert: key, Labels: rule.Complete(common, a.Labels), Summary: a.Summary, StartsAt: a.FiredAt})
+	if r.Status = http.StatusOK; len(list) > 1 {
+		for part := range slices.Chunk(list, (len(list)+1)/2) {
+			if r = t.repeat(ctx, c, k, to, part); !r.OK() {
+				return r
 			}
 		}
-		t.mu.Unlock()
 	}
-	return slices.DeleteFunc(list, func(m registry.AlertMessage) bool {
-		return slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" })
-	}), len(rules) > 0
+	return r
 }

@@ -233,18 +233,6 @@ func (e *Engine) status(caller string, to registry.Receiver) registry.ReceiverSt
 	return v
 }
 
-// wake has messages sent that are stored.
-func (e *Engine) wake(list []registry.AlertMessage) {
-	ids := make([]string, len(list))
-	for i := range list {
-		ids[i] = list[i].To.ID(list[i].Caller)
-	}
-	slices.Sort(ids)
-	if err := e.deliveries.Refresh(slices.Compact(ids)); err != nil {
-		e.opts.Logger.Error("alerts are stored and not sent yet", "error", err)
-	}
-}
-
 func withName(m *registry.AlertMessage) map[string]string {
 	labels := make(map[string]string, len(m.Labels)+1)
 	maps.Copy(labels, m.Labels)

@@ -129,3 +129,38 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	}
 }
+
+// A rule whose removal has taken effect, although its outcome is unknown, is not brought back by an edit
+// that keeps its alerts.
+func TestEditAfterUnknownRemoval(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	r.wrap = func(s alert.Store) alert.Store { return forgetful{s} }
+	r.start()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10"})
+	if err := r.Remove(v.ID); !errors.Is(err, registry.ErrReadOnly) {
+		t.Fatal(err)
+	}
+	s := v.RuleSettings
+	s.Summary = "other"
+	if _, err := r.Replace(t.Context(), app, v.ID, s); err == nil {
+		t.Error("a removed rule was edited")
+	}
+	until(t, "the end of the rule", func() bool { _, err := r.Rule(app, v.ID); return errors.Is(err, registry.ErrNotFound) })
+	if rules, err := r.db.Rules.Rules(); err != nil || len(rules) != 0 {
+		t.Errorf("%+v %v", rules, err)
+	}
+}
+
+// A forgetful store makes removals, and says that their outcome is unknown.
+type forgetful struct{ alert.Store }
+
+func (s forgetful) EditRules(e *registry.RuleEdit) error {
+	err := s.Store.EditRules(e)
+	if err == nil && len(e.Remove) > 0 {
+		return fmt.Errorf("%w: the outcome is unknown", registry.ErrReadOnly)
+	}
+	return err
+}

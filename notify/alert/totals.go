@@ -11,16 +11,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// evaluated counts an evaluation of a rule, whose state has been set. It is added to the
-// engine's count when the step is stored.
-func (s *step) evaluated(x *entry) {
-	if s.peek(x).Problem == "" {
-		s.evaluations[0]++
-	} else {
-		s.evaluations[1]++
-	}
-}
-
 // Totals sums up all rules. For a query with rules that lag, it reads one change of the log.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
 	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Messages: map[string]registry.MessageTotals{}}

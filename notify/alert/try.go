@@ -16,11 +16,8 @@ import (
 // Try evaluates a rule over the whole history of its query that is kept. It stores nothing.
 func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSettings) (t registry.RuleTrial, err error) {
 	r.Name = cmp.Or(r.Name, "trial")
-	p, q, err := e.opts.check(c, &r)
+	p, err := e.opts.check(c, &r, nil)
 	if err != nil {
-		return t, err
-	}
-	if err := e.opts.checkReceivers(r.To); err != nil {
 		return t, err
 	}
 	select {
@@ -29,7 +26,7 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 	case <-ctx.Done():
 		return t, ctx.Err()
 	}
-	first, err := e.opts.Past.Versions(q.ID, 0, 1)
+	first, err := e.opts.Past.Versions(r.Query, 0, 1)
 	if err != nil {
 		return t, err
 	}
@@ -53,7 +50,7 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 		t.Events = slices.Delete(t.Events, 0, max(0, len(t.Events)-trialEvents))
 	}
 	whole := func(at registry.Position, checked time.Time) error {
-		result, err := e.opts.Past.StateAt(ctx, q.ID, at)
+		result, err := e.opts.Past.StateAt(ctx, r.Query, at)
 		if err == nil {
 			note(p.Reset(&s, result, at, checked))
 		}
@@ -65,7 +62,7 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 		}
 	}
 	for {
-		page, err := e.opts.Log.After(q.ID, s.At, pageChanges)
+		page, err := e.opts.Log.After(r.Query, s.At, pageChanges)
 		if err != nil {
 			return t, err
 		}
@@ -84,7 +81,7 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 			break
 		}
 	}
-	status, _, err := e.opts.Log.Current(q.ID, false)
+	status, _, err := e.opts.Log.Current(r.Query, false)
 	if err != nil {
 		return t, err
 	}

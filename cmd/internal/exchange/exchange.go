@@ -191,7 +191,8 @@ func (r Line) addRule(db *store.DB, names map[string]bool) error {
 	if err := alert.CheckStored(&x, q.Form); err != nil {
 		return fmt.Errorf("rule %s: %w", x.Name, err)
 	}
-	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x}}); err != nil {
+	first := new(registry.RuleState).Since(new(registry.RuleState))
+	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x}, States: map[string]*registry.RuleChange{x.ID: first}}); err != nil {
 		return err
 	}
 	names[x.Caller+" "+x.Name] = true
