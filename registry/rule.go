@@ -323,16 +323,7 @@ type RuleTotals struct {
 	Firing    map[string]int           // alerts that fire, by the caller of their rule
 	Evaluated uint64                   // evaluations of rules that led to a state
 	Failed    uint64                   // evaluations that were impossible, for example with too many rows
-	Lag       time.Duration            // for how long the oldest change has waited that some rule was not evaluated on
-	Messages  map[string]MessageTotals // by kind of receiver
-}
-
-// MessageTotals sum up the messages about alerts to receivers of one kind.
-type MessageTotals struct {
-	Waiting   int
-	Delivered uint64
-	Failed    uint64 // attempts
-	Dropped   uint64 // messages given up
+	Behind    map[string]Position // up to where the rule of a query was evaluated that lags most, if one does
 }
 
 // A RuleTrial is what a rule would have done over the history of its query.

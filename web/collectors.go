@@ -3,9 +3,7 @@ package web
 // This file collects the metrics that a scrape reads from the registry and the scheduler.
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -172,7 +170,18 @@ func (s *server) collectStorage(put func(metric, float64, ...string)) error {
 }
 
 func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
+	b := backlog{s: s, waiting: map[registry.Way]uint64{}, alerts: map[string]uint64{}, states: map[[2]string]int{}, oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
+	if err := b.read(); err != nil {
+		return err
+	}
 	for _, d := range s.Deliveries() {
+		if d.Kind != "" {
+			put(alertMessagesDesc, float64(d.Delivered), d.Kind, "delivered")
+			put(alertMessagesDesc, float64(d.Failed), d.Kind, "failed")
+			put(alertMessagesDesc, float64(d.Dropped), d.Kind, "dropped")
+			put(alertWaitingDesc, float64(b.alerts[d.Kind]), d.Kind)
+			continue
+		}
 		way := string(d.Way)
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
 			put(deliveriesDesc, float64(n), way, result)
@@ -180,10 +189,6 @@ func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 		if d.Way.Connected() {
 			put(connectionsDesc, float64(d.Connections), way)
 		}
-	}
-	b := backlog{s: s, waiting: map[registry.Way]uint64{}, states: map[[2]string]int{}, oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
-	if err := b.read(); err != nil {
-		return err
 	}
 	for key, n := range b.states {
 		put(subsDesc, float64(n), key[0], key[1])
@@ -212,14 +217,17 @@ func (s *server) collectRules(put func(metric, float64, ...string)) error {
 	}
 	put(evaluationsDesc, float64(t.Evaluated), "complete")
 	put(evaluationsDesc, float64(t.Failed), "failed")
-	put(ruleLagDesc, t.Lag.Seconds())
-	for _, kind := range slices.Sorted(maps.Keys(t.Messages)) {
-		m := t.Messages[kind]
-		put(alertMessagesDesc, float64(m.Delivered), kind, "delivered")
-		put(alertMessagesDesc, float64(m.Failed), kind, "failed")
-		put(alertMessagesDesc, float64(m.Dropped), kind, "dropped")
-		put(alertWaitingDesc, float64(m.Waiting), kind)
+	lag := time.Duration(0)
+	for query, at := range t.Behind {
+		since, err := waitingSince(s.History, query, at)
+		if err != nil && !missing(err) {
+			return err
+		}
+		if !since.IsZero() {
+			lag = max(lag, s.Now().Sub(since))
+		}
 	}
+	put(ruleLagDesc, lag.Seconds())
 	return nil
 }
 
@@ -229,6 +237,7 @@ type backlog struct {
 	s       *server
 	states  map[[2]string]int
 	waiting map[registry.Way]uint64
+	alerts  map[string]uint64 // messages about alerts that wait, by kind of receiver
 	oldest  map[oldestKey]registry.Position
 	current map[string]registry.Position // of queries, "" the head of all
 }
@@ -257,6 +266,7 @@ func (b *backlog) add(s *registry.Subscription) error {
 		return nil // it follows captures, not changes
 	case s.Way == registry.Alerts:
 		b.waiting[s.Way] += uint64(s.Waiting())
+		b.alerts[s.To.Kind] += uint64(s.Waiting())
 		return nil
 	}
 	newest, known := b.current[s.Query]

@@ -247,6 +247,7 @@ type Webhooks interface {
 // Deliveries holds the counters of one delivery type since the start of the process.
 type Deliveries struct {
 	Way         registry.Way
+	Kind        string // of receivers of alerts, "" for all of the way
 	Connections int64  // currently open; 0 for types without connections
 	Delivered   uint64 // messages with changes or results: written, or taken by the callback
 	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow

@@ -56,6 +56,23 @@ func (w *world) alerting(c *Config) {
 		}
 	})
 	c.Rules, w.rules = e, e
+	c.Deliveries = func() (list []Deliveries) {
+		for _, s := range d.WayStats() {
+			list = append(list, Deliveries{Way: s.Way, Kind: s.Kind, Delivered: s.Taken, Failed: s.Failed, Dropped: s.GivenUp})
+		}
+		return list
+	}
+	c.AllSubscriptions = func(yield func(registry.Subscription, error) bool) {
+		list, err := db.Subscriptions.Subscriptions("", 100)
+		if err != nil {
+			yield(registry.Subscription{}, err)
+		}
+		for _, s := range list {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
 }
 
 func TestRules(t *testing.T) {
@@ -99,7 +116,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, want := range []string{`freshet_rules{state="inactive"} 1`, `freshet_rules{state="paused"} 0`, `freshet_rule_alerts{state="firing"} 0`,
 		`freshet_rule_evaluations_total{result="complete"} 2`, "freshet_rule_lag_seconds 0", `freshet_alert_messages_total{receiver="webhook",result="failed"} 0`,
-		`freshet_alert_messages_waiting{receiver="email"} 0`} {
+		`freshet_alert_messages_total{receiver="webhook",result="delivered"} 2`, `freshet_alert_messages_waiting{receiver="email"} 0`} {
 		if s := string(w.get("/metrics").status(200).body); !strings.Contains(s, "\n"+want+"\n") {
 			t.Errorf("no %s", want)
 		}

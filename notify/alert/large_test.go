@@ -129,7 +129,7 @@ func (r *rig) told() (firing, resolved int) {
 // process that is killed before it loses no message and stores none twice, whether rows, a pause, an edit
 // or a removal lead to them. Until then the alerts go on.
 func TestMessagesInOneCommand(t *testing.T) {
-	const rows, receivers = 900, 10
+	const rows, receivers = 200, 10
 	steps := map[string]func(r *rig, v registry.ListedRule) error{
 		"rows": func(r *rig, v registry.ListedRule) error {
 			r.record(v.Query, wide(1, "1")...)

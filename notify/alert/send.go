@@ -24,7 +24,12 @@ const (
 )
 
 // Deliver makes deliveries of package deliver send the messages. It is called before Run.
-func (e *Engine) Deliver(d *deliver.Engine) { e.deliveries = d }
+func (e *Engine) Deliver(d *deliver.Engine) {
+	e.deliveries = d
+	for name := range kinds {
+		d.CountKind(registry.Alerts, name)
+	}
+}
 
 // A Target decides what the receivers of alerts are sent. It implements deliver.Target.
 type Target struct{ *Engine }

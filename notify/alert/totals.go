@@ -1,40 +1,29 @@
-// This file sums up rules, evaluations and messages for the metrics.
+// This file sums up rules and evaluations for the metrics.
 
 package alert
 
 import (
 	"cmp"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/freshet/freshet/registry"
 )
 
-// Totals sums up all rules. For a query with rules that lag, it reads one change of the log.
+// Totals sums up all rules.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
-	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Messages: map[string]registry.MessageTotals{}}
+	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Behind: map[string]registry.Position{}}
 	e.mu.Lock()
-	rules := slices.Collect(maps.Values(e.rules))
 	t.Evaluated, t.Failed = e.count[0], e.count[1]
-	receivers := slices.Collect(maps.Keys(e.receivers))
-	list := make([]registry.ListedRule, len(rules))
-	for i, x := range rules {
-		list[i] = x.counted()
-		list[i].Reason = cmp.Or(x.broken, x.trouble)
+	list := make([]registry.ListedRule, 0, len(e.rules))
+	for _, x := range e.rules {
+		v := x.counted()
+		v.Reason = cmp.Or(x.broken, x.trouble, x.State.Problem)
+		list = append(list, v)
 	}
 	e.mu.Unlock()
-	if err := e.sum(t.Messages, receivers); err != nil {
-		return t, err
-	}
-	oldest := map[string]registry.Position{} // of rules that lag, by query
 	for i := range list {
 		v := &list[i]
-		broken := v.Reason
-		if broken == "" {
-			broken = v.State.Problem
-		}
-		if err := e.opts.judge(v, broken); err != nil {
+		if err := e.opts.judge(v, v.Reason); err != nil {
 			return t, err
 		}
 		t.Rules[v.Status]++
@@ -48,54 +37,13 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 			continue
 		}
 		status, _, err := e.opts.Log.Current(v.Query, false)
-		if errors.Is(err, registry.ErrNotFound) {
-			continue
-		} else if err != nil {
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			return t, err
 		}
 		at := v.State.At
-		if was, lags := oldest[v.Query]; at != status.Position && status.Position.Seq > 0 && (!lags || at.Seq < was.Seq) {
-			oldest[v.Query] = at
-		}
-	}
-	now := e.opts.Now()
-	for query, at := range oldest {
-		page, err := e.opts.Log.After(query, at, 1)
-		if gap := (*registry.GapError)(nil); errors.As(err, &gap) || errors.Is(err, registry.ErrNotFound) {
-			continue // the next evaluation takes the whole result
-		} else if err != nil {
-			return t, err
-		}
-		if len(page) > 0 {
-			t.Lag = max(t.Lag, now.Sub(page[0].Time))
+		if was, known := t.Behind[v.Query]; at != status.Position && status.Position.Seq > 0 && (!known || at.Seq < was.Seq) {
+			t.Behind[v.Query] = at
 		}
 	}
 	return t, nil
-}
-
-// sum sums up the messages to receivers, by their kinds.
-func (e *Engine) sum(totals map[string]registry.MessageTotals, receivers []string) error {
-	for kind := range kinds {
-		totals[kind] = registry.MessageTotals{}
-	}
-	for _, w := range e.deliveries.WayStats() {
-		if w.Way == registry.Alerts && w.Kind != "" {
-			totals[w.Kind] = registry.MessageTotals{Delivered: w.Taken, Failed: w.Failed, Dropped: w.GivenUp}
-		}
-	}
-	for _, id := range receivers {
-		if !e.deliveries.Has(id) {
-			continue // there was no alert
-		}
-		s, err := e.opts.Queue.Subscription(id)
-		if errors.Is(err, registry.ErrNotFound) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		m := totals[s.To.Kind]
-		m.Waiting += s.Waiting()
-		totals[s.To.Kind] = m
-	}
-	return nil
 }

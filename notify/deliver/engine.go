@@ -272,6 +272,13 @@ func (e *Engine) tally(of tallied) *tally {
 	return t
 }
 
+// CountKind makes WayStats count a kind of receivers of a way by itself, from the first message on.
+func (e *Engine) CountKind(way registry.Way, kind string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tally(tallied{way, kind})
+}
+
 // WayStats returns the current counts.
 func (e *Engine) WayStats() []WayStats {
 	e.mu.Lock()

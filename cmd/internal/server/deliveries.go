@@ -174,9 +174,7 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
 	}
 	for _, w := range o.engine.WayStats() {
-		if w.Kind == "" {
-			list = append(list, web.Deliveries{Way: w.Way, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
-		}
+		list = append(list, web.Deliveries{Way: w.Way, Kind: w.Kind, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
 	}
 	return list
 }
