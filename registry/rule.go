@@ -291,9 +291,9 @@ type ListedRule struct {
 	StoredRule      // without the alerts
 	Firing, Pending int
 	Status          RuleStatus
-	Reason          string    // why it is stale, waiting, failing, paused or ended
-	CheckedAt       time.Time // when the query's result was last known to be true
-	Receivers       []ReceiverStatus
+	Reason          string         // why it is stale, waiting, failing, paused or ended
+	CheckedAt       time.Time      // when the query's result was last known to be true
+	Receivers       []Subscription // of all rules that share them; without a state if there was no alert
 }
 
 // A ListedAlert is an alert of a rule with all its labels.
@@ -302,27 +302,13 @@ type ListedAlert struct {
 	Alert
 }
 
-// A ReceiverStatus describes the deliveries to a receiver, by all rules that share it.
-type ReceiverStatus struct {
-	Receiver
-	ID        string // of its subscription, which exists once there was an alert
-	State     SubscriptionState
-	Reason    string // why it is disabled
-	Waiting   int    // messages
-	Sent      uint64
-	GivenUp   uint64
-	Failures  int // consecutive
-	LastError string
-	LastSent  time.Time
-}
-
 // RuleTotals sum up all rules. Counts are since the start of the process.
 type RuleTotals struct {
 	Rules     map[RuleStatus]int
-	Alerts    map[AlertState]int       // pending and firing
-	Firing    map[string]int           // alerts that fire, by the caller of their rule
-	Evaluated uint64                   // evaluations of rules that led to a state
-	Failed    uint64                   // evaluations that were impossible, for example with too many rows
+	Alerts    map[AlertState]int  // pending and firing
+	Firing    map[string]int      // alerts that fire, by the caller of their rule
+	Evaluated uint64              // evaluations of rules that led to a state
+	Failed    uint64              // evaluations that were impossible, for example with too many rows
 	Behind    map[string]Position // up to where the rule of a query was evaluated that lags most, if one does
 }
 

@@ -41,8 +41,11 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
 		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
-		v.To = append(v.To, api.Receiver{Kind: x.Kind, Address: MaskedCallback(x.Address),
-			Waiting: x.Waiting, Sent: x.Sent, GivenUp: x.GivenUp, Failures: x.Failures, LastError: x.LastError, LastSent: x.LastSent})
+		to := api.Receiver{Kind: x.To.Kind, Address: MaskedCallback(x.To.Address), Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
+		if x.LastDelivery != nil {
+			to.LastSent = *x.LastDelivery
+		}
+		v.To = append(v.To, to)
 	}
 	return v
 }

@@ -44,7 +44,7 @@ func TestWebhook(t *testing.T) {
 	}
 	until(t, "the deletion of both messages", func() bool { return r.stored() == 0 })
 	r.delivered("late")
-	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 || v.Receivers[0].Sent != 2 {
+	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 || v.Receivers[0].Deliveries != 2 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -86,7 +86,7 @@ func TestRetry(t *testing.T) {
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.record(q)
 	until(t, "two attempts", func() bool { return len(h.messages()) >= 2 })
-	if s := r.rule("late").Receivers[0]; s.Failures == 0 || !strings.Contains(s.LastError, "503") || s.Waiting == 0 {
+	if s := r.rule("late").Receivers[0]; s.Failures == 0 || !strings.Contains(s.LastError, "503") || s.Waiting() == 0 {
 		t.Errorf("%+v", s)
 	}
 	r.stop()
@@ -94,7 +94,7 @@ func TestRetry(t *testing.T) {
 	r.start()
 	until(t, "an attempt after the restart", func() bool { return len(h.messages()) > before })
 	h.answer(http.StatusOK)
-	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].Sent == 2 })
+	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].Deliveries == 2 })
 	list := h.messages()
 	for i, m := range list[:len(list)-1] {
 		if m.Get("Webhook-Id") != list[0].Get("Webhook-Id") || string(m.body) != string(list[0].body) {
@@ -114,9 +114,9 @@ func TestGone(t *testing.T) {
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=11")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
-	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].GivenUp == 2 })
+	until(t, "both messages", func() bool { return r.rule("late").Receivers[0].GaveUp == 2 })
 	to := r.rule("late").Receivers[0]
-	if len(h.messages()) != 1 || to.State != registry.Disabled || !strings.Contains(to.Reason, "410") || to.Waiting != 0 {
+	if len(h.messages()) != 1 || to.State != registry.Disabled || !strings.Contains(to.Reason, "410") || to.Waiting() != 0 {
 		t.Errorf("%v %+v", h.seen(), to)
 	}
 	h.answer(http.StatusOK)
@@ -126,7 +126,7 @@ func TestGone(t *testing.T) {
 	if _, err := r.deliver.Resend(to.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both messages after they are sent again", func() bool { return r.rule("late").Receivers[0].Sent == 2 })
+	until(t, "both messages after they are sent again", func() bool { return r.rule("late").Receivers[0].Deliveries == 2 })
 	if s, err := r.deliver.Subscription(to.ID); err != nil || len(s.Dead) != 0 || r.stored() != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -232,7 +232,7 @@ func TestDeprivedMessage(t *testing.T) {
 	r.withdrawn.Store(true)
 	until(t, "a dead letter", func() bool {
 		r.deliver.Recheck()
-		return r.rule("late").Receivers[0].GivenUp == 1
+		return r.rule("late").Receivers[0].GaveUp == 1
 	})
 	s, err := r.deliver.Subscription(r.rule("late").Receivers[0].ID)
 	if err != nil || len(s.Dead) != 1 || !strings.Contains(s.Dead[0].Error, "may not read") || s.Deliveries != 0 {

@@ -173,7 +173,7 @@ func TestAlertmanagerBatches(t *testing.T) {
 	}
 	r.record(q, rows...)
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
-	until(t, "all alerts", func() bool { return r.rule("late").Receivers[0].Waiting == 0 })
+	until(t, "all alerts", func() bool { return r.rule("late").Receivers[0].Waiting() == 0 })
 	if n := requests.Load(); n > 20 || alerts.Load() < 950 {
 		t.Errorf("%d alerts in %d requests", alerts.Load(), n)
 	}

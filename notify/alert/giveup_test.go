@@ -28,18 +28,18 @@ func TestOnlyOldMessagesAreGivenUp(t *testing.T) {
 			q := r.log.Add("q", diff.Select, false)
 			r.record(q, "a=11", "b=11")
 			r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{to}})
-			status := func() registry.ReceiverStatus { return r.rule("late").Receivers[0] }
+			status := func() registry.Subscription { return r.rule("late").Receivers[0] }
 			until(t, "a failure", func() bool { return status().Failures > 0 })
 			passed.Store(int64(2 * day))
 			r.record(q, "a=11", "b=11", "c=11")
-			until(t, "the third message", func() bool { return status().Waiting == 3 })
+			until(t, "the third message", func() bool { s := status(); return s.Waiting() == 3 })
 			passed.Store(int64(3*day + time.Hour))
 			until(t, "messages that are given up", func() bool {
 				r.deliver.Recheck()
-				return status().GivenUp > 0
+				return status().GaveUp > 0
 			})
-			if v := status(); v.GivenUp != 2 || v.Waiting != 1 {
-				t.Errorf("%d messages are given up and %d wait", v.GivenUp, v.Waiting)
+			if v := status(); v.GaveUp != 2 || v.Waiting() != 1 {
+				t.Errorf("%d messages are given up and %d wait", v.GaveUp, v.Waiting())
 			}
 		})
 	}

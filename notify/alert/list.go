@@ -78,7 +78,7 @@ func (e *Engine) rule(id string) (registry.ListedRule, error) {
 	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
 	e.mu.Unlock()
 	for _, to := range v.To {
-		v.Receivers = append(v.Receivers, e.status(v.Caller, to))
+		v.Receivers = append(v.Receivers, e.receiver(v.Caller, to))
 	}
 	return v, e.opts.judge(&v, broken)
 }

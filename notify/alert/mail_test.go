@@ -56,7 +56,7 @@ func TestMail(t *testing.T) {
 		t.Errorf("%q", m.Body)
 	}
 	r.record(q, "Süd=11", "West=11")
-	until(t, "the second e-mail", func() bool { return r.rule("late").Receivers[0].Sent == 4 })
+	until(t, "the second e-mail", func() bool { return r.rule("late").Receivers[0].Deliveries == 4 })
 	if list := b.Letters(); len(list) != 2 || list[1].Header.Get("Subject") != "[FIRING:2 RESOLVED:1] late" || !strings.Contains(list[1].Body, "Süd is 11 late") {
 		t.Errorf("%d e-mails, the last one %+v", len(list), list[len(list)-1])
 	}
@@ -104,10 +104,10 @@ func TestMailServerHangsUp(t *testing.T) {
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	for i, rows := range [][]string{{"a=11"}, nil} {
 		r.record(q, rows...)
-		var x registry.ReceiverStatus
+		var x registry.Subscription
 		until(t, "an attempt", func() bool {
 			x = r.rule("late").Receivers[0]
-			return x.Failures > 0 || x.Sent > uint64(i)
+			return x.Failures > 0 || x.Deliveries > uint64(i)
 		})
 		if list := b.Letters(); len(list) != i+1 || x.Failures > 0 {
 			t.Fatalf("%d e-mails of %d, %+v", len(list), i+1, x)

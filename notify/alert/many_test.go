@@ -93,7 +93,7 @@ func TestTenThousandRules(t *testing.T) {
 	r.start()
 	r.recordAll(ids, "a=2")
 	r.await("all ends", many, func(v registry.ListedRule) bool { return v.State.At.Seq == 3 })
-	until(t, "all messages", func() bool { return r.rule("r0").Receivers[0].Waiting == 0 })
+	until(t, "all messages", func() bool { return r.rule("r0").Receivers[0].Waiting() == 0 })
 	for i := range many {
 		if v := r.rule(fmt.Sprint("r", i)); v.State.Fired != 1 || len(v.State.Events) != 2 || v.Status != registry.RuleInactive {
 			t.Fatalf("rule %d: %+v", i, v)

@@ -204,7 +204,7 @@ func (r *rig) create(s registry.RuleSettings) registry.ListedRule {
 // repeat one that has arrived and is not recorded.
 func (r *rig) delivered(ref string) {
 	r.t.Helper()
-	until(r.t, "the record of the deliveries", func() bool { return r.rule(ref).Receivers[0].Waiting == 0 })
+	until(r.t, "the record of the deliveries", func() bool { return r.rule(ref).Receivers[0].Waiting() == 0 })
 }
 
 func (r *rig) rule(ref string) registry.ListedRule {

@@ -221,21 +221,16 @@ func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) 
 	}}}, err
 }
 
-// status returns how the deliveries to a receiver are doing.
-func (e *Engine) status(caller string, to registry.Receiver) registry.ReceiverStatus {
-	v := registry.ReceiverStatus{Receiver: to, ID: to.ID(caller)}
-	if !e.deliveries.Has(v.ID) { // it has had no alert
-		return v
+// receiver returns the subscription of a receiver, a new one if it has had no alert.
+func (e *Engine) receiver(caller string, to registry.Receiver) registry.Subscription {
+	s := to.Subscription(caller, time.Time{})
+	if e.deliveries.Has(s.ID) {
+		if stored, err := e.opts.Queue.Subscription(s.ID); err == nil {
+			return stored
+		}
 	}
-	s, err := e.opts.Queue.Subscription(v.ID)
-	if err != nil {
-		return v
-	}
-	v.State, v.Reason, v.Waiting, v.Sent, v.GivenUp, v.Failures, v.LastError = s.State, s.Reason, s.Waiting(), s.Deliveries, s.GaveUp, s.Failures, s.LastError
-	if s.LastDelivery != nil {
-		v.LastSent = *s.LastDelivery
-	}
-	return v
+	s.State = ""
+	return s
 }
 
 func withName(m *registry.AlertMessage) map[string]string {

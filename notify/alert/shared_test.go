@@ -58,11 +58,11 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	for i := range 5 {
 		r.record(q, fmt.Sprintf("r%d=11", i))
 	}
-	until(t, "all messages of a", func() bool { return r.rule(a.ID).Receivers[0].Sent == 9 }) // the last one fires
-	until(t, "the dead letters of b", func() bool { return r.rule(b.ID).Receivers[0].GivenUp == 9 })
+	until(t, "all messages of a", func() bool { return r.rule(a.ID).Receivers[0].Deliveries == 9 }) // the last one fires
+	until(t, "the dead letters of b", func() bool { return r.rule(b.ID).Receivers[0].GaveUp == 9 })
 	to := r.rule(b.ID).Receivers[0]
 	s, err := r.deliver.Subscription(to.ID)
-	if err != nil || to.Waiting != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" || s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
+	if err != nil || to.Waiting() != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" || s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
 		t.Errorf("%d taken, %d refused: %+v %+v %v", took.Load(), refused.Load(), to, s.Dead, err)
 	}
 	if _, err := r.deliver.DropLetter(to.ID, s.Dead[0].ID); err != nil || r.stored() != 8 {
@@ -90,8 +90,8 @@ func TestRefusedMessage(t *testing.T) {
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11", "bad=11", "c=11")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
-	until(t, "the good messages", func() bool { return r.rule("late").Receivers[0].Sent == 2 })
-	until(t, "the dead letter", func() bool { return r.rule("late").Receivers[0].GivenUp == 1 })
+	until(t, "the good messages", func() bool { return r.rule("late").Receivers[0].Deliveries == 2 })
+	until(t, "the dead letter", func() bool { return r.rule("late").Receivers[0].GaveUp == 1 })
 	seen := h.seen()
 	slices.Sort(seen)
 	if fmt.Sprint(seen) != "[firing a firing bad firing bad firing c]" {
@@ -107,7 +107,7 @@ func TestRefusedMessage(t *testing.T) {
 	if err != nil || len(s.Dead) != 1 || s.Dead[0].Error != "the callback answered 400" || !strings.HasPrefix(s.Dead[0].Summary, "late") {
 		t.Fatalf("%+v %v", s.Dead, err)
 	}
-	until(t, "the dead letter that is sent again", func() bool { return r.rule("late").Receivers[0].Sent == 3 && r.stored() == 0 })
+	until(t, "the dead letter that is sent again", func() bool { return r.rule("late").Receivers[0].Deliveries == 3 && r.stored() == 0 })
 	list := h.messages()
 	if last := list[len(list)-1]; last.Get("Webhook-Id") != s.Dead[0].ID {
 		t.Errorf("the id %s, want %s", last.Get("Webhook-Id"), s.Dead[0].ID)
@@ -147,7 +147,7 @@ func TestRefusedAlertOfABatch(t *testing.T) {
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	until(t, "the dead letter", func() bool {
 		v := r.rule("late").Receivers[0]
-		return v.GivenUp == 1 && v.Sent == 149 && v.Waiting == 0
+		return v.GaveUp == 1 && v.Deliveries == 149 && v.Waiting() == 0
 	})
 	mu.Lock()
 	if got["refused"] > 20 {
@@ -212,7 +212,7 @@ func TestHangingReceiversOfAnotherToken(t *testing.T) {
 	for i := range 3 {
 		r.record(q, "a=11", fmt.Sprintf("b%d=11", i))
 	}
-	until(t, "all alerts of the other token", func() bool { return r.rule(good.ID).Receivers[0].Sent == 6 })
+	until(t, "all alerts of the other token", func() bool { return r.rule(good.ID).Receivers[0].Deliveries == 6 })
 	if n := hanging.Load(); n != 32 {
 		t.Errorf("%d requests hang, want half of the places", n)
 	}

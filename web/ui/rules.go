@@ -319,8 +319,9 @@ type ruleNow struct {
 }
 
 type ruleReceiver struct {
-	registry.ReceiverStatus
-	Last template.HTML
+	registry.Subscription
+	Kind, Address string
+	Last          template.HTML
 }
 
 // rule returns the rule that the path names, if it belongs to the visitor.
@@ -381,10 +382,9 @@ func (v ruleHandler) show() (content, error) {
 	}
 	now.Events = v.events(r.State.Events, r.Query)
 	for _, x := range r.Receivers {
-		to := ruleReceiver{ReceiverStatus: x}
-		to.Address = web.MaskedCallback(x.Address)
-		if !x.LastSent.IsZero() {
-			to.Last = v.Past(x.LastSent)
+		to := ruleReceiver{Subscription: x, Kind: x.To.Kind, Address: web.MaskedCallback(x.To.Address)}
+		if x.LastDelivery != nil {
+			to.Last = v.Past(*x.LastDelivery)
 		}
 		now.To = append(now.To, to)
 	}

@@ -92,7 +92,7 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	same("/v1/rules")
 	await(t, "the message is counted", func() error {
 		list, err := ruleSet{other.alerts, other.peers}.Rules("", 10)
-		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Sent != 1 || list[0].Receivers[0].Waiting != 0) {
+		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Deliveries != 1 || list[0].Receivers[0].Waiting() != 0) {
 			err = fmt.Errorf("%+v", list)
 		}
 		return err
