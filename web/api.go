@@ -38,7 +38,7 @@ func New(c Config) (*Handler, error) {
 }
 
 func newServer(c Config) (*server, error) {
-	if err := c.complete(); err != nil {
+	if err := c.Complete(); err != nil {
 		return nil, err
 	}
 	base, err := url.Parse(c.PublicURL)

@@ -160,7 +160,8 @@ func (l *Limits) complete() {
 	}
 }
 
-func (c *Config) complete() error {
+// Complete sets what may be left out. It returns an error if anything else is missing.
+func (c *Config) Complete() error {
 	switch {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -29,11 +28,7 @@ func (c watchAPI) feed(w watched) error {
 	if _, told := ProblemOf(err); err != nil && !told {
 		return err
 	}
-	deltas := make([]*diff.Delta, len(log))
-	for i := range log {
-		deltas[i] = log[i].Delta
-	}
-	f, err := c.Feed(&w.query, &w.watch, c.names(w.query.Endpoint, w.watch, deltas...), c.params.Values)
+	f, err := c.Feed(&w.query, &w.watch, c.names(w.query.Endpoint, w.watch, Deltas(log)...), c.params.Values)
 	if err != nil {
 		return err
 	}

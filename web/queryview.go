@@ -24,25 +24,35 @@ type viewer struct {
 }
 
 func (c queryAPI) viewer() *viewer {
-	return &viewer{c.call, map[string]time.Duration{}, map[string]time.Time{}}
+	return &viewer{call: c.call, budgets: map[string]time.Duration{}}
 }
 
-// expect reads when queries are due, with one call per endpoint.
-func (v *viewer) expect(items ...registry.ListedQuery) error {
+// expect reads when queries are due.
+func (v *viewer) expect(items ...registry.ListedQuery) (err error) {
 	ids := map[string][]string{}
 	for _, it := range items {
 		ids[it.Query.Endpoint] = append(ids[it.Query.Endpoint], it.Query.ID)
 	}
-	for endpoint, list := range ids {
-		due, err := v.Daemon.Due(endpoint, list)
-		if err != nil {
-			return err
+	v.due, err = v.NextRuns(ids)
+	return err
+}
+
+// NextRuns returns when queries run next, by their ids, with one call for each endpoint. Those of endpoints
+// that are gone are left out.
+func (l Loops) NextRuns(queries map[string][]string) (map[string]time.Time, error) {
+	due := map[string]time.Time{}
+	for endpoint, ids := range queries {
+		times, err := l.Daemon.Due(endpoint, ids)
+		if missing(err) {
+			continue
+		} else if err != nil {
+			return nil, err
 		}
-		for i, t := range due {
-			v.due[list[i]] = t
+		for i, t := range times {
+			due[ids[i]] = t
 		}
 	}
-	return nil
+	return due, nil
 }
 
 // id returns the view of a query as it is now.

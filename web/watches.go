@@ -205,9 +205,23 @@ func (c watchAPI) list() error {
 
 // names returns the labels of the IRIs of a watch and its changes.
 func (c watchAPI) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
-	ctx, cancel := context.WithTimeout(c.r.Context(), labelTime)
+	return c.WatchNames(c.r.Context(), labelTime, endpoint, w, changes)
+}
+
+// WatchNames returns the labels of the IRIs of a watch and its changes. It waits for them for a time.
+func (c *Config) WatchNames(ctx context.Context, wait time.Duration, endpoint string, w watch.Watch, changes []*diff.Delta) watch.Namer {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	return c.Labels.Lookup(ctx, endpoint, w.Labels, w.IRIs(changes...))
+}
+
+// Deltas returns what changes add and remove.
+func Deltas(log []registry.Change) []*diff.Delta {
+	deltas := make([]*diff.Delta, len(log))
+	for i := range log {
+		deltas[i] = log[i].Delta
+	}
+	return deltas
 }
 
 func (c watchAPI) show(w watched) error {
@@ -217,15 +231,7 @@ func (c watchAPI) show(w watched) error {
 	}
 	sample := w.watch.Sample(r)
 	names := c.names(w.query.Endpoint, w.watch, sample)
-	it, err := c.Queries.Item(w.query.ID)
-	if err != nil {
-		return err
-	}
-	v := queryAPI(c).viewer()
-	if err := v.expect(it); err != nil {
-		return err
-	}
-	view, err := c.view(v, it)
+	view, err := c.current(w.query.ID)
 	view.Now = w.watch.Now(r, sample, names)
 	return c.reply(http.StatusOK, view, err)
 }
@@ -268,15 +274,11 @@ func (c watchAPI) changes(w watched) error {
 	if err != nil {
 		return err
 	}
-	deltas := make([]*diff.Delta, len(log))
-	for i, ch := range log {
-		deltas[i] = ch.Delta
-	}
 	page := struct {
 		Changes []api.WatchChange `json:"changes"`
 		Next    string            `json:"next"`
 	}{[]api.WatchChange{}, after.String()}
-	names := c.names(w.query.Endpoint, w.watch, deltas...)
+	names := c.names(w.query.Endpoint, w.watch, Deltas(log)...)
 	for _, ch := range log {
 		v := api.WatchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(), Baseline: ch.Baseline, Summary: w.watch.Summarize(ch.Delta, names)}
 		if ch.Delta != nil {

@@ -122,15 +122,21 @@ func (v endpointHandler) toc(here string) ([]tocEntry, error) {
 	all, err := v.Registry.Endpoints()
 	var out []tocEntry
 	for _, e := range all {
-		t := tocEntry{Name: e.Name, Link: endpointPath(e.Name), Here: e.Name == here}
-		if st, err := v.Daemon.State(e.Name); e.Pause != nil {
-			t.Class = "paused"
-		} else if err == nil && st.Health.State == registry.HealthFailing {
-			t.Class = "failing"
-		}
-		out = append(out, t)
+		st, _ := v.Daemon.State(e.Name) // an endpoint that is not running has none
+		out = append(out, tocEntry{Name: e.Name, Link: endpointPath(e.Name), Here: e.Name == here, Class: troubleOf(e, st)})
 	}
 	return out, err
+}
+
+// troubleOf returns the class of an endpoint that is paused or fails, else "".
+func troubleOf(e registry.Endpoint, st scheduler.LoopState) string {
+	switch {
+	case e.Pause != nil:
+		return "paused"
+	case st.Health.State == registry.HealthFailing:
+		return "failing"
+	}
+	return ""
 }
 
 // A numbersView sums up the recorded slots of the last day.

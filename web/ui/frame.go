@@ -94,9 +94,7 @@ func (v *visit) frame(section string, c content) *frame {
 		return f
 	}
 	m := menu{v}
-	if v.Health != nil {
-		f.Disk = v.Health.Disk()
-	}
+	f.Disk = v.Health.Disk()
 	counts := m.counts()
 	f.Places, f.Admin = m.places(rail, section, counts), m.places(administration, section, counts)
 	f.Pulse = m.pulse()

@@ -47,11 +47,7 @@ type releasePage struct {
 }
 
 func (v holderHandler) releasePage() (content, error) {
-	q, err := v.resolve()
-	if err != nil {
-		return content{}, err
-	}
-	st, _, err := v.History.Current(q.ID, false)
+	q, st, err := queryHandler(v).resolveStatus()
 	if err != nil {
 		return content{}, err
 	}
@@ -103,13 +99,12 @@ func (v holderHandler) edit() (content, error) {
 }
 
 func (v holderHandler) held() (registry.Query, registry.Status, registry.Holder, error) {
-	q, err := v.resolve()
+	q, st, err := queryHandler(v).resolveStatus()
 	if err != nil {
-		return q, registry.Status{}, registry.Holder{}, err
+		return q, st, registry.Holder{}, err
 	}
-	st, _, err := v.History.Current(q.ID, false)
 	h, ok := q.Holder(v.caller.Name)
-	if err == nil && !ok {
+	if !ok {
 		err = forbidden("You do not hold this query: its settings are those of its holders. Register it to have your own.")
 	}
 	return q, st, h, err
@@ -244,6 +239,16 @@ func (v *visit) resolve() (registry.Query, error) {
 			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
 	}
 	return q, err
+}
+
+// resolveStatus is resolve with the status of the query.
+func (v queryHandler) resolveStatus() (registry.Query, registry.Status, error) {
+	q, err := v.resolve()
+	if err != nil {
+		return q, registry.Status{}, err
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	return q, st, err
 }
 
 func stateOf(q *registry.Query, st registry.Status) state {

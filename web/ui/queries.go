@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -161,7 +160,12 @@ func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 // rows reads the current data of the rows. Queries removed since the list was ordered
 // are left out.
 func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
-	due, err := v.due(snap, list)
+	ids := map[string][]string{}
+	for _, i := range list {
+		x := &snap.digests[i]
+		ids[x.Endpoint] = append(ids[x.Endpoint], x.ID)
+	}
+	due, err := v.NextRuns(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -205,28 +209,6 @@ func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 		rows = append(rows, r)
 	}
 	return rows, nil
-}
-
-// due asks each endpoint once for the next runs of its queries.
-func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time, error) {
-	ids := map[string][]string{}
-	for _, i := range list {
-		x := &snap.digests[i]
-		ids[x.Endpoint] = append(ids[x.Endpoint], x.ID)
-	}
-	due := map[string]time.Time{}
-	for endpoint, l := range ids {
-		times, err := v.Daemon.Due(endpoint, l)
-		if isMissing(err) {
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		for i, t := range times {
-			due[l[i]] = t
-		}
-	}
-	return due, nil
 }
 
 // offer fills the selects, with the number of queries in each state.

@@ -76,16 +76,10 @@ func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
 	}
 	for _, e := range all {
 		st, err := v.Daemon.State(e.Name)
-		c := endpointChoice{Name: e.Name, Slot: e.Slot}
-		if e.Pause != nil {
-			c.Class = "paused"
-		} else if err == nil && st.Health.State == registry.HealthFailing {
-			c.Class = "failing"
-		}
 		if chosen := f.Get("endpoint"); err == nil && (chosen == e.Name || chosen == "" && len(p.Endpoints) == 0) {
 			p.Slot, p.First = st.Last.Number+1, st.Next
 		}
-		p.Endpoints = append(p.Endpoints, c)
+		p.Endpoints = append(p.Endpoints, endpointChoice{Name: e.Name, Slot: e.Slot, Class: troubleOf(e, st)})
 	}
 	p.Found = v.found(&p.Form, t)
 	return p, nil

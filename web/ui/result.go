@@ -248,11 +248,7 @@ type changePage struct {
 }
 
 func (v resultHandler) changePage() (content, error) {
-	q, c, err := v.change()
-	if err != nil {
-		return content{}, err
-	}
-	st, _, err := v.History.Current(q.ID, false)
+	q, st, c, err := v.change()
 	if err != nil {
 		return content{}, err
 	}
@@ -267,26 +263,21 @@ func (v resultHandler) changePage() (content, error) {
 	return content{Data: d}, nil
 }
 
-// change returns the change that the path names.
-func (v resultHandler) change() (registry.Query, registry.Change, error) {
-	var none registry.Change
-	q, err := v.resolve()
-	if err != nil {
-		return q, none, err
-	}
-	st, _, err := v.History.Current(q.ID, false)
-	if err != nil {
-		return q, none, err
+// change returns the change that the path names, with its query.
+func (v resultHandler) change() (q registry.Query, st registry.Status, c registry.Change, err error) {
+	if q, st, err = queryHandler(v).resolveStatus(); err != nil {
+		return q, st, c, err
 	}
 	seq := sequence(v.r.PathValue("seq"))
 	if seq == 0 || seq > st.Position.Seq {
-		return q, none, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such change", Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
+		return q, st, c, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such change",
+			Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
 	}
 	list, err := v.History.After(q.ID, registry.Position{Epoch: st.Position.Epoch, Seq: seq - 1}, 1)
 	if err != nil || len(list) == 0 {
-		return q, none, gapOr(err)
+		return q, st, c, gapOr(err)
 	}
-	return q, list[0], nil
+	return q, st, list[0], nil
 }
 
 func gapOr(err error) error {
@@ -311,11 +302,7 @@ func (v resultHandler) queryText() error {
 // Cells that are shortened on a page are served in full as plain text.
 
 func (v resultHandler) resultCell() error {
-	q, st, err := v.resolveStatus()
-	if err != nil {
-		return err
-	}
-	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
+	return v.cell("", func(q *registry.Query) (string, error) {
 		r, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
 		if err != nil {
 			return "", err
@@ -329,12 +316,8 @@ func (v resultHandler) resultCell() error {
 }
 
 func (v resultHandler) changeCell() error {
-	q, st, err := v.resolveStatus()
-	if err != nil {
-		return err
-	}
-	return v.text(q.ID+" "+st.Position.Epoch+" "+v.r.PathValue("seq"), func() (string, error) {
-		_, c, err := v.change()
+	return v.cell(" "+v.r.PathValue("seq"), func(*registry.Query) (string, error) {
+		_, _, c, err := v.change()
 		if err != nil {
 			return "", err
 		}
@@ -343,11 +326,7 @@ func (v resultHandler) changeCell() error {
 }
 
 func (v resultHandler) differenceCell() error {
-	q, st, err := v.resolveStatus()
-	if err != nil {
-		return err
-	}
-	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
+	return v.cell("", func(q *registry.Query) (string, error) {
 		a, b := sequence(v.r.URL.Query().Get("a")), sequence(v.r.URL.Query().Get("b"))
 		d, err := v.between(q.ID, a, b)
 		if err != nil {
@@ -357,13 +336,14 @@ func (v resultHandler) differenceCell() error {
 	})
 }
 
-func (v resultHandler) resolveStatus() (registry.Query, registry.Status, error) {
-	q, err := v.resolve()
+// cell answers with a text of the query that the path names. key says what else it depends on, besides
+// the parameters.
+func (v resultHandler) cell(key string, read func(q *registry.Query) (string, error)) error {
+	q, st, err := queryHandler(v).resolveStatus()
 	if err != nil {
-		return q, registry.Status{}, err
+		return err
 	}
-	st, _, err := v.History.Current(q.ID, false)
-	return q, st, err
+	return v.text(q.ID+" "+st.Position.Epoch+key, func() (string, error) { return read(&q) })
 }
 
 func (v resultHandler) deltaCell(d *diff.Delta) (string, error) {

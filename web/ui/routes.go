@@ -2,11 +2,9 @@ package ui
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
@@ -141,37 +139,18 @@ func (s *Server) parse(look string) error {
 
 // New returns the server of the pages.
 func New(c Config) (*Server, error) {
-	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Gate == nil || c.Index == nil {
+	if err := c.Complete(); err != nil {
+		return nil, err
+	}
+	if c.Index == nil {
 		return nil, errors.New("ui: a part of the configuration is missing")
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	c.ShowHalted()
 	halts := web.Halts{Registry: c.Registry, Daemon: c.Daemon}
 	if c.Rules != nil {
 		c.Rules = &sharedTotals{allRules: c.Rules}
 	}
-	if c.Labels == nil {
-		c.Labels = web.NewLabels(c.Registry, c.Daemon, c.Now)
-	}
-	if c.Rechecks == nil {
-		c.Rechecks = web.NoRechecks{}
-	}
-	if c.Documents == nil {
-		c.Documents = web.Unshared{}
-	}
 	if c.Streams <= 0 {
 		c.Streams = usualStreams
-	}
-	if c.Limits.Body <= 0 {
-		c.Limits.Body = 1 << 20
-	}
-	if c.Limits.Recheck <= 0 {
-		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}

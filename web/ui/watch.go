@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"context"
 	"crypto/sha256"
 	"html/template"
 	"net/url"
@@ -126,9 +125,7 @@ func (v watchHandler) look(w watch.Watch, reg registry.Registration) (*seenWatch
 
 // names returns the labels of the IRIs of a watch and its changes.
 func (v watchHandler) names(endpoint string, w watch.Watch, changes ...*diff.Delta) watch.Namer {
-	ctx, cancel := context.WithTimeout(v.r.Context(), labelWait)
-	defer cancel()
-	return v.Labels.Lookup(ctx, endpoint, w.Labels, w.IRIs(changes...))
+	return v.WatchNames(v.r.Context(), labelWait, endpoint, w, changes)
 }
 
 // A watchedPage shows the last changes of a watch in words.
@@ -148,7 +145,7 @@ type watchedChange struct {
 const changesInWords = 20
 
 func (v watchHandler) changes() (content, error) {
-	q, err := v.resolve()
+	q, st, err := queryHandler(v).resolveStatus()
 	if err != nil {
 		return content{}, err
 	}
@@ -156,19 +153,11 @@ func (v watchHandler) changes() (content, error) {
 	if !ok {
 		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "This query is no watch", Detail: "It was registered as SPARQL. Its own page shows its changes."}
 	}
-	st, _, err := v.History.Current(q.ID, false)
-	if err != nil {
-		return content{}, err
-	}
 	log, err := resultHandler(v).ending(q.ID, st.Position.Epoch, st.Position.Seq, changesInWords)
 	if err != nil {
 		return content{}, err
 	}
-	deltas := make([]*diff.Delta, len(log))
-	for i, c := range log {
-		deltas[i] = c.Delta
-	}
-	names := v.names(q.Endpoint, w, deltas...)
+	names := v.names(q.Endpoint, w, web.Deltas(log)...)
 	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: len(log) > 0 && log[0].Seq > 1}
 	for _, c := range slices.Backward(log) {
 		x := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0)
