@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,19 +36,18 @@ type Writer struct {
 
 	mu    sync.Mutex
 	queue []*call
-	calls map[string]*call // by id: queued or in a group
 }
 
-// A call is a command with the callers that wait for it.
+// A call is a command whose caller waits as long as ctx allows.
 type call struct {
 	Item
-	weight  int64
-	done    chan struct{}
-	seq     uint64 // valid once done is closed
-	err     error  // valid once done is closed
-	waiting int    // callers
-	tried   bool   // a commit of it has begun
-	last    error  // of the last attempt
+	ctx    context.Context
+	weight int64
+	done   chan struct{}
+	seq    uint64 // valid once done is closed
+	err    error  // valid once done is closed
+	tried  bool   // a commit of it has begun
+	last   error  // of the last attempt
 }
 
 // NewWriter starts a writer on Commit of an engine. It accepts commands of up to inFlight bytes at a time.
@@ -57,7 +57,7 @@ func NewWriter(commit func(context.Context, []Item) ([]uint64, error), inFlight 
 	}
 	w := &Writer{
 		commit: commit, room: semaphore.NewWeighted(inFlight), size: inFlight,
-		done: make(chan struct{}), wake: make(chan struct{}, 1), calls: map[string]*call{},
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go w.run()
@@ -78,41 +78,26 @@ func (w *Writer) Append(ctx context.Context, id string, cmd []byte) (uint64, err
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	c, err := w.enter(ctx, id, cmd)
-	if err != nil {
+	c := &call{Item: Item{id, cmd}, ctx: ctx, weight: min(int64(len(cmd))+perItem, w.size), done: make(chan struct{})}
+	if err := w.acquire(ctx, c.weight); err != nil {
 		return 0, err
+	}
+	w.mu.Lock()
+	w.queue = append(w.queue, c)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 	select {
 	case <-c.done:
 		return c.seq, c.err
 	case <-ctx.Done():
-		return w.leave(ctx, c)
+		return w.leave(c, ctx.Err())
 	case <-w.ctx.Done():
 		<-w.done // by now a commit that was running has ended
-		select {
-		case <-c.done:
-			return c.seq, c.err
-		default:
-			return 0, w.outcome(c, journal.ErrClosed)
-		}
+		return w.leave(c, journal.ErrClosed)
 	}
-}
-
-// enter queues a command, or joins the call with the same id.
-func (w *Writer) enter(ctx context.Context, id string, cmd []byte) (*call, error) {
-	if c := w.join(id, nil); c != nil {
-		return c, nil
-	}
-	weight := min(int64(len(cmd))+perItem, w.size)
-	if err := w.acquire(ctx, weight); err != nil {
-		return nil, err
-	}
-	mine := &call{Item: Item{id, cmd}, weight: weight, done: make(chan struct{})}
-	c := w.join(id, mine)
-	if c != mine {
-		w.room.Release(weight)
-	}
-	return c, nil
 }
 
 // acquire waits for room until ctx ends or the writer is closed.
@@ -132,50 +117,22 @@ func (w *Writer) acquire(ctx context.Context, weight int64) error {
 	return journal.ErrClosed
 }
 
-// join adds a caller to the call with an id. If there is none, it queues mine, if any.
-func (w *Writer) join(id string, mine *call) *call {
+// leave returns the outcome of a call whose caller waits no longer because of cause.
+func (w *Writer) leave(c *call, cause error) (uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.calls[id]
-	if c == nil && mine != nil {
-		c = mine
-		w.calls[id] = c
-		w.queue = append(w.queue, c)
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
-	}
-	if c != nil {
-		c.waiting++
-	}
-	return c
-}
-
-// leave ends the wait of a caller whose context has ended.
-func (w *Writer) leave(ctx context.Context, c *call) (uint64, error) {
-	w.mu.Lock()
-	c.waiting--
-	w.mu.Unlock()
 	select {
 	case <-c.done:
 		return c.seq, c.err
 	default:
-		return 0, w.outcome(c, ctx.Err())
 	}
-}
-
-// outcome returns the error of a call that is given up because of cause.
-func (w *Writer) outcome(c *call, cause error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch {
-	case !c.tried:
-		return cause
+	case !c.tried: // nor will be, see take
+		return 0, cause
 	case c.last == nil:
-		return fmt.Errorf("%w: %w", journal.ErrUnknown, cause)
+		return 0, fmt.Errorf("%w: %w", journal.ErrUnknown, cause)
 	}
-	return fmt.Errorf("%w: %w (the last attempt: %v)", journal.ErrUnknown, cause, c.last)
+	return 0, fmt.Errorf("%w: %w (the last attempt: %v)", journal.ErrUnknown, cause, c.last)
 }
 
 func (w *Writer) run() {
@@ -192,20 +149,21 @@ func (w *Writer) run() {
 	}
 }
 
-// take removes the next group from the queue. Calls without callers are dropped.
+// take removes the next group from the queue. A group has each id once. Calls whose callers have left are dropped.
 func (w *Writer) take() (group []*call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	size := 0
 	for len(w.queue) > 0 && w.ctx.Err() == nil {
 		c := w.queue[0]
-		if len(group) > 0 && (len(group) == groupItems || size+len(c.Command) > groupBytes) {
+		same := slices.ContainsFunc(group, func(x *call) bool { return x.ID == c.ID })
+		if same || len(group) > 0 && (len(group) == groupItems || size+len(c.Command) > groupBytes) {
 			break
 		}
 		w.queue[0] = nil
 		w.queue = w.queue[1:]
-		if c.waiting == 0 {
-			w.release(c)
+		if c.ctx.Err() != nil {
+			w.room.Release(c.weight)
 			continue
 		}
 		c.tried = true
@@ -213,12 +171,6 @@ func (w *Writer) take() (group []*call) {
 		group = append(group, c)
 	}
 	return group
-}
-
-// release frees the room of a call. The caller holds mu.
-func (w *Writer) release(c *call) {
-	delete(w.calls, c.ID)
-	w.room.Release(c.weight)
 }
 
 // flush commits a group, in as many attempts as that takes.
@@ -257,12 +209,12 @@ func (w *Writer) settle(group []*call, seqs []uint64, err error) (again []*call)
 			c.seq = seqs[i]
 		case final(err):
 			c.err = err
-		case c.waiting > 0:
+		case c.ctx.Err() == nil:
 			c.last = err
 			again = append(again, c)
 			continue
 		}
-		w.release(c)
+		w.room.Release(c.weight)
 		close(c.done)
 	}
 	return again

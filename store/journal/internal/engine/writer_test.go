@@ -127,21 +127,24 @@ func TestWriterQueued(t *testing.T) {
 	}
 }
 
-// Calls with the same id share one command, and one of them may leave.
-func TestWriterJoins(t *testing.T) {
+// A group has each id once: a second call with an id follows when the outcome of the first is known.
+func TestWriterSameID(t *testing.T) {
 	f, w := newFake(t, 0)
-	leaving, leave := context.WithCancel(t.Context())
-	a := begin(leaving, w, "same", 1)
+	first := begin(t.Context(), w, "first", 1)
 	<-f.commits
-	b := begin(t.Context(), w, "same", 1)
-	waitFor(t, func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.calls["same"].waiting == 2 })
-	leave()
-	<-a
-	f.results <- fakeReply{errOutage}
-	<-f.commits
+	a, b := begin(t.Context(), w, "same", 1), begin(t.Context(), w, "same", 1)
+	waitFor(t, func() bool { return w.queued() == 2 })
 	f.results <- fakeReply{}
-	if got := <-b; got.err != nil || got.seq == 0 {
-		t.Errorf("%+v", got)
+	for range 2 {
+		if items := <-f.commits; len(items) != 1 || items[0].ID != "same" {
+			t.Fatalf("a commit of %v", items)
+		}
+		f.results <- fakeReply{}
+	}
+	for _, c := range []chan answer{first, a, b} {
+		if got := <-c; got.err != nil || got.seq == 0 {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -155,8 +158,11 @@ func TestWriterBounds(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		weight := int64(0)
-		for _, c := range w.calls {
+		for _, c := range w.queue {
 			weight += c.weight
+		}
+		for _, it := range items {
+			weight += min(int64(len(it.Command))+perItem, most)
 		}
 		if weight > most {
 			t.Errorf("%d bytes in flight", weight)
@@ -182,8 +188,8 @@ func TestWriterBounds(t *testing.T) {
 	for i := range 20 {
 		calls = append(calls, begin(ctx, stuck, fmt.Sprint("c-", i), 3000))
 	}
-	<-f.commits
-	waitFor(t, func() bool { stuck.mu.Lock(); defer stuck.mu.Unlock(); return len(stuck.calls) == 2 })
+	in := len(<-f.commits)
+	waitFor(t, func() bool { return in+stuck.queued() == 2 })
 	cancel()
 	known := 0
 	for _, c := range calls {
