@@ -78,8 +78,8 @@ func TestClusterMistakes(t *testing.T) {
 		ends                 bool
 		want                 []string
 	}{
-		{"n2 has another secret", "n2", "/token\n", "/other\n", false, []string{"cluster.token_file: give all members the same secret"}},
-		{"n3 is of another cluster", "n3", "name: demo", "name: demo2", false, []string{"cluster.name: give all members of a cluster the same name"}},
+		{"n2 has another secret", "n2", "/token\n", "/other\n", false, []string{"Authorization Violation", "waiting for other members", "secret of cluster.token_file"}},
+		{"n3 is of another cluster", "n3", "name: demo", "name: demo2", false, []string{"cluster name", "waiting for other members", "cluster.name and the secret"}},
 		{"no server of the journal is reached", "n2", "token_file", "journal: nats://u:hush@" + at["unused"] + "\n  token_file", false, []string{"waiting for the servers of the journal", "cluster.journal"}},
 		{"no database is reached", "n2", "token_file", "journal: postgres://u:hush@" + at["unused"] + "/d\n  token_file", true, []string{"cluster.journal", "connection refused"}},
 		{"another program listens", "n2", "listen: " + at["n2"], "listen: " + at["taken"], true, []string{"cluster.listen", "address already in use", "choose another address"}},

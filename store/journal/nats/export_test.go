@@ -16,14 +16,11 @@ import (
 
 // NewLogger returns what adapts the messages of a server to a log.
 func NewLogger(to *slog.Logger) server.Logger {
-	return &logger{to: to, warned: map[string]bool{}, said: map[string]time.Time{}}
+	return &logger{to: to, said: map[string]time.Time{}}
 }
 
 // Later lets the time between two logs of the same message pass.
 func Later(l server.Logger) { clear(l.(*logger).said) }
-
-// Attempts is the number of attempts to connect to another member until there is a warning.
-const Attempts = routeAttempts
 
 // Rewrite stores what f returns for the current entries in a new stream. An election may lose the answer
 // to any request, so each is made again until ctx ends.

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +45,6 @@ const (
 	startWait      = time.Minute      // before a server starts again that was not well since its start
 	probeSize      = 4 << 20          // of the file that tells whether there is room
 	user           = "freshet"        // of routes
-	routeAttempts  = 10               // to connect to another member, one a second, until a warning
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
@@ -87,7 +85,7 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	l := &logger{to: s.config.Log, warned: map[string]bool{}, said: map[string]time.Time{}}
+	l := &logger{to: s.config.Log, said: map[string]time.Time{}}
 	x.SetLogger(l, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
@@ -227,7 +225,6 @@ func (c ServerConfig) options() (*server.Options, error) {
 	}
 	o := &server.Options{
 		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
-		ConnectErrorReports: routeAttempts, ReconnectErrorReports: routeAttempts,
 		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
 	}
 	if o.JetStreamMaxStore == 0 {
@@ -316,129 +313,60 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// A logger passes the server's warnings and errors on, and remembers why the server cannot start.
+// A logger passes the server's warnings and errors on as warnings, and remembers why the server cannot start.
+// Most are about other members, which try to connect several times a second while one is down or has a wrong
+// setting. A message that differs from one of the last minute only in numbers is for debugging.
 type logger struct {
 	to    *slog.Logger // nil for none
 	fatal atomic.Pointer[string]
 
-	mu     sync.Mutex
-	warned map[string]bool      // by error: that a member is not reached
-	said   map[string]time.Time // by message without numbers of connections: when it was logged
+	mu   sync.Mutex
+	said map[string]time.Time // by message without numbers: when it was logged
 }
+
+const (
+	sayEvery = time.Minute
+	mostSaid = 100 // messages that are remembered: others choose names in certificates
+)
+
+// numbers are those of ports, connections and attempts.
+var numbers = regexp.MustCompile(`(:|attempt )[0-9]+`)
 
 func (l *logger) Noticef(string, ...any) {}
 func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
-func (l *logger) Warnf(format string, v ...any) {
-	level, text := slog.LevelWarn, fmt.Sprintf(format, v...)
-	if slices.ContainsFunc(usual, func(part string) bool { return strings.Contains(text, part) }) {
-		level = slog.LevelDebug
-	}
-	l.log(level, format, v...)
-}
-
-func (l *logger) Errorf(format string, v ...any) {
-	if strings.HasPrefix(format, noRoute) && len(v) == 2 {
-		l.unreached(format, v[0], fmt.Sprint(v[1]))
-		return
-	}
-	level := slog.LevelError
-	if strings.Contains(format, "Error flushing") { // another member closed the connection: the cause is logged itself
-		level = slog.LevelDebug
-	}
-	l.log(level, format, v...)
-}
-
-// usual has parts of the server's warnings about what is no trouble: that there is no majority yet, which
-// a node says itself while it waits, and that it writes a snapshot when it stops.
-var usual = []string{"Waiting for routing to be established", "has not established contact with a meta leader", "Metalayer blocking snapshot"}
-
-// noRoute begins the server's message that an attempt to connect to another member has failed.
-const noRoute = "Error trying to connect to route"
-
-// unreached logs that another member cannot be connected to, which is no error: members start one
-// after another, and are restarted. There is one warning if that lasts, although the server has
-// several connections to each member and tries for each of them.
-func (l *logger) unreached(format string, attempt any, why string) {
-	l.log(slog.LevelDebug, format, attempt, why)
-	l.mu.Lock()
-	first := attempt == routeAttempts && !l.warned[why]
-	switch {
-	case attempt == 1: // another outage
-		clear(l.warned)
-	case first:
-		l.warned[why] = true
-	}
-	l.mu.Unlock()
-	if first && l.to != nil {
-		l.to.Warn("a member of the journal is not reached", "attempts", attempt, "error", why,
-			"remedy", "start it if it is down; cluster.peers has the address at which the others reach it")
-	}
-}
+func (l *logger) Warnf(format string, v ...any)  { l.log(fmt.Sprintf(format, v...)) }
+func (l *logger) Errorf(format string, v ...any) { l.log(fmt.Sprintf(format, v...)) }
 
 func (l *logger) Fatalf(format string, v ...any) {
-	l.log(slog.LevelError, format, v...)
 	text := fmt.Sprintf(format, v...)
+	l.log(text)
 	l.fatal.Store(&text)
 }
 
-func (l *logger) log(level slog.Level, format string, v ...any) {
+func (l *logger) log(text string) {
 	if l.to == nil {
 		return
 	}
-	text := fmt.Sprintf(format, v...)
-	var more []any
-	if r := remedy(text); r != "" {
-		more = []any{"remedy", r}
-		if l.repeats(text) {
-			level = slog.LevelDebug
-		}
+	level := slog.LevelWarn
+	if l.repeats(text) {
+		level = slog.LevelDebug
 	}
-	l.to.Log(context.Background(), level, "journal: "+text, more...)
+	l.to.Log(context.Background(), level, "journal: "+text)
 }
 
-// sayEvery is the time between two logs of the same message about other members. They try to connect
-// several times in a second as long as a setting is wrong.
-const sayEvery = time.Minute
-
-// A connection has another port and another number at each attempt.
-var connectionNumber = regexp.MustCompile(`:[0-9]+`)
-
-// repeats reports whether the same message was logged within sayEvery. Messages that differ in
-// ports and numbers of connections only are the same.
+// repeats reports whether the same message was logged within sayEvery.
 func (l *logger) repeats(text string) bool {
-	text = connectionNumber.ReplaceAllString(text, ":")
+	text = numbers.ReplaceAllString(text, "")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t, said := l.said[text]; said && time.Since(t) < sayEvery {
 		return true
 	}
-	if len(l.said) >= mostSaid { // others choose names in certificates
+	if len(l.said) >= mostSaid {
 		clear(l.said)
 	}
 	l.said[text] = time.Now()
 	return false
-}
-
-// mostSaid is how many messages repeats remembers.
-const mostSaid = 100
-
-// remedies has parts of the server's messages about other members, and what to do.
-var remedies = [][2]string{
-	{"Authorization Violation", "cluster.token_file: give all members the same secret, and start the one again whose secret was another one"},
-	{"authentication error", "cluster.token_file: give all members the same secret, and start the one again whose secret was another one"},
-	{"cluster name", "cluster.name: give all members of a cluster the same name; if these are two clusters, cluster.peers has an address of the other one"},
-	{"duplicate name", "cluster.node: give each member a name of its own, and run one process of it"},
-	{"TLS", "cluster.tls: set it on all members or on none; each certificate must be valid now, signed by the ca of the others, serve as that of a server and of a client, and contain the host of cluster.peers"},
-}
-
-// remedy returns what to do about a message, "" if that is not known.
-func remedy(text string) string {
-	for _, x := range remedies {
-		if strings.Contains(text, x[0]) {
-			return x[1]
-		}
-	}
-	return ""
 }
