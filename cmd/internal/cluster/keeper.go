@@ -82,11 +82,15 @@ type Config struct {
 type Hold struct {
 	store.Lease
 	keeper *Keeper
-	ended  atomic.Bool
+	ctx    context.Context // of the work
+	begun  atomic.Bool
 }
 
 // Valid reports whether work may begin now.
-func (h *Hold) Valid() bool { return !h.ended.Load() && h.keeper.Valid() }
+func (h *Hold) Valid() bool { return h.ctx.Err() == nil && h.keeper.Valid() }
+
+// Begin says that the work is prepared, so that Held returns h until the work ends.
+func (h *Hold) Begin() { h.begun.Store(true) }
 
 // A Keeper takes and keeps the leases of one node.
 type Keeper struct {
@@ -100,9 +104,9 @@ type Keeper struct {
 
 	mu   sync.Mutex
 	seen map[string]lastHeartbeat // by session
+	work map[string]*work         // by key; only the goroutine of Run changes it
 
 	// The goroutine of Run uses these alone.
-	work     map[string]*work
 	earliest map[string]time.Time // when work under a lease that was taken over may begin
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
@@ -178,6 +182,16 @@ func (k *Keeper) Ready() error {
 		return fmt.Errorf("%w: its leases have run out", ErrCut)
 	case time.Duration(k.trip.Load()) > mostBehind:
 		return fmt.Errorf("%w by %v", ErrCut, time.Duration(k.trip.Load()).Round(time.Second))
+	}
+	return nil
+}
+
+// Held returns the lease of a key under which this node works now, nil if there is none.
+func (k *Keeper) Held(key string) *Hold {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w := k.work[key]; w != nil && w.hold.begun.Load() && w.hold.ctx.Err() == nil {
+		return w.hold
 	}
 	return nil
 }
@@ -263,7 +277,7 @@ func (k *Keeper) report() registry.Node {
 func (k *Keeper) turn(ctx context.Context) error {
 	if !k.Valid() {
 		for _, w := range k.work {
-			w.end()
+			w.cancel()
 		}
 		k.forget()
 		k.lapsed = true
@@ -272,7 +286,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 	if k.lapsed {
 		k.lapsed, k.patient = false, k.conf.Now().Add(k.ttl/10)
 	}
-	nodes, leases, err := k.conf.Leases.Nodes()
+	nodes, leases, now, err := k.look()
 	if err != nil {
 		return err
 	}
@@ -280,8 +294,6 @@ func (k *Keeper) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := k.conf.Now()
-	k.look(nodes, leases, now)
 	k.compare(nodes, now)
 	v := view{nodes: nodes, of: map[string]store.Lease{}, wanted: map[string]bool{}, workers: k.workers(nodes, now), now: now}
 	for _, l := range leases {
@@ -293,7 +305,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 	k.forget()
 	for key, w := range k.work { // of keys that are gone, too
 		if v.of[key].Token != w.hold.Token || !v.wanted[key] {
-			w.end()
+			w.cancel()
 		}
 	}
 	for _, l := range leases {
@@ -348,7 +360,7 @@ func (k *Keeper) decide(ctx context.Context, v *view, key string) {
 		v.free = append(v.free, l)
 	case l.Session == k.node.Session && best != k.node.Name:
 		if w := k.work[key]; w != nil {
-			w.end()
+			w.cancel()
 		} else if k.idle(v, key) {
 			v.free = append(v.free, l)
 		}
@@ -382,8 +394,12 @@ func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
 	}
 }
 
-// look remembers new heartbeats.
-func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time) {
+// look returns all nodes and leases, and remembers new heartbeats.
+func (k *Keeper) look() (nodes []registry.Node, leases []store.Lease, now time.Time, err error) {
+	nodes, leases, err = k.conf.Leases.Nodes()
+	if now = k.conf.Now(); err != nil {
+		return nil, nil, now, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := map[string]bool{}
@@ -404,6 +420,7 @@ func (k *Keeper) look(nodes []registry.Node, leases []store.Lease, now time.Time
 			delete(k.seen, session)
 		}
 	}
+	return nodes, leases, now, nil
 }
 
 func (k *Keeper) last(session string) lastHeartbeat {
@@ -458,8 +475,10 @@ func Owner(key string, nodes []string) (best string) {
 // begin starts the work of a lease.
 func (k *Keeper) begin(ctx context.Context, l store.Lease) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &work{hold: &Hold{Lease: l, keeper: k}, cancel: cancel, done: make(chan struct{})}
+	w := &work{hold: &Hold{Lease: l, keeper: k, ctx: ctx}, cancel: cancel, done: make(chan struct{})}
+	k.mu.Lock()
 	k.work[l.Key] = w
+	k.mu.Unlock()
 	go func() {
 		defer close(w.done)
 		defer cancel()
@@ -467,14 +486,10 @@ func (k *Keeper) begin(ctx context.Context, l store.Lease) {
 	}()
 }
 
-// end makes work end soon. It begins nothing more.
-func (w *work) end() {
-	w.hold.ended.Store(true)
-	w.cancel()
-}
-
 // forget removes work that has ended.
 func (k *Keeper) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for key, w := range k.work {
 		select {
 		case <-w.done:
@@ -551,7 +566,7 @@ func (k *Keeper) leave() {
 	defer cancel()
 	var ends []<-chan struct{}
 	for _, w := range k.work {
-		w.end()
+		w.cancel()
 		ends = append(ends, w.done)
 	}
 	if k.proposed != nil { // it may take leases still

@@ -3,6 +3,7 @@ package cluster
 // This file describes the state of a cluster as one node sees it.
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -10,11 +11,9 @@ import (
 
 // Status returns the state of the cluster as this node sees it. head is the end of the journal.
 func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
-	nodes, leases, err := k.conf.Leases.Nodes()
+	nodes, leases, now, err := k.look()
 	own := k.report()
 	s := registry.ClusterStatus{Node: own.Name, Applied: own.Applied, Head: head}
-	now := k.conf.Now()
-	k.look(nodes, leases, now)
 	for _, n := range nodes {
 		if n.Session == own.Session {
 			n.Applied, n.Takeovers, n.Fenced = own.Applied, own.Takeovers, own.Fenced
@@ -87,28 +86,13 @@ func (k *Keeper) Has(key string) (n registry.Node, mine bool) {
 
 // HasWorker reports whether there is a node that may own something.
 func (k *Keeper) HasWorker() bool {
-	nodes, leases, err := k.conf.Leases.Nodes()
-	if err != nil {
-		return true
-	}
-	now := k.conf.Now()
-	k.look(nodes, leases, now)
-	return len(k.workers(nodes, now)) > 0
+	nodes, _, now, err := k.look()
+	return err != nil || len(k.workers(nodes, now)) > 0
 }
 
 // Lives reports whether a node is a member that sends heartbeats. A node that this one has
 // seen for less than its TTL counts as one.
 func (k *Keeper) Lives(name string) bool {
-	nodes, leases, err := k.conf.Leases.Nodes()
-	if err != nil {
-		return true
-	}
-	now := k.conf.Now()
-	k.look(nodes, leases, now)
-	for _, n := range nodes {
-		if n.Name == name {
-			return k.lives(n, now)
-		}
-	}
-	return false
+	nodes, _, now, err := k.look()
+	return err != nil || slices.ContainsFunc(nodes, func(n registry.Node) bool { return n.Name == name && k.lives(n, now) })
 }

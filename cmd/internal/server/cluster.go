@@ -17,7 +17,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +50,6 @@ type member struct {
 	secret  string // that the nodes share
 	fenced  atomic.Uint64
 	files   atomic.Pointer[string] // what nodes compare of their settings
-	held    sync.Map               // by key: the holds of deliveries and alert rules
 	closers []func()
 }
 
@@ -225,19 +223,18 @@ func (m *member) alerts() (token uint64, holds bool) { return m.token(store.Aler
 // the token of that lease. A request to a receiver that has begun ends, so a message may arrive
 // twice, with the same id.
 func (m *member) token(key string) (uint64, bool) {
-	h, ok := m.held.Load(key)
-	if !ok || !h.(*cluster.Hold).Valid() {
+	h := m.Held(key)
+	if h == nil || !h.Valid() {
 		return 0, false
 	}
-	return h.(*cluster.Hold).Token, true
+	return h.Token, true
 }
 
 // deliver calls callbacks of a shard until ctx ends, and waits for those that are being called.
 func (s *Server) deliver(ctx context.Context, h *cluster.Hold) {
-	s.member.held.Store(h.Key, h)
+	h.Begin()
 	s.deliveries.engine.Recheck()
 	<-ctx.Done()
-	s.member.held.Delete(h.Key)
 	for s.deliveries.engine.Calling() {
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -249,9 +246,8 @@ func (s *Server) evaluate(ctx context.Context, h *cluster.Hold) {
 		s.log.Error("alert rules cannot be read", "error", err)
 		return
 	}
-	s.member.held.Store(h.Key, h)
+	h.Begin()
 	<-ctx.Done()
-	s.member.held.Delete(h.Key)
 }
 
 // journalLease is the lease of the node that drops old entries of the journal.
@@ -302,9 +298,10 @@ func newKeeper(s *Server) *cluster.Keeper {
 				s.deliver(ctx, h)
 				return
 			}
-			s.fleet.own(name, h)
+			h.Begin()
+			s.fleet.owns(name)
 			<-ctx.Done()
-			s.fleet.own(name, nil)
+			s.fleet.owns(name)
 		},
 		Linger: func(key string) time.Duration {
 			name, ok := strings.CutPrefix(key, store.EndpointLease(""))

@@ -25,12 +25,12 @@ type fleet struct {
 	contact string
 	log     *slog.Logger
 	now     func() time.Time
+	member  *member                             // nil without a cluster
 	under   func(token uint64) scheduler.Ledger // in a cluster: the ledger of the node that has a lease
 
 	mu      sync.Mutex // guards what follows; not held while loops are changed
 	clients map[string]asker
 	turns   map[string]*sync.Mutex // by endpoint, held while its loop is changed
-	holds   map[string]*cluster.Hold
 }
 
 type asker struct {
@@ -41,7 +41,7 @@ type asker struct {
 func newFleet(s *Server, l scheduler.Ledger) *fleet {
 	return &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
-		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, holds: map[string]*cluster.Hold{}, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
 }
 
@@ -71,14 +71,8 @@ func (f *fleet) syncAll() error {
 	return nil
 }
 
-// own sets the lease under which an endpoint is asked, nil if this node does not have it. It
-// returns once the endpoint's loop has begun or ended.
-func (f *fleet) own(name string, h *cluster.Hold) {
-	f.mu.Lock()
-	if f.holds[name] = h; h == nil {
-		delete(f.holds, name)
-	}
-	f.mu.Unlock()
+// owns returns once the loop of an endpoint has begun or ended, after this node got or lost its lease.
+func (f *fleet) owns(name string) {
 	if err := f.sync(name); err != nil {
 		f.log.Error("the loop of an endpoint did not begin, or did not end", "endpoint", name, "error", err)
 	}
@@ -86,9 +80,10 @@ func (f *fleet) own(name string, h *cluster.Hold) {
 
 // hold returns the lease of an endpoint, nil if this node does not have it.
 func (f *fleet) hold(name string) *cluster.Hold {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.holds[name]
+	if f.member == nil {
+		return nil
+	}
+	return f.member.Held(store.EndpointLease(name))
 }
 
 // sync updates the loop of an endpoint to its stored settings. Other endpoints do not
@@ -104,7 +99,7 @@ func (f *fleet) sync(name string) error {
 		return err
 	}
 	hold := f.hold(name)
-	if f.under != nil && hold == nil {
+	if f.member != nil && hold == nil {
 		return f.drop(name)
 	}
 	old, known := f.client(name)

@@ -211,18 +211,8 @@ func probe(setting, address string) error {
 	return l.Close()
 }
 
-// options checks the configuration and returns the server's.
+// options returns the server's options. The configuration was checked, see package config.
 func (c ServerConfig) options() (*server.Options, error) {
-	switch {
-	case c.Cluster == "" || c.Node == "" || c.Dir == "":
-		return nil, errors.New("cluster.name, cluster.node and data must be set")
-	case c.Peers[c.Node] == "":
-		return nil, fmt.Errorf("cluster.peers: %s is not in it; it has %v", c.Node, slices.Sorted(maps.Keys(c.Peers)))
-	case len(c.Peers) != 1 && len(c.Peers) != 3 && len(c.Peers) != 5:
-		return nil, fmt.Errorf("cluster.peers: it has %d members: use 1, 3 or 5", len(c.Peers))
-	case c.Token == "":
-		return nil, errors.New("cluster.token_file: the members need a shared token")
-	}
 	o := &server.Options{
 		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
 		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,

@@ -265,10 +265,6 @@ func TestAddressInUse(t *testing.T) {
 func TestServerConfig(t *testing.T) {
 	good := natstest.Configs(t, "config", 3)[0]
 	for want, alter := range map[string]func(c *nats.ServerConfig){
-		"cluster.name":               func(c *nats.ServerConfig) { c.Cluster = "" },
-		"cluster.peers: n7 is not":   func(c *nats.ServerConfig) { c.Node = "n7" },
-		"use 1, 3 or 5":              func(c *nats.ServerConfig) { c.Peers = maps.Clone(c.Peers); delete(c.Peers, "n1") },
-		"cluster.token_file":         func(c *nats.ServerConfig) { c.Token = "" },
 		"cluster.listen: address":    func(c *nats.ServerConfig) { c.Listen = "127.0.0.1" },
 		"the port must be a number":  func(c *nats.ServerConfig) { c.Listen = "127.0.0.1:http" },
 		"cluster.peers: address bad": func(c *nats.ServerConfig) { c.Peers = maps.Clone(c.Peers); c.Peers["n1"] = "bad" },
