@@ -102,7 +102,7 @@ func (h *recordingSource) start(ctx context.Context) error {
 		return err
 	}
 	h.stop = append(h.stop, func() { e.Close() })
-	s, err := local.Listen(ctx, "127.0.0.1:0", e, local.HandlerOptions{Logger: log})
+	s, err := local.Listen(ctx, "127.0.0.1:0", local.Handler(e, local.HandlerOptions{Logger: log}))
 	if err != nil {
 		return err
 	}

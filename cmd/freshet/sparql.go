@@ -70,7 +70,7 @@ func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 			return err
 		}
 	}
-	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
+	s, err := local.Listen(ctx, o.listen, local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log}))
 	if err != nil {
 		return cli.ListenError(err)
 	}

@@ -260,42 +260,22 @@ func (p Patch) log(c Changeset, e *Engine) {
 	}
 }
 
-// dropRefused finds the triples that the engine refuses, by bisection, and
-// removes them.
+// dropRefused removes the triples that the engine refuses. There are few such changesets, so each
+// triple is tried by itself.
 func (p *Patch) dropRefused(ctx context.Context, e *Engine) (err error) {
-	subjects := make([]triple, len(p.cleared))
-	for n, s := range p.cleared {
-		subjects[n] = triple{s, "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", `""`}
-	}
-	for _, list := range []*[]triple{&subjects, &p.removed, &p.added} {
-		if *list, err = p.acceptable(ctx, e, *list); err != nil {
-			return err
+	refused := func(t triple) bool {
+		// A query parses its template without executing anything.
+		_, failed := e.Query(ctx, "CONSTRUCT {"+t.String()+"} WHERE { FILTER (false) }", "nt", nil, nil)
+		if !errors.Is(failed, ErrSyntax) {
+			err = errors.Join(err, failed)
+			return false
 		}
+		p.Bad = append(p.Bad, BadLine{Text: shorten(t.String()), Err: failed})
+		return true
 	}
-	p.cleared = p.cleared[:0]
-	for _, t := range subjects {
-		p.cleared = append(p.cleared, t.subject)
-	}
-	return nil
-}
-
-func (p *Patch) acceptable(ctx context.Context, e *Engine, list []triple) ([]triple, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	// A query parses its template without executing anything.
-	_, err := e.Query(ctx, "CONSTRUCT {"+block(list)+"} WHERE { FILTER (false) }", "nt", nil, nil)
-	if err == nil || !errors.Is(err, ErrSyntax) {
-		return list, err
-	}
-	if len(list) == 1 {
-		p.Bad = append(p.Bad, BadLine{Text: shorten(list[0].String()), Err: err})
-		return nil, nil
-	}
-	left, err := p.acceptable(ctx, e, list[:len(list)/2])
-	if err != nil {
-		return nil, err
-	}
-	right, err := p.acceptable(ctx, e, list[len(list)/2:])
-	return append(slices.Clone(left), right...), err
+	p.cleared = slices.DeleteFunc(p.cleared, func(s string) bool {
+		return refused(triple{s, "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", `""`})
+	})
+	p.removed, p.added = slices.DeleteFunc(p.removed, refused), slices.DeleteFunc(p.added, refused)
+	return err
 }

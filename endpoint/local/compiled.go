@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -21,8 +20,8 @@ type Cache struct {
 
 	mu      sync.Mutex
 	runtime wazero.Runtime // nil before the first engine
+	engine  wazero.CompiledModule
 	table   wazero.CompiledModule
-	engines map[[sha256.Size]byte]wazero.CompiledModule
 }
 
 // NewCache returns a cache in dir, which is created if it does not exist; ""
@@ -55,57 +54,41 @@ func (c *Cache) Close() error {
 	return errors.Join(err, c.compiled.Close(ctx))
 }
 
-// compile returns the runtime and the compiled engine, from memory if it can.
-func (c *Cache) compile(wasm []byte) (wazero.Runtime, wazero.CompiledModule, error) {
+// compile compiles the engine and what all instances share: the code of the table helper and the
+// host functions, which find their instance in the context. All engines of a Cache are the same file.
+func (c *Cache) compile(wasm []byte) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sum := sha256.Sum256(wasm)
-	if engine := c.engines[sum]; engine != nil {
-		return c.runtime, engine, nil
+	if c.engine != nil {
+		return nil
 	}
 	ctx := context.Background()
-	if c.runtime == nil {
-		config := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(c.compiled)
-		c.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	}
-	engine, err := c.runtime.CompileModule(ctx, wasm)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrEngineVersion, err)
-	}
-	if err = checkImports(engine); err == nil {
-		err = c.prepare(ctx, engine)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, engine.Close(ctx))
-	}
-	if c.engines == nil {
-		c.engines = make(map[[sha256.Size]byte]wazero.CompiledModule)
-	}
-	c.engines[sum] = engine
-	return c.runtime, engine, nil
-}
-
-// prepare creates, once, what all instances share: the code of the table helper
-// and the host functions, which find their instance in the context.
-func (c *Cache) prepare(ctx context.Context, engine wazero.CompiledModule) (err error) {
-	if c.table == nil {
-		if c.table, err = c.runtime.CompileModule(ctx, tableHelper()); err != nil {
-			return fmt.Errorf("link the engine: %w", err)
+	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(c.compiled))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, runtime.Close(ctx))
 		}
+	}()
+	engine, err := runtime.CompileModule(ctx, wasm)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrEngineVersion, err)
 	}
-	if c.runtime.Module(importModule) != nil {
-		return nil // checkImports has ensured that the functions are the same
+	if err := checkImports(engine); err != nil {
+		return err
 	}
-	host := c.runtime.NewHostModuleBuilder(importModule)
+	table, err := runtime.CompileModule(ctx, tableHelper())
+	if err != nil {
+		return fmt.Errorf("link the engine: %w", err)
+	}
+	host := runtime.NewHostModuleBuilder(importModule)
 	for _, d := range engine.ImportedFunctions() {
 		_, name, _ := d.Import()
-		host.NewFunctionBuilder().
-			WithGoFunction(dispatch(name), d.ParamTypes(), d.ResultTypes()).
-			Export(name)
+		host.NewFunctionBuilder().WithGoFunction(dispatch(name), d.ParamTypes(), d.ResultTypes()).Export(name)
 	}
 	if _, err := host.Instantiate(ctx); err != nil {
 		return fmt.Errorf("link the engine: %w", err)
 	}
+	c.runtime, c.engine, c.table = runtime, engine, table
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,10 +50,7 @@ type Engine struct {
 	closed    bool
 
 	rebuilding sync.WaitGroup
-
-	mu      sync.Mutex
-	epoch   string // names the dataset's history since the last rebuild
-	version uint64 // counts accepted updates and loads
+	version    atomic.Pointer[string]
 }
 
 // Open starts an engine with an empty dataset. The error wraps ErrNoEngine or
@@ -70,7 +68,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read the engine: %w", err)
 	}
-	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, exclusive: make(chan struct{}, 1), epoch: rand.Text()}
+	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, exclusive: make(chan struct{}, 1)}
+	e.newVersion()
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -179,9 +178,7 @@ func (e *Engine) rebuild() error {
 		return fmt.Errorf("rebuild the engine: %w", err)
 	}
 	e.current = i
-	e.mu.Lock()
-	e.epoch = rand.Text()
-	e.mu.Unlock()
+	e.newVersion()
 	e.log.Info("engine rebuilt after a stop", "took", time.Since(started))
 	return nil
 }
@@ -189,18 +186,10 @@ func (e *Engine) rebuild() error {
 // Version identifies the state of the dataset: equal versions mean the same
 // data with the same blank node labels. It changes with every accepted update
 // or load and with every rebuild.
-func (e *Engine) Version() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return fmt.Sprintf("%s.%d", e.epoch, e.version)
-}
+func (e *Engine) Version() string { return *e.version.Load() }
 
 // newVersion starts a new version.
-func (e *Engine) newVersion() {
-	e.mu.Lock()
-	e.version++
-	e.mu.Unlock()
-}
+func (e *Engine) newVersion() { e.version.Store(new(rand.Text())) }
 
 // Load adds a document in a format such as "nt", "nq", "ttl" or "rdf", or its
 // media type, to the dataset; triples go to the default graph. On any error

@@ -267,8 +267,12 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	for path, want := range map[string]error{
 		filepath.Join(dir, "absent"): ErrNoEngine, notWasm: ErrEngineVersion, other: ErrEngineVersion,
 	} {
-		_, err := Open(context.Background(), Options{Path: path, Cache: testCache()})
-		if !errors.Is(err, want) {
+		cache, err := NewCache(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(context.Background(), Options{Path: path, Cache: cache})
+		if !errors.Is(errors.Join(err, cache.Close()), want) {
 			t.Errorf("%s: %v, want %v", filepath.Base(path), err, want)
 		}
 		if path == other && (!strings.Contains(err.Error(), "0123456789abcdef") || !strings.Contains(err.Error(), "make deps")) {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,18 +20,14 @@ type HandlerOptions struct {
 	// come from a loopback address without a proxy, for a loopback Host, and not
 	// from another site's page in a browser.
 	AllowUpdate bool
-	// MaxBody is the longest request body in bytes; 0 = 64 MiB.
-	MaxBody int64
-	// Queue is the maximum number of requests that run or wait for the engine;
-	// others get 503. 0 means 64.
-	Queue int
-	// Timeout is the time limit of a query or update, including its wait; then it
-	// gets 503. 0 means no limit.
-	Timeout time.Duration
-	// NoValidators omits ETag, so that every request is answered in full.
-	NoValidators bool
-	Logger       *slog.Logger // nil = silent
+	Logger      *slog.Logger // nil = silent
 }
+
+const (
+	mostBody  = 64 << 20    // bytes of a request
+	queue     = 64          // requests that run or wait for the engine
+	writeTime = time.Minute // for a client to read an answer
+)
 
 // Handler serves the SPARQL 1.1 Protocol, query and update, for an engine.
 // Mount it at /sparql.
@@ -41,28 +36,19 @@ type HandlerOptions struct {
 // have different answers on the same data. Errors are text/plain: 400 for what
 // the engine cannot parse, 403, 405, 406, 413, 415, 421 (a request from this
 // machine under a foreign host name), 500 for what the engine cannot run, 503
-// with Retry-After for overload and the time limit. A query ends when its
-// client disconnects.
+// with Retry-After for overload. A query ends when its client disconnects.
 func Handler(e *Engine, o HandlerOptions) http.Handler {
-	if o.MaxBody == 0 {
-		o.MaxBody = 64 << 20
-	}
-	if o.Queue == 0 {
-		o.Queue = 64
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &handler{engine: e, options: o, places: make(chan struct{}, o.Queue)}
+	return &handler{engine: e, options: o, mostBody: mostBody, places: make(chan struct{}, queue)}
 }
 
-// writeTime is how long a client may take to read an answer.
-const writeTime = time.Minute
-
 type handler struct {
-	engine  *Engine
-	options HandlerOptions
-	places  chan struct{}
+	engine   *Engine
+	options  HandlerOptions
+	mostBody int64
+	places   chan struct{}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -90,37 +76,31 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (status int, err
 	default:
 		return 0, refuse(http.StatusServiceUnavailable, "too many requests wait for the engine")
 	}
-	o, err := parseRequest(r, h.options.MaxBody)
+	o, err := parseRequest(r, h.mostBody)
 	if err != nil {
 		return 0, err
 	}
-	ctx := r.Context()
-	if h.options.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.options.Timeout)
-		defer cancel()
-	}
 	if o.update {
-		return h.update(ctx, w, r, o)
+		return h.update(w, r, o)
 	}
-	return h.query(ctx, w, r, o)
+	return h.query(w, r, o)
 }
 
-func (h *handler) update(ctx context.Context, w http.ResponseWriter, r *http.Request, o operation) (int, error) {
+func (h *handler) update(w http.ResponseWriter, r *http.Request, o operation) (int, error) {
 	if !h.options.AllowUpdate {
 		return 0, refuse(http.StatusForbidden, "this endpoint does not take updates")
 	}
 	if err := fromThisMachine(r); err != nil {
 		return 0, err
 	}
-	if err := h.engine.Update(ctx, o.text); err != nil {
+	if err := h.engine.Update(r.Context(), o.text); err != nil {
 		return 0, err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return http.StatusNoContent, nil
 }
 
-func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Request, o operation) (int, error) {
+func (h *handler) query(w http.ResponseWriter, r *http.Request, o operation) (int, error) {
 	offered := rowTypes
 	if form := queryForm(o.text); form == "CONSTRUCT" || form == "DESCRIBE" {
 		offered = graphTypes
@@ -131,7 +111,7 @@ func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if !ok {
 		return 0, refuse(http.StatusNotAcceptable, "none of the accepted types can be sent; there are %s", typeNames(offered))
 	}
-	steady := !h.options.NoValidators && !volatile(o.text)
+	steady := !volatile(o.text)
 	if steady {
 		if tag := etag(h.engine.Version(), o, chosen); noneMatch(r, tag) {
 			header.Set("ETag", tag)
@@ -139,7 +119,7 @@ func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Requ
 			return http.StatusNotModified, nil
 		}
 	}
-	result, version, err := h.engine.query(ctx, o.text, chosen.format, o.defaultGraphs, o.namedGraphs)
+	result, version, err := h.engine.query(r.Context(), o.text, chosen.format, o.defaultGraphs, o.namedGraphs)
 	if err != nil {
 		return 0, err
 	}
@@ -257,9 +237,7 @@ func fail(w http.ResponseWriter, err error) int {
 		if said.Kind == ErrSyntax {
 			status = http.StatusBadRequest
 		}
-	case errors.Is(err, ErrCut):
-		status, text = http.StatusServiceUnavailable, "the time limit is over"
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrCut), errors.Is(err, ErrClosed):
 		status = http.StatusServiceUnavailable
 	}
 	header := w.Header()

@@ -14,7 +14,12 @@ import (
 
 func listen(t *testing.T, e *Engine, o HandlerOptions) *Server {
 	t.Helper()
-	s, err := Listen(t.Context(), "127.0.0.1:0", e, o)
+	return serve(t, Handler(e, o))
+}
+
+func serve(t *testing.T, h http.Handler) *Server {
+	t.Helper()
+	s, err := Listen(t.Context(), "127.0.0.1:0", h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +76,9 @@ func param(pairs ...string) string {
 
 func TestProtocol(t *testing.T) {
 	e := loaded(t, people)
-	s := listen(t, e, HandlerOptions{AllowUpdate: true, MaxBody: 1000})
+	h := Handler(e, HandlerOptions{AllowUpdate: true}).(*handler)
+	h.mostBody = 1000
+	s := serve(t, h)
 	const names = "SELECT ?o { ?s <http://x/name> ?o }"
 	const graph = "construct WHERE { ?s <http://x/name> ?o } # SELECT"
 	get := s.URL + "?" + param("query", names)
@@ -233,7 +240,9 @@ func TestValidators(t *testing.T) {
 
 func TestOverload(t *testing.T) {
 	e := loaded(t, numbers(100))
-	s := listen(t, e, HandlerOptions{Queue: 1})
+	h := Handler(e, HandlerOptions{}).(*handler)
+	h.places = make(chan struct{}, 1)
+	s := serve(t, h)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -260,15 +269,6 @@ func TestOverload(t *testing.T) {
 			}
 			return
 		}
-	}
-}
-
-func TestTimeLimit(t *testing.T) {
-	e := loaded(t, numbers(100))
-	s := listen(t, e, HandlerOptions{Timeout: 50 * time.Millisecond})
-	response, body := call{"GET", s.URL + "?" + param("query", runaway), "", "", nil}.do(t)
-	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "time limit") {
-		t.Errorf("%d %q", response.StatusCode, body)
 	}
 }
 

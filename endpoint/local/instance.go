@@ -56,13 +56,12 @@ func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, e
 
 // start instantiates the engine's module and the table helper's. Neither has a
 // name in the runtime, which they share with other instances.
-func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
-	runtime, engine, err := cache.compile(wasm)
-	if err != nil {
+func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) (err error) {
+	if err := cache.compile(wasm); err != nil {
 		return err
 	}
 	config := wazero.NewModuleConfig().WithStartFunctions().WithName("")
-	if i.module, err = runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)), engine, config); err != nil {
+	if i.module, err = cache.runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)), cache.engine, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	own := experimental.WithImportResolver(ctx, func(name string) api.Module {
@@ -71,7 +70,7 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
 		}
 		return nil
 	})
-	if i.table, err = runtime.InstantiateModule(own, cache.table, config); err != nil {
+	if i.table, err = cache.runtime.InstantiateModule(own, cache.table, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	_, err = i.call(ctx, "__wbindgen_start")

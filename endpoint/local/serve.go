@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Server serves an engine on the network.
+// Server serves a Handler on the network.
 type Server struct {
 	URL    string // of the SPARQL endpoint, for example http://127.0.0.1:3030/sparql
 	server *http.Server
@@ -17,16 +17,16 @@ type Server struct {
 	err    error         // why, once done is closed
 }
 
-// Listen serves the engine at /sparql of addr, for example "127.0.0.1:0", until
+// Listen serves a Handler at /sparql of addr, for example "127.0.0.1:0", until
 // ctx ends or Close is called. It listens when it returns. The caller closes
 // the engine, after the server.
-func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Server, error) {
+func Listen(ctx context.Context, addr string, h http.Handler) (*Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for SPARQL: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/sparql", Handler(e, o))
+	mux.Handle("/sparql", h)
 	s := &Server{
 		URL: "http://" + listener.Addr().String() + "/sparql",
 		server: &http.Server{

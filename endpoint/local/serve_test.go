@@ -36,11 +36,11 @@ func TestPlay(t *testing.T) {
 func TestListenEndsWithItsContext(t *testing.T) {
 	e := openEngine(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := Listen(ctx, "127.0.0.1:0", e, HandlerOptions{})
+	s, err := Listen(ctx, "127.0.0.1:0", Handler(e, HandlerOptions{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(ctx, s.URL[len("http://"):len(s.URL)-len("/sparql")], e, HandlerOptions{}); err == nil {
+	if _, err := Listen(ctx, s.URL[len("http://"):len(s.URL)-len("/sparql")], Handler(e, HandlerOptions{})); err == nil {
 		t.Error("one address was taken twice")
 	}
 	cancel()

@@ -47,14 +47,12 @@ func (d demo) serveCity(ctx context.Context, w *cli.Env, town *city.City) (*demo
 	}
 	handler := local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log})
 	for name, h := range map[string]http.Handler{cityEndpoint: handler, archiveEndpoint: handler, partnerEndpoint: &unreliable{Handler: handler, since: time.Now()}} {
-		mux := http.NewServeMux()
-		mux.Handle("/sparql", h)
-		address, stop, err := serveLoopback(ctx, mux)
+		served, err := local.Listen(ctx, "127.0.0.1:0", h)
 		if err != nil {
 			return s, err
 		}
-		s.close = append(s.close, stop)
-		s.urls[name] = address + "/sparql"
+		s.close = append(s.close, func() { served.Close() })
+		s.urls[name] = served.URL
 	}
 	return s, nil
 }
