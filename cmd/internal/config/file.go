@@ -165,25 +165,29 @@ func keys(above string, t reflect.Type) map[string]string {
 	return out
 }
 
-// settable returns the values that environment variables may set, by key: all except
-// the lists of endpoints and tokens.
+// settable returns the values that environment variables may set, by key: all except lists and maps
+// of anything but texts.
 func (c *Config) settable() map[string]any {
-	return map[string]any{
-		"listen": &c.Listen, "public_url": &c.PublicURL, "data": &c.Data, "contact": &c.Contact,
-		"default_endpoint": &c.DefaultEndpoint, "origins": &c.Origins, "tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key,
-		"retention.changes": &c.Retention.Changes, "retention.age": &c.Retention.Age, "retention.bytes": &c.Retention.Bytes,
-		"limits.queries": &c.Limits.Queries, "limits.body": &c.Limits.Body, "limits.connections": &c.Limits.Connections, "limits.change": &c.Limits.Change, "limits.reserve": &c.Limits.Reserve,
-		"limits.token_queries": &c.Limits.TokenQueries, "limits.token_bytes": &c.Limits.TokenBytes, "limits.token_profiles": &c.Limits.TokenProfiles,
-		"limits.token_rate": &c.Limits.TokenRate, "limits.address_connections": &c.Limits.AddressConnections,
-		"limits.rules": &c.Limits.Rules, "limits.token_rules": &c.Limits.TokenRules, "limits.rule_rows": &c.Limits.RuleRows, "limits.rule_receivers": &c.Limits.RuleReceivers,
-		"limits.token_receivers": &c.Limits.TokenReceivers, "limits.token_webhooks": &c.Limits.TokenWebhooks,
-		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
-		"mail.server":                    &c.Mail.Server, "mail.from": &c.Mail.From, "mail.username": &c.Mail.Username, "mail.password_file": &c.Mail.PasswordFile,
-		"mail.security": &c.Mail.Security, "mail.recipients": &c.Mail.Recipients,
-		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
-		"cluster.name": &c.Cluster.Name, "cluster.node": &c.Cluster.Node, "cluster.listen": &c.Cluster.Listen, "cluster.clients": &c.Cluster.Clients,
-		"cluster.journal": &c.Cluster.Journal, "cluster.replicas": &c.Cluster.Replicas, "cluster.token_file": &c.Cluster.TokenFile, "cluster.role": &c.Cluster.Role,
-		"cluster.lease": &c.Cluster.Lease, "cluster.tls.cert": &c.Cluster.TLS.Cert, "cluster.tls.key": &c.Cluster.TLS.Key, "cluster.tls.ca": &c.Cluster.TLS.CA,
+	out := map[string]any{}
+	addSettable(out, "", reflect.ValueOf(c).Elem())
+	return out
+}
+
+func addSettable(out map[string]any, above string, v reflect.Value) {
+	for f, x := range v.Fields() {
+		name := f.Tag.Get("yaml")
+		if name == "" || name == "-" {
+			continue
+		}
+		key := join(above, name)
+		switch at := x.Addr().Interface().(type) {
+		case *string, *[]string, *int, encoding.TextUnmarshaler:
+			out[key] = at
+		default:
+			if x.Kind() == reflect.Struct {
+				addSettable(out, key, x)
+			}
+		}
 	}
 }
 
