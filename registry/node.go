@@ -1,5 +1,7 @@
 package registry
 
+import "strings"
+
 // This file describes the nodes of a cluster.
 
 // A Node is a member of a cluster: a server that shares a journal with the others.
@@ -61,6 +63,18 @@ const (
 	NodeSilent   NodeState = "silent"   // it sends no heartbeats
 	NodeLeft     NodeState = "left"     // it was stopped
 )
+
+// Owned counts the leases of a node by kind: endpoint, delivery, alerts and journal.
+func (s *ClusterStatus) Owned(node string) map[string]int {
+	owned := map[string]int{"endpoint": 0, "delivery": 0, "alerts": 0, "journal": 0}
+	for _, l := range s.Leases {
+		if l.Node == node {
+			kind, _, _ := strings.Cut(l.Key, "/")
+			owned[kind]++
+		}
+	}
+	return owned
+}
 
 // A LeaseStatus says who has a lease.
 type LeaseStatus struct {

@@ -59,18 +59,8 @@ func (v clusterHandler) page() (content, error) {
 	}
 	for _, n := range s.Nodes {
 		r := nodeRow{NodeStatus: n, Class: nodeClasses[n.State], Here: n.Name == s.Node}
-		for _, l := range s.Leases {
-			kind, _, _ := strings.Cut(l.Key, "/")
-			switch {
-			case l.Node != n.Name:
-			case kind == "endpoint":
-				r.Endpoints++
-			case kind == "delivery":
-				r.Callbacks++
-			default:
-				r.Alerts, r.Journal = r.Alerts || kind == "alerts", r.Journal || kind == "journal"
-			}
-		}
+		owned := s.Owned(n.Name)
+		r.Endpoints, r.Callbacks, r.Alerts, r.Journal = owned["endpoint"], owned["delivery"], owned["alerts"] > 0, owned["journal"] > 0
 		if n.State == registry.NodeReady && n.Role == "worker" && workers > 1 {
 			r.Drain = "/cluster/nodes/" + url.PathEscape(n.Name) + "/drain"
 		}

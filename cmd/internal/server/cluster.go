@@ -427,16 +427,12 @@ func (m *member) Collect(ch chan<- prometheus.Metric) {
 			differing++
 		}
 	}
-	owned := map[string]int{"endpoint": 0, "delivery": 0, store.AlertsLease: 0, journalLease: 0}
-	valid := m.Valid() // others may have taken leases that have run out
-	for _, l := range s.Leases {
-		if kind, _, _ := strings.Cut(l.Key, "/"); valid && l.Node == s.Node {
-			owned[kind]++
-		}
+	if !m.Valid() { // others may have taken leases that have run out
+		s.Leases = nil
 	}
 	ch <- prometheus.MustNewConstMetric(journalAppliedDesc, prometheus.GaugeValue, float64(s.Applied))
 	ch <- prometheus.MustNewConstMetric(journalHeadDesc, prometheus.GaugeValue, float64(s.Head))
-	for kind, n := range owned {
+	for kind, n := range s.Owned(s.Node) {
 		ch <- prometheus.MustNewConstMetric(leaseOwnedDesc, prometheus.GaugeValue, float64(n), kind)
 	}
 	ch <- prometheus.MustNewConstMetric(takeoversDesc, prometheus.CounterValue, float64(m.Takeovers()))
