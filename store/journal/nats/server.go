@@ -52,6 +52,7 @@ const (
 // until it is started again, so that is done once files can be written.
 type Server struct {
 	config ServerConfig
+	log    *logger
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
@@ -69,7 +70,7 @@ func Start(c ServerConfig) (*Server, error) {
 	if err := c.probe(o); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, log: &logger{to: c.Log, said: map[string]time.Time{}}}
 	if s.server, err = s.run(o); err != nil {
 		return nil, err
 	}
@@ -85,11 +86,11 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	l := &logger{to: s.config.Log, said: map[string]time.Time{}}
-	x.SetLogger(l, false, false)
+	s.log.fatal.Store(nil)
+	x.SetLogger(s.log, false, false)
 	x.Start()
 	for end := time.Now().Add(startTimeout); !x.ReadyForConnections(readyPause); {
-		why := l.fatal.Load()
+		why := s.log.fatal.Load()
 		if why == nil && time.Now().Before(end) {
 			continue
 		}
@@ -298,6 +299,7 @@ func (s *Server) Members() int { return s.current().NumRemotes() }
 func (s *Server) Close() error {
 	s.stop()
 	s.done.Wait()
+	s.log.stops.Store(true)
 	s.current().Shutdown()
 	s.current().WaitForShutdown()
 	return nil
@@ -309,6 +311,7 @@ func (s *Server) Close() error {
 type logger struct {
 	to    *slog.Logger // nil for none
 	fatal atomic.Pointer[string]
+	stops atomic.Bool // what the server says while it stops is for debugging
 
 	mu   sync.Mutex
 	said map[string]time.Time // by message without numbers: when it was logged
@@ -340,7 +343,7 @@ func (l *logger) log(text string) {
 		return
 	}
 	level := slog.LevelWarn
-	if l.repeats(text) {
+	if l.stops.Load() || l.repeats(text) {
 		level = slog.LevelDebug
 	}
 	l.to.Log(context.Background(), level, "journal: "+text)

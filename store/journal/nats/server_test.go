@@ -316,3 +316,25 @@ func TestLog(t *testing.T) {
 	nats.Later(l)
 	say(2, "member")
 }
+
+// What a server says while it stops is for debugging.
+func TestStopIsQuiet(t *testing.T) {
+	var text lockedBuffer
+	configs := natstest.Configs(t, "quiet", 3)
+	configs[2].Log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for _, c := range configs[:2] {
+		natstest.Start(t, c)
+	}
+	s, err := nats.Start(configs[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := open(t, s, nats.Config{Name: "quiet"})
+	text.take()
+	if err := errors.Join(j.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if got := text.take(); strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=DEBUG") {
+		t.Errorf("a stop is logged as\n%s", got)
+	}
+}
