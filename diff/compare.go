@@ -176,7 +176,6 @@ type rowTable struct {
 	seed    maphash.Seed
 	buckets []bucket
 	below   []int32 // old row → the next of its bucket
-	seen    byte    // keeps the fetching of memory from being removed as useless
 }
 
 // A bucket holds the equal rows that are left to pair, as a stack: top is the
@@ -206,33 +205,12 @@ func (t *rowTable) find(row []byte, sum uint64) *bucket {
 	}
 }
 
-// each calls f with each of the rows and its bucket. It goes ahead in blocks:
-// the memory of a block's buckets and rows is fetched together instead of one
-// after the other.
+// each calls f with each of the rows and its bucket.
 func (t *rowTable) each(r *Result, rows []int32, stop *stopper, f func(i int32, b *bucket)) error {
-	const block = 32
-	var sums [block]uint64
-	var spans [block]span
-	for part := range slices.Chunk(rows, block) {
-		size := 0
-		for n, i := range part {
-			row := r.arrived(int(i))
-			sums[n], size = maphash.Bytes(t.seed, row), size+64+len(row)
-		}
-		for n := range part {
-			if top := t.buckets[sums[n]&t.mask()].top; top > 0 {
-				spans[n] = t.old.rows[top-1]
-			}
-		}
-		for _, s := range spans[:len(part)] {
-			for at := s.from; at < s.to; at += 64 {
-				t.seen += t.old.text[at]
-			}
-		}
-		for n, i := range part {
-			f(i, t.find(r.arrived(int(i)), sums[n]))
-		}
-		if err := stop.spend(size); err != nil {
+	for _, i := range rows {
+		row := r.arrived(int(i))
+		f(i, t.find(row, maphash.Bytes(t.seed, row)))
+		if err := stop.spend(64 + len(row)); err != nil {
 			return err
 		}
 	}
