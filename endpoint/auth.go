@@ -25,7 +25,7 @@ func newAuthenticator(a registry.Auth) (authenticator, error) {
 	case a.Basic != nil && a.Digest == nil && a.Bearer == nil:
 		return basic{*a.Basic}, nil
 	case a.Digest != nil && a.Basic == nil && a.Bearer == nil:
-		return &digest{user: *a.Digest}, nil
+		return &digestAuth{user: *a.Digest}, nil
 	case a.Bearer != nil && a.Basic == nil && a.Digest == nil:
 		return bearer{*a.Bearer}, nil
 	case a.Basic == nil && a.Digest == nil && a.Bearer == nil:
