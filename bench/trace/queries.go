@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-
-	"github.com/knakk/sparql"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -17,11 +14,13 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// ReadQueries reads queries to record. A file whose name ends in .rq is a bank of
-// queries, each below a comment "# tag: name". Other files hold JSON lines with the
-// members id and query; further members are ignored.
+// ReadQueries reads queries to record: JSON lines with the members id and query. Further
+// members are ignored.
 func ReadQueries(r io.Reader, name string) ([]registry.Query, error) {
-	texts, ids, err := readTexts(r, strings.HasSuffix(name, ".rq"))
+	texts, ids, err := readLines(r)
+	if err == nil && len(texts) == 0 {
+		err = errors.New("there are no queries in it")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -38,29 +37,6 @@ func ReadQueries(r io.Reader, name string) ([]registry.Query, error) {
 		}
 	}
 	return out, nil
-}
-
-func readTexts(r io.Reader, bank bool) (texts, ids []string, err error) {
-	if bank {
-		all := sparql.LoadBank(r)
-		for tag := range all {
-			ids = append(ids, tag)
-		}
-		slices.Sort(ids)
-		for _, tag := range ids {
-			text, err := all.Prepare(tag)
-			if err != nil {
-				return nil, nil, fmt.Errorf("query %s: %w", tag, err)
-			}
-			texts = append(texts, text)
-		}
-	} else if texts, ids, err = readLines(r); err != nil {
-		return nil, nil, err
-	}
-	if len(texts) == 0 {
-		return nil, nil, errors.New("there are no queries in it")
-	}
-	return texts, ids, nil
 }
 
 func readLines(r io.Reader) (texts, ids []string, err error) {

@@ -212,10 +212,6 @@ func TestReadQueries(t *testing.T) {
 	if d := cmp.Diff([][]int{{0}, {0}, {}}, sharedConstants(qs)); d != "" {
 		t.Errorf("shared constants -want +got:\n%s", d)
 	}
-	bank := "# tag: beta\nASK { ?s ?p ?o }\n\n# tag: alpha\nSELECT * WHERE { ?s ?p ?o }\n"
-	if qs, err = ReadQueries(strings.NewReader(bank), "q.rq"); err != nil || len(qs) != 2 || qs[0].ID != "alpha" {
-		t.Errorf("bank: %+v, %v", qs, err)
-	}
 	for text, want := range map[string]string{
 		"":           "no queries",
 		"{":          "line 1",

@@ -46,7 +46,7 @@ func (h *recordingSource) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&h.changesets, "changesets", "", "directory of changesets in DBpedia Live layout")
 	f.StringVar(&h.base, "base", "", "dataset before the first changeset: .nt or .nt.gz")
-	f.StringVar(&h.queries, "queries", "", "queries: JSON lines with id and query, or a bank of .rq")
+	f.StringVar(&h.queries, "queries", "", "queries: JSON lines with id and query")
 	f.StringVar(&h.endpoint, "endpoint", "", "SPARQL endpoint to ask (default: the embedded engine)")
 	f.StringVar(&h.update, "update", "", "URL for updates (default: the endpoint)")
 	f.StringVar(&h.param, "update-param", "update", "form parameter of an update; Virtuoso wants query")
