@@ -310,7 +310,6 @@ func TestParsePolicy(t *testing.T) {
 		"sedf:np":               "sedf:np",
 		"medf:mode=p":           "medf:p",
 		"hybrid:d=auto":         "hybrid",
-		"hybrid:h=4:d=256":      "hybrid:d=256", // h is of an earlier version
 		"hybrid:d=32":           "hybrid:d=32",
 	} {
 		p, err := ParsePolicy(spelling)

@@ -61,10 +61,9 @@ func Definition() policy.Definition {
 		Params: []policy.Param{
 			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
 		},
-		Retired: []string{"h"},
-		Doc:     "worth of an execution per second from learnt change rates, and a price for waiting",
-		Source:  "ours: a Whittle index with a price for waiting",
-		Build:   build,
+		Doc:    "worth of an execution per second from learnt change rates, and a price for waiting",
+		Source: "ours: a Whittle index with a price for waiting",
+		Build:  build,
 	}
 }
 

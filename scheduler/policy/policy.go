@@ -125,11 +125,10 @@ var ErrPolicy = errors.New("bad policy")
 
 // A Definition describes one policy of the table.
 type Definition struct {
-	Name    string
-	Params  []Param
-	Retired []string // parameters of earlier versions: accepted with any value, without effect
-	Doc     string   // one line
-	Source  string
+	Name   string
+	Params []Param
+	Doc    string // one line
+	Source string
 	// Simulated policies need knowledge that no client has. They run only in
 	// simulations.
 	Simulated bool
@@ -210,9 +209,6 @@ type Args map[string]string
 func (d Definition) arguments(words []string) (Args, error) {
 	a := Args{}
 	for _, w := range words {
-		if name, _, named := strings.Cut(w, "="); named && slices.Contains(d.Retired, name) {
-			continue
-		}
 		name, value, err := d.argument(w)
 		if err != nil {
 			return nil, err

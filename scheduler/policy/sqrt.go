@@ -50,19 +50,18 @@ type changeHistory struct {
 }
 
 const (
-	historyHead  = 4
-	historySums  = 3                      // after the head
-	unsummedSize = historyHead + 3*window // of earlier versions
-	historySize  = historySums + unsummedSize
+	historyHead = 4
+	historySums = 3 // after the head
+	historySize = historyHead + historySums + 3*window
 )
 
 func readHistory(s []float64) changeHistory {
 	var d changeHistory
-	if len(s) != historySize && len(s) != unsummedSize {
+	if len(s) != historySize {
 		return d
 	}
 	d.noted, d.changed, d.from, d.day = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
-	days := s[len(s)-3*window:]
+	days := s[historyHead+historySums:]
 	copy(d.runs[:], days)
 	copy(d.finds[:], days[window:])
 	copy(d.slots[:], days[2*window:])

@@ -103,21 +103,6 @@ func TestHistoryForgets(t *testing.T) {
 	}
 }
 
-// A history that an earlier version stored, without sums, has the same rate.
-func TestHistoryWithoutSums(t *testing.T) {
-	for _, days := range []int{3, 10, 20} {
-		s := historyOf(days, 3, 5)
-		earlier := append(s[:historyHead:historyHead], s[historyHead+historySums:]...)
-		now, then := Candidate{Stats: Stats{State: s}}, Candidate{Stats: Stats{State: earlier}}
-		if a, b := rateOf(&now, 24), rateOf(&then, 24); a != b || readHistory(s) != readHistory(earlier) {
-			t.Errorf("%d days: the rate is %g with sums and %g without", days, a, b)
-		}
-		if d := readHistory(s); d.runs[0] == 0 {
-			t.Errorf("%d days: nothing ran on the last day: %v", days, d)
-		}
-	}
-}
-
 // A flat profile spaces evenly, a steep one in proportion to the square root.
 func TestDayPattern(t *testing.T) {
 	flat := readPattern(nil)
