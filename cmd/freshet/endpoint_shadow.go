@@ -14,9 +14,9 @@ import (
 var shadowRows = row{use: "shadow", short: "Compare an endpoint's policy with others over what is recorded",
 	long: `Compares an endpoint's policy with others: what each would have executed, found,
 missed and delayed in the recorded slots, under the same budget. No requests are
-sent to the endpoint. Figures are means over possible histories that fit the
-records, with the minimum and maximum if these differ. Changes are the estimated
-number of all changes, including those that no execution found in time.`,
+sent to the endpoint. The records do not show when in the time between two executions
+a change happened: figures are the smallest and the largest of several histories, or one
+if they are equal. Changes that no execution has found are not known.`,
 	example: "freshet endpoint shadow add coins dj ttl:max=32:reset\nfreshet endpoint shadow list coins\nfreshet endpoint shadow rm coins dj",
 	rows: []row{
 		{use: "add NAME POLICY...", short: "Choose policies to compare with", example: "freshet endpoint shadow add coins rr dj",
@@ -39,18 +39,17 @@ func printShadows(a *remote, s shadow.Comparison) error {
 			t.row(p.Policy, current, "nothing is recorded yet")
 			continue
 		}
-		t.row(p.Policy, current, fmt.Sprintf("%d-%d", e.From, e.To), spread(e.Total), spread(e.Changes), spread(e.Relevant), spread(e.Missed),
+		t.row(p.Policy, current, fmt.Sprintf("%d-%d", e.From, e.To), spread(e.Total), e.Known, spread(e.Relevant), spread(e.Missed),
 			spread(e.Delay)+" slots", spread(e.Used)+" s")
 	}
 	return t.Flush()
 }
 
-// spread writes an estimate with its range.
-func spread(e shadow.Estimate) string {
+func spread(e shadow.Range) string {
 	if e.Low == e.High {
-		return fmt.Sprintf("%.4g", e.Mean)
+		return fmt.Sprintf("%.4g", e.Low)
 	}
-	return fmt.Sprintf("%.4g (%.4g to %.4g)", e.Mean, e.Low, e.High)
+	return fmt.Sprintf("%.4g to %.4g", e.Low, e.High)
 }
 
 var templatesRow = row{use: "templates NAME", short: "Show how queries that differ in constants only are asked",

@@ -13,8 +13,7 @@ import (
 )
 
 // work bounds what one estimate may cost: a slot played costs up to as much as
-// there are queries, so long records are played in fewer histories, and large ones
-// from a later slot on.
+// there are queries, so long and large records are played from a later slot on.
 const work = 4_000_000 // queries × slots × histories
 
 // A Comparison shows what an endpoint's policy and those in its shadow would have

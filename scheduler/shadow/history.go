@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/freshet/freshet/registry"
@@ -16,22 +14,12 @@ import (
 // ErrNoHistory means that no query has been executed yet.
 var ErrNoHistory = errors.New("no query has a history yet")
 
-// How many histories are sampled.
-const (
-	maxSamples = 16
-	minSamples = 4
-)
-
-// rates is how many rates of change a query can have.
-const rates = policy.Rates
-
 // A history is what is recorded of an endpoint.
 type history struct {
 	from, to   uint64 // slots; from is t0
 	queries    []registry.Query
 	executions [][]policy.Sample // oldest first, those after from
 	before     []policy.Sample   // the last one until then
-	chances    [][rates]float64  // by query: what each rate makes of its record
 }
 
 // newHistory finds the slots to play, at most as many as work allows.
@@ -50,7 +38,7 @@ func newHistory(entries []policy.Entry, work int) (*history, error) {
 	slices.Sort(firsts)
 	h.from = firsts[len(firsts)/2]
 	if work > 0 {
-		h.from = max(h.from, h.to-min(h.to, uint64(max(1, work/minSamples/len(entries)))))
+		h.from = max(h.from, h.to-min(h.to, uint64(max(1, work/pasts/len(entries)))))
 	}
 	for _, e := range entries {
 		all := e.Stats.Samples
@@ -59,7 +47,6 @@ func newHistory(entries []policy.Entry, work int) (*history, error) {
 		h.before = append(h.before, all[max(0, n-1)])
 		h.executions = append(h.executions, all[n:])
 	}
-	h.chances = h.likelihood()
 	return h, nil
 }
 
@@ -77,74 +64,6 @@ func unpaused(q registry.Query) registry.Query {
 		}
 	}
 	return q
-}
-
-// affordable is how many histories work allows, 0 = any.
-func (h *history) affordable(work int) int {
-	if work == 0 {
-		return maxSamples
-	}
-	return min(maxSamples, max(minSamples, work/max(1, len(h.queries)*int(h.to-h.from))))
-}
-
-// likelihood is how likely each rate of change makes what the recorded executions
-// of each query found.
-func (h *history) likelihood() [][rates]float64 {
-	out := make([][rates]float64, len(h.queries))
-	for q := range out {
-		for k := range out[q] {
-			out[q][k] = 1.0 / rates
-		}
-		for last, x := range h.intervals(q) {
-			e, sum := math.Exp(-float64(x.Slot-last)*policy.LowestRate), 0.0
-			for k := range out[q] {
-				if x.Changed {
-					out[q][k] *= 1 - e
-				} else {
-					out[q][k] *= e
-				}
-				sum += out[q][k]
-				e *= e
-			}
-			for k := range out[q] {
-				out[q][k] /= sum
-			}
-		}
-	}
-	return out
-}
-
-// drawRates draws the rate k of each query: by Bayes from its own record and from
-// the rates of the others, which lie close together (Gibbs sampling with a
-// Dirichlet prior over the rates, integrated out).
-func (h *history) drawRates(r *rand.Rand) []int {
-	const sweeps = 6
-	prior := math.Exp2(-6 * r.Float64()) // how close is open as well
-	out := make([]int, len(h.queries))
-	var of [rates]float64
-	for k := range of {
-		of[k] = prior
-	}
-	for sweep := range sweeps {
-		for q := range out {
-			if sweep > 0 {
-				of[out[q]]--
-			}
-			sum := 0.0
-			for k, n := range of {
-				sum += n * h.chances[q][k]
-			}
-			at, k := r.Float64()*sum, 0
-			for ; k < rates-1; k++ {
-				if at -= of[k] * h.chances[q][k]; at < 0 {
-					break
-				}
-			}
-			out[q] = k
-			of[k]++
-		}
-	}
-	return out
 }
 
 // intervals yields a query's recorded executions, each with the slot of the one

@@ -27,11 +27,8 @@ type Config struct {
 	// follow from it, as if all were as far apart. Without it they are those of a
 	// clock that shows the Unix epoch at t0.
 	Last scheduler.Slot
-	// Samples is how many histories are played, 0 for 16.
-	Samples int
-	Seed    uint64
-	// Work, when given, bounds queries × slots × histories: then there are as many
-	// histories, from 4 to 16, as it allows, and of more slots than 4 allow the last.
+	// Work, when given, bounds queries × slots × histories: of more slots the last are
+	// played.
 	Work int
 }
 
@@ -45,25 +42,24 @@ func Play(ctx context.Context, c Config) (Report, error) {
 	if c.Policy == nil || policy.NeedsOracle(c.Policy) {
 		return Report{}, fmt.Errorf("shadow: %w: a policy that can run live is needed", policy.ErrPolicy)
 	}
-	n := cmp.Or(c.Samples, h.affordable(c.Work))
-	played, recorded := make([]tally, n), make([]tally, n)
-	for i := range n {
+	var played, recorded [pasts]tally
+	for i := range played {
 		if ctx.Err() != nil {
 			return Report{}, fmt.Errorf("shadow: %w", ctx.Err())
 		}
-		s := h.sample(c.Seed + uint64(i))
+		s := h.past(uint64(i))
 		if played[i], err = play(c, s); err != nil {
 			return Report{}, err
 		}
 		recorded[i] = s.recorded()
 	}
-	r := Report{Policy: c.Policy.String(), From: h.from + 1, To: h.to, Queries: len(h.queries), Samples: n}
+	r := Report{Policy: c.Policy.String(), From: h.from + 1, To: h.to, Queries: len(h.queries), Known: recorded[0].relevant}
 	r.summarize(played, recorded)
 	return r, nil
 }
 
 // play plays the policy in one history.
-func play(c Config, s *sampledHistory) (tally, error) {
+func play(c Config, s *past) (tally, error) {
 	r, err := c.replay(s)
 	if err != nil {
 		return tally{}, err
@@ -84,7 +80,7 @@ func play(c Config, s *sampledHistory) (tally, error) {
 }
 
 // replay prepares to play the policy in a history.
-func (c *Config) replay(s *sampledHistory) (*plan.Replay, error) {
+func (c *Config) replay(s *past) (*plan.Replay, error) {
 	r, err := plan.NewReplay(plan.ReplayConfig{
 		Policy: c.Policy, Rule: cmp.Or(c.Rule, plan.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
 		Queries: s.queries, World: s, First: s.from, Start: c.start(s.from), Lead: c.Lead, Ring: true, Ranked: true,

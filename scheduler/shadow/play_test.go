@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -71,7 +68,7 @@ func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, s
 
 func shadowOf(t *testing.T, spelling string, budget time.Duration, entries []policy.Entry) Report {
 	t.Helper()
-	r, err := Play(context.Background(), Config{Policy: parse(t, spelling), Budget: budget, Entries: entries, Seed: 3})
+	r, err := Play(context.Background(), Config{Policy: parse(t, spelling), Budget: budget, Entries: entries})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,119 +101,79 @@ func TestShadowKnowsAll(t *testing.T) {
 				}
 			})
 		}
-		want := fmt.Sprintf("%d %d 0 0 0", total, relevant)
-		if is := fmt.Sprintf("%g %g %g %g %g", got.Total.Mean, got.Relevant.Mean, got.Total.Dev, got.Relevant.Dev, math.Round(1e9*got.Delay.Dev)); is != want {
-			t.Errorf("%s: total, relevant and deviations are %s, want %s", spelling, is, want)
+		exact := func(n int) Range { return Range{float64(n), float64(n)} }
+		if got.Total != exact(total) || got.Relevant != exact(relevant) || got.Delay.Low != got.Delay.High {
+			t.Errorf("%s: %+v, but the total is %d, and relevant are %d", spelling, got, total, relevant)
 		}
-		if got.Used.Mean != float64(total) || got.From != 1 || got.To != 60 || got.Queries != 8 {
+		if got.Used != exact(total) || got.From != 1 || got.To != 60 || got.Queries != 8 {
 			t.Errorf("%s: %+v", spelling, got)
 		}
-		if got.Changes != (Estimate{Mean: float64(got.Known), Low: float64(got.Known), High: float64(got.Known)}) ||
-			got.Missed.Mean != float64(got.Known-relevant) || got.Same.Relevant != got.Known || got.Same.Delay.Mean != 0 || got.Same.Missed.High != 0 {
-			t.Errorf("%s: of %d known changes %g are missed, %d found, %+v", spelling, got.Known, got.Missed.Mean, relevant, got)
+		if got.Missed != exact(got.Known-relevant) || got.Same.Total != 60*8 || got.Same.Delay != exact(0) {
+			t.Errorf("%s: %d found of %d known changes, %+v", spelling, relevant, got.Known, got)
 		}
 	}
 }
 
-// If the history is sparse, the delay is uncertain. The deviation covers the distance
-// between the estimate and what really happened.
+// If the history is sparse, the delay is uncertain.
 func TestShadowIsUncertain(t *testing.T) {
 	w := world8()
 	entries := recordedBy(t, "rr", 2*time.Second, w, 200) // each query every fourth slot
 	got := shadowOf(t, "rr", 2*time.Second, entries)
-	if got.Total.Dev != 0 || got.Delay.Dev == 0 || got.Delay.Mean == 0 {
+	if got.Total.Low != got.Total.High || got.Delay.Low != 0 || got.Delay.High < 2.5 {
 		t.Errorf("playing what was recorded: %+v", got)
 	}
 	// The same executions find the same changes.
-	if got.Relevant.Mean != float64(got.Same.Relevant) || got.Total.Mean != float64(got.Same.Total) || math.Abs(got.Delay.Mean-got.Same.Delay.Mean) > 1e-9 {
+	if known := float64(got.Known); got.Relevant != (Range{known, known}) || got.Total.Low != float64(got.Same.Total) || got.Delay != got.Same.Delay {
 		t.Errorf("playing what was recorded differs from it: %+v", got)
 	}
-	again := shadowOf(t, "rr", 2*time.Second, entries)
-	if d := cmp.Diff(got, again); d != "" {
-		t.Errorf("the same seed gives something else:\n%s", d)
-	}
-	if more := shadowOf(t, "rr", time.Minute, entries); more.Relevant != more.Changes || more.Missed.High != 0 || more.Delay.High != 0 {
+	if more := shadowOf(t, "rr", time.Minute, entries); more.Relevant.Low != float64(more.Known) || more.Missed.High != 0 || more.Delay.High != 0 {
 		t.Errorf("asking everything always finds all changes at once: %+v", more)
 	}
 }
 
-// scored returns what a policy really does in a world.
-func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots uint64) (s tally) {
-	t.Helper()
-	changed := func(q int, slot uint64) bool { return w.Execute(q, slot, slot-1).Outcome == registry.Changed }
-	last := make([]uint64, len(w.costs))
-	r := replay(t, spelling, budget, w)
-	for slot := uint64(1); slot <= slots; slot++ {
-		for q := range last {
-			if changed(q, slot) {
-				s.changes++
-			}
+// In histories in which each change that is known came at some time that the record allows,
+// the figures of most policies lie in the reported ranges, up to a twentieth.
+func TestRangesCover(t *testing.T) {
+	const slots, sparse, dense = 150, 4 * time.Second, 12 * time.Second
+	w := steady{seed: 7}
+	for i := range 32 {
+		w.costs = append(w.costs, time.Second)
+		w.rates = append(w.rates, []float64{0.5, 0.15, 0.05, 0.01}[i%4])
+	}
+	entries := recordedBy(t, "rr", sparse, w, slots) // each query every eighth slot
+	inside, all := 0, 0
+	for _, p := range []struct {
+		spelling string
+		budget   time.Duration
+	}{{"rr", dense}, {"ttl:max=16:half", dense}, {"cr:lambda=0", sparse}, {"dj", sparse}, {"hybrid:d=32", sparse}} {
+		c := Config{Policy: parse(t, p.spelling), Budget: p.budget, Entries: entries}
+		report, err := Play(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
 		}
-		r.Slot(func(x plan.Played) {
-			s.total++
-			for since := last[x.Query] + 1; since <= slot; since++ {
-				if changed(x.Query, since) {
-					s.relevant++
-					s.slots += slot - since
-					break
+		h, err := newHistory(entries, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint64(20) {
+			got, err := play(c, h.past(pasts+n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range []struct {
+				is float64
+				e  Range
+			}{{float64(got.total), report.Total}, {float64(got.relevant), report.Relevant}, {got.delay(), report.Delay}} {
+				if all++; f.is >= 0.95*f.e.Low && f.is <= 1.05*f.e.High {
+					inside++
+				} else {
+					t.Logf("%s: %g is not in %+v", p.spelling, f.is, f.e)
 				}
 			}
-			last[x.Query] = slot
-		})
-	}
-	return s
-}
-
-// Estimates from a sparse history, which contains half of the changes, cover what
-// really happens: it nearly always lies within two deviations of the mean, the mean is
-// right on average, and the deviation is not trivially wide.
-func TestLongShadowCovers(t *testing.T) {
-	const slots, worlds = 150, 12
-	const sparse, dense = 4 * time.Second, 12 * time.Second
-	figures := []struct {
-		name string
-		of   func(Report) Estimate
-		is   func(tally) float64
-	}{
-		{"changes", func(r Report) Estimate { return r.Changes }, func(s tally) float64 { return float64(s.changes) }},
-		{"total", func(r Report) Estimate { return r.Total }, func(s tally) float64 { return float64(s.total) }},
-		{"relevant", func(r Report) Estimate { return r.Relevant }, func(s tally) float64 { return float64(s.relevant) }},
-		{"missed", func(r Report) Estimate { return r.Missed }, tally.missed},
-		{"delay", func(r Report) Estimate { return r.Delay }, tally.delay},
-	}
-	held, wide, all, seen := make([]int, len(figures)), make([]float64, len(figures)), 0, 0.0
-	for seed := range uint64(worlds) {
-		w := steady{seed: seed}
-		for i := range 32 {
-			w.costs = append(w.costs, time.Second)
-			w.rates = append(w.rates, []float64{0.5, 0.15, 0.05, 0.01}[i%4])
-		}
-		entries := recordedBy(t, "rr", sparse, w, slots) // each query every eighth slot
-		for _, p := range []struct {
-			spelling string
-			budget   time.Duration
-		}{{"rr", dense}, {"ttl:max=16:half", dense}, {"cr:lambda=0", sparse}, {"dj", sparse}, {"hybrid:d=32", sparse}} {
-			report, real := shadowOf(t, p.spelling, p.budget, entries), scored(t, p.spelling, p.budget, w, slots)
-			all++
-			seen += float64(report.Known) / float64(real.changes)
-			for i, f := range figures {
-				e := f.of(report)
-				if math.Abs(f.is(real)-e.Mean) <= 2*e.Dev {
-					held[i]++
-				}
-				wide[i] += e.Dev / e.Mean
-			}
 		}
 	}
-	if seen /= float64(all); seen > 0.6 {
-		t.Errorf("the history has seen %.2f of the changes: it is not sparse", seen)
-	}
-	for i, f := range figures {
-		if share, dev := float64(held[i])/float64(all), wide[i]/float64(all); share < 0.9 || dev > 0.5 {
-			t.Errorf("%s: %.2f lie within two deviations, which are %.2f of the mean each", f.name, share, dev)
-		} else {
-			t.Logf("%s: %.2f lie within two deviations, which are %.2f of the mean each", f.name, share, dev)
-		}
+	if 10*inside < 9*all {
+		t.Errorf("%d of %d figures are in the ranges", inside, all)
 	}
 }
 

@@ -24,8 +24,8 @@ type policyChoice struct {
 	Orders        string // the policy used in the comparison if profiles are ordered first
 	// Its results in a comparison over the recorded history, and the limits of that
 	// comparison.
-	Found, Delay shadow.Estimate
-	Of           float64 // the changes that all policies together would have found, 0 if unknown
+	Found, Delay shadow.Range
+	Of           int // the changes that are known
 	Share, Meter string
 }
 
@@ -62,9 +62,9 @@ func (v policyHandler) whatIf(p *policyView, e registry.Endpoint) error {
 			continue
 		}
 		e := s.Estimate
-		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: e.Relevant, Delay: e.Delay, Of: e.Changes.Mean, Share: none, Meter: "0"}
+		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: e.Relevant, Delay: e.Delay, Of: e.Known, Share: none, Meter: "0"}
 		if x.Of > 0 {
-			part := e.Relevant.Mean / x.Of
+			part := e.Relevant.Low / float64(x.Of)
 			x.Share, x.Meter = share(part).String(), meter(part)
 		}
 		if s.Current && s.Policy != inForce {
