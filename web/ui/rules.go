@@ -4,7 +4,6 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -62,19 +61,10 @@ type ruleRow struct {
 	Last            template.HTML
 }
 
-// A ruleTrial is what a rule would have done.
+// A ruleTrial is what a rule would have done, the newest event first.
 type ruleTrial struct {
 	registry.RuleTrial
-	From   template.HTML
-	Events []ruleEvent
-}
-
-type ruleEvent struct {
-	When, Since template.HTML
-	State       registry.AlertState
-	Labels      []string
-	Summary     string
-	Change      string // the page of the change, "" for none
+	Clock clock
 }
 
 const (
@@ -90,7 +80,7 @@ var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", r
 
 func (v ruleHandler) page() (content, error) {
 	values := url.Values{"query": {v.r.URL.Query().Get("query")}}
-	if r, ok, err := v.edited(v.r.URL.Query().Get("edit")); err != nil {
+	if r, ok, err := v.edited(); err != nil {
 		return content{}, err
 	} else if ok {
 		values = ruleValues(r)
@@ -98,16 +88,25 @@ func (v ruleHandler) page() (content, error) {
 	return v.list(form{Fields: ruleFields, Values: values}, nil, nil)
 }
 
-// edited returns the rule with an id that the form changes, if there is one.
-func (v ruleHandler) edited(id string) (r registry.ListedRule, ok bool, err error) {
-	if id == "" {
-		return r, false, nil
-	}
-	r, err = v.Rules.Rule(v.caller, id)
+// find returns a rule by its id or name, if it belongs to the visitor.
+func (v ruleHandler) find(ref string) (registry.ListedRule, error) {
+	r, err := v.Rules.Rule(v.caller, ref)
 	if isMissing(err) || err == nil && !web.MayManageRule(v.caller, &r) {
-		return r, false, noSuchRule()
+		err = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
 	}
-	return r, err == nil, err
+	return r, err
+}
+
+// rule returns the rule that the path names.
+func (v ruleHandler) rule() (registry.ListedRule, error) { return v.find(v.r.PathValue("id")) }
+
+// edited returns the rule that the form changes, if it is not for a new one.
+func (v ruleHandler) edited() (r registry.ListedRule, ok bool, err error) {
+	id := cmp.Or(v.r.PostFormValue("edit"), v.r.URL.Query().Get("edit"))
+	if id != "" {
+		r, err = v.find(id)
+	}
+	return r, id != "" && err == nil, err
 }
 
 // link returns the page of a rule. Others may have given its name to another one.
@@ -118,19 +117,19 @@ func (v ruleHandler) link(r *registry.ListedRule) string {
 	return "/rules/" + r.ID
 }
 
-func noSuchRule() error {
-	return &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
-}
-
 // ruleValues fills the form with the settings of a rule.
 func ruleValues(r registry.ListedRule) url.Values {
-	values := url.Values{"name": {r.Name}, "query": {r.Query}, "when": {r.When}, "summary": {r.Summary}, "labels": {strings.Join(labelTexts(r.Labels), "\n")}}
+	values := url.Values{"name": {r.Name}, "query": {r.Query}, "when": {r.When}, "summary": {r.Summary}}
+	var labels, to []string
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		labels = append(labels, name+"="+r.Labels[name])
+	}
+	values.Set("labels", strings.Join(labels, "\n"))
 	for name, d := range map[string]registry.Duration{"for": r.For, "keep_firing_for": r.KeepFiringFor} {
 		if d != 0 {
 			values.Set(name, d.String())
 		}
 	}
-	var to []string
 	for _, x := range r.To {
 		to = append(to, x.Kind+" "+web.MaskedCallback(x.Address))
 	}
@@ -144,7 +143,7 @@ func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content,
 		return content{}, err
 	}
 	p := rulesPage{Form: f, Trial: trial, Made: made, Known: known}
-	if r, ok, err := v.edited(cmp.Or(v.r.PostFormValue("edit"), v.r.URL.Query().Get("edit"))); err != nil {
+	if r, ok, err := v.edited(); err != nil {
 		return content{}, err
 	} else if ok && len(made) == 0 {
 		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
@@ -253,9 +252,10 @@ func (v ruleHandler) act() error {
 		if err != nil {
 			return v.wrong(f, err)
 		}
-		return v.again(f, &ruleTrial{t, v.When(t.From), v.events(t.Events, "")}, nil)
+		slices.Reverse(t.Events)
+		return v.again(f, &ruleTrial{t, v.clock}, nil)
 	}
-	old, editing, err := v.edited(v.r.PostFormValue("edit"))
+	old, editing, err := v.edited()
 	if err != nil {
 		return err
 	}
@@ -308,33 +308,16 @@ type rulePage struct{ Now ruleNow }
 // A ruleNow is the live part of the page of a rule.
 type ruleNow struct {
 	ruleRow
-	Labels  []string
-	Checked template.HTML
-	Alerts  []ruleEvent // one page of them
-	After   string      // the id that the page begins after, "" for the first page
-	Next    string      // the id that the next page begins after, "" for none
-	Events  []ruleEvent
-	To      []ruleReceiver
-	May     bool // the visitor may edit, pause and remove it
+	Clock  clock
+	Alerts []registry.ListedAlert // one page of them
+	After  string                 // the id that the page begins after, "" for the first page
+	Next   string                 // the id that the next page begins after, "" for none
+	Events []registry.RuleEvent   // the newest first
+	May    bool                   // the visitor may edit, pause and remove it
 }
 
-type ruleReceiver struct {
-	registry.Subscription
-	Kind, Address string
-	Last          template.HTML
-}
-
-// rule returns the rule that the path names, if it belongs to the visitor.
-func (v ruleHandler) rule() (registry.ListedRule, error) {
-	r, err := v.Rules.Rule(v.caller, v.r.PathValue("id"))
-	if err == nil && web.MayManageRule(v.caller, &r) {
-		return r, nil
-	}
-	if err != nil && !isMissing(err) {
-		return r, err
-	}
-	return r, noSuchRule()
-}
+// Masked returns an address as it is shown.
+func (ruleNow) Masked(address string) string { return web.MaskedCallback(address) }
 
 // setRulePaused pauses or resumes the rule of the path.
 func setRulePaused(paused bool) func(ruleHandler) error {
@@ -346,11 +329,7 @@ func setRulePaused(paused bool) func(ruleHandler) error {
 		if r, err = v.Rules.SetPaused(v.r.Context(), r.ID, paused); err != nil {
 			return v.refused("rule-kept", err, "/rules")
 		}
-		if paused {
-			v.say("good", "rule-paused", r.Name, "")
-		} else {
-			v.say("good", "rule-resumed", r.Name, "")
-		}
+		v.say("good", map[bool]string{true: "rule-paused", false: "rule-resumed"}[paused], r.Name, "")
 		return v.to(v.link(&r))
 	}
 }
@@ -360,55 +339,16 @@ func (v ruleHandler) show() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	now := ruleNow{ruleRow: v.row(r), Labels: labelTexts(r.Labels)}
-	if !r.CheckedAt.IsZero() {
-		now.Checked = v.Past(r.CheckedAt)
-	}
-	now.After = v.r.URL.Query().Get("after")
-	alerts, err := v.Rules.Alerts(r.ID, "", now.After, shownRules+1)
-	if err != nil {
+	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events), May: v.May(registry.RoleApp)}
+	slices.Reverse(now.Events)
+	if now.Alerts, err = v.Rules.Alerts(r.ID, "", now.After, shownRules+1); err != nil {
 		return content{}, err
 	}
-	if len(alerts) > shownRules {
-		alerts = alerts[:shownRules]
-		now.Next = alerts[shownRules-1].ID
+	if len(now.Alerts) > shownRules {
+		now.Alerts = now.Alerts[:shownRules]
+		now.Next = now.Alerts[shownRules-1].ID
 	}
-	for _, a := range alerts {
-		since := a.Since
-		if a.State == registry.AlertFiring {
-			since = a.FiredAt
-		}
-		now.Alerts = append(now.Alerts, ruleEvent{Since: v.Past(since), State: a.State, Labels: labelTexts(a.Labels), Summary: a.Summary})
-	}
-	now.Events = v.events(r.State.Events, r.Query)
-	for _, x := range r.Receivers {
-		to := ruleReceiver{Subscription: x, Kind: x.To.Kind, Address: web.MaskedCallback(x.To.Address)}
-		if x.LastDelivery != nil {
-			to.Last = v.Past(*x.LastDelivery)
-		}
-		now.To = append(now.To, to)
-	}
-	now.May = v.May(registry.RoleApp)
 	return content{Data: rulePage{now}, Live: []part{{"rule-now", "rule-now", now}}}, nil
-}
-
-// events renders events, the newest first.
-func (v ruleHandler) events(list []registry.RuleEvent, query string) (out []ruleEvent) {
-	for _, e := range slices.Backward(list) {
-		x := ruleEvent{When: v.When(e.Time.Truncate(time.Second)), State: e.State, Labels: labelTexts(e.Labels), Summary: e.Summary}
-		if query != "" && e.Seq > 0 {
-			x.Change = fmt.Sprintf("%s/changes/%d", queryPath(query), e.Seq)
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-func labelTexts(labels map[string]string) (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		list = append(list, name+"="+labels[name])
-	}
-	return list
 }
 
 func (v ruleHandler) askToRemove() (content, error) {
