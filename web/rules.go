@@ -53,16 +53,32 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 // shownAlerts is how many alerts the answer about one rule has. All of them are in pages.
 const shownAlerts = 100
 
-// whole returns a rule with its first alerts and its history, the newest event first.
-func (c ruleAPI) whole(r registry.ListedRule) (api.Rule, error) {
+// answer writes a rule with its first alerts and its history, the newest event first, and with the
+// secrets that it has now and had not before.
+func (c ruleAPI) answer(status int, r registry.ListedRule, before []registry.Receiver) error {
 	v := ruleViewOf(r)
+	for i, secret := range NewSecrets(before, r.To) {
+		v.To[i].Secret = secret
+	}
 	list, err := c.Rules.Alerts(r.ID, "", "", shownAlerts)
 	if err != nil {
-		return v, err
+		return err
 	}
 	v.Alerts, v.History = alertViews(list), ruleEvents(r.State.Events)
 	slices.Reverse(v.History)
-	return v, nil
+	c.w.Header().Set("ETag", RuleTag(r))
+	return c.json(status, v)
+}
+
+// NewSecrets returns those secrets of receivers that were not there before, by index.
+func NewSecrets(before, after []registry.Receiver) map[int]string {
+	made := map[int]string{}
+	for i, to := range after {
+		if to.Secret != "" && !slices.ContainsFunc(before, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
+			made[i] = to.Secret
+		}
+	}
+	return made
 }
 
 func alertViews(list []registry.ListedAlert) []api.Alert {
@@ -152,29 +168,14 @@ func (c ruleAPI) create() error {
 	if err != nil {
 		return err
 	}
-	v, err := c.whole(r)
-	if err != nil {
-		return err
-	}
-	for i := range v.To {
-		v.To[i].Secret = r.To[i].Secret
-	}
 	c.w.Header().Set("Location", c.url("/v1/rules/"+url.PathEscape(r.ID)))
-	c.w.Header().Set("ETag", RuleTag(r))
-	return c.json(http.StatusCreated, v)
+	return c.answer(http.StatusCreated, r, nil)
 }
 
 // RuleTag is the validator of a rule's settings.
 func RuleTag(r registry.ListedRule) string { return settingsTag(r.Rule) }
 
-func (c ruleAPI) show(r registry.ListedRule) error {
-	c.w.Header().Set("ETag", RuleTag(r))
-	v, err := c.whole(r)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, v)
-}
+func (c ruleAPI) show(r registry.ListedRule) error { return c.answer(http.StatusOK, r, r.To) }
 
 // edit applies a merge patch to the settings. Only this answer contains the secrets of
 // webhooks that are new.
@@ -187,17 +188,7 @@ func (c ruleAPI) edit() error {
 	if err != nil {
 		return err
 	}
-	v, err := c.whole(r)
-	if err != nil {
-		return err
-	}
-	for i, to := range r.To {
-		if !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
-			v.To[i].Secret = to.Secret
-		}
-	}
-	c.w.Header().Set("ETag", RuleTag(r))
-	return c.json(http.StatusOK, v)
+	return c.answer(http.StatusOK, r, old.To)
 }
 
 // edited replaces the settings. It releases the lock before the answer is written, because a

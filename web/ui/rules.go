@@ -274,10 +274,9 @@ func (v ruleHandler) act() error {
 		return v.wrong(f, err)
 	}
 	var made []madeSecret
-	for _, to := range r.To {
-		if to.Secret != "" && !slices.ContainsFunc(old.To, func(x registry.Receiver) bool { return x.Secret == to.Secret }) {
-			made = append(made, madeSecret{web.MaskedCallback(to.Address), to.Secret})
-		}
+	secrets := web.NewSecrets(old.To, r.To)
+	for _, i := range slices.Sorted(maps.Keys(secrets)) {
+		made = append(made, madeSecret{web.MaskedCallback(r.To[i].Address), secrets[i]})
 	}
 	if len(made) == 0 {
 		v.say("good", "rule-made", r.Name, "")
