@@ -134,7 +134,11 @@ func (l *loopData) resume(news News, now time.Time) {
 	l.last = news.Last
 	l.last.Endpoint = l.set.endpoint.Name
 	l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
-	l.account.charge = max(l.account.charge, exactly(l.last.OffGrid.Used))
+	charge := exactly(l.last.OffGrid.Used)
+	if l.last.Number == 1 && l.last.Tick { // it may have come before its time, see runNew
+		charge += exactly(l.last.Used)
+	}
+	l.account.charge = max(l.account.charge, charge)
 	l.planner.Recall(news.Cohorts)
 	l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
 	if news.Last.Number > 0 {

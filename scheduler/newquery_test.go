@@ -39,6 +39,27 @@ func TestFirstQueryRunsAtOnce(t *testing.T) {
 	})
 }
 
+// The next slot also pays after a restart.
+func TestFirstSlotIsPaidAfterARestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		until(30 * time.Second) // no grid time
+		e := endpoint("@every 5m", 10*time.Second, "rr")
+		w := newWorld(t, e, same(t, 4*time.Second))
+		w.run()
+		w.register("a")
+		w.soon()
+		until(35 * time.Second)
+		w.stop()
+		w.open(e)
+		w.run()
+		defer w.stop()
+		until(6 * time.Minute)
+		if list := w.slots(); len(list) != 2 || list[0].Run != 1 || list[1].Charged != 4 {
+			t.Errorf("the slots are %+v", list)
+		}
+	})
+}
+
 // A forgetfulLedger records no slot.
 type forgetfulLedger struct{ scheduler.Ledger }
 
