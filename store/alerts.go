@@ -128,6 +128,9 @@ func boundCaller(tx *bbolt.Tx, caller string) error {
 		if err := errors.Join(err, putReceiver(tx, &s)); err != nil {
 			return err
 		}
+		if max(0, s.Bytes) >= most { // else this would never end
+			return fmt.Errorf("receiver %s: %w: its messages are counted wrongly: %s", largest, ErrDamaged, putBackup)
+		}
 	}
 }
 

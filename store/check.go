@@ -284,11 +284,17 @@ func (c *checker) change(bucket, k, v []byte) {
 }
 
 func (c *checker) subscription(_, k, v []byte) {
-	if s, err := parseSubscription(string(k), v); err != nil {
+	s, err := parseSubscription(string(k), v)
+	if err != nil {
 		c.found("%v", err)
-	} else {
-		c.is(s.ID == string(k), "subscription %s: stored under another id", k)
+		return
 	}
+	c.is(s.ID == string(k), "subscription %s: stored under another id", k)
+	n, size, cur := 0, int64(0), c.tx.Bucket(bAlerts).Cursor()
+	for key, m := cur.Seek(k); bytes.HasPrefix(key, k) && key != nil; key, m = cur.Next() {
+		n, size = n+1, size+int64(len(m))
+	}
+	c.is(n == s.Stored && size == s.Bytes, "subscription %s: %d messages of %d bytes are counted, %d of %d bytes are there", k, s.Stored, s.Bytes, n, size)
 }
 
 func (c *checker) rule(_, id, v []byte) {

@@ -357,6 +357,44 @@ func TestDropOfDeadLetters(t *testing.T) {
 	}
 }
 
+// Check finds receivers whose messages are counted wrongly. A wrong count makes no loop that never ends.
+func TestWrongCountsOfMessages(t *testing.T) {
+	defer func(n int64) { mostCallerBytes = n }(mostCallerBytes)
+	mostCallerBytes = 4 << 20
+	for name, spoil := range map[string]func(s *registry.Subscription){
+		"more messages":  func(s *registry.Subscription) { s.Stored++ },
+		"fewer messages": func(s *registry.Subscription) { s.Stored-- },
+		"more bytes":     func(s *registry.Subscription) { s.Bytes++ },
+		"many bytes":     func(s *registry.Subscription) { s.Bytes = 5 << 20 },
+		"no messages":    func(s *registry.Subscription) { s.Bytes, s.Stored = 5<<20, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir(), Options{})
+			send := func(receiver string) error {
+				return d.Rules.EditRules(&registry.RuleEdit{Queue: []registry.AlertMessage{alertTo(receiver, "m"+receiver)}})
+			}
+			if err := errors.Join(send("a"), send("b"), d.Check()); err != nil {
+				t.Fatal(err)
+			}
+			err := d.update(func(tx *bbolt.Tx) error {
+				id := alertReceiver("a")
+				s, err := parseSubscription(id, tx.Bucket(bSubscriptions).Get([]byte(id)))
+				spoil(&s)
+				return errors.Join(err, putReceiver(tx, &s))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Check(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), alertReceiver("a")) {
+				t.Errorf("Check: %v", err)
+			}
+			if err := send("b"); err != nil && !errors.Is(err, ErrDamaged) {
+				t.Errorf("a further message: %v", err)
+			}
+		})
+	}
+}
+
 // Check finds states that belong to no rule.
 func TestStatesWithoutRule(t *testing.T) {
 	for _, key := range []string{"rule_gone", "rule_gone" + ofAlert + "k", "rule_gone" + ofEvent + "12345678"} {
