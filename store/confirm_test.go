@@ -209,3 +209,70 @@ func TestBarriersOfStrangers(t *testing.T) {
 		t.Errorf("a caller waits for strangers: %v", err)
 	}
 }
+
+// A node that is cut off gives no older state for a time at which it had none that is newer. What it knows to have
+// been replaced, it gives.
+func TestTimesOfDeposedNode(t *testing.T) {
+	log := memory.New("test")
+	j := &deposedJournal{cutJournal: &cutJournal{Journal: openJournal(t, log)}}
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: j, JournalWait: time.Minute})
+	put(t, a, "q_a", "city")
+	step(t, a, "city", "q_a", 1, "x")
+	time.Sleep(2 * time.Millisecond) // until a later time
+	step(t, a, "city", "q_a", 2, "y")
+	settle(t, a, b)
+	b.replica.SetPatience(50 * time.Millisecond)
+	j.depose(t)
+	first, err := a.History.Place("q_a", registry.Moment{Position: registry.Position{Seq: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(t, a, "city", "q_a", 3, "z")
+	if p, err := b.History.Place("q_a", registry.Moment{Time: first.Time}); err != nil || p.Seq != 1 {
+		t.Errorf("a state that was replaced: %d, %v", p.Seq, err)
+	}
+	if p, err := b.History.Place("q_a", registry.Moment{Time: time.Now().Add(time.Hour)}); !errors.Is(err, ErrNoJournal) {
+		t.Errorf("the newest state at another node is %d of 3: %v", p.Seq, err)
+	}
+	j.cut(false, false)
+	await(t, "the end of the outage", func() bool { return b.Writable() == nil })
+	if p, err := b.History.Place("q_a", registry.Moment{Time: time.Now().Add(time.Hour)}); err != nil || p.Seq != 3 {
+		t.Errorf("after the outage: %d of 3: %v", p.Seq, err)
+	}
+}
+
+// CatchUp waits until what others have stored is reported.
+func TestCatchUp(t *testing.T) {
+	log := memory.New("test")
+	j := &deposedJournal{cutJournal: &cutJournal{Journal: openJournal(t, log)}}
+	a, b := open(t, t.TempDir(), Options{Journal: openJournal(t, log)}), open(t, t.TempDir(), Options{Journal: j, JournalWait: time.Minute})
+	reported, goOn := make(chan bool, 100), make(chan bool)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		b.WatchOthers(ctx, func(Others) {
+			reported <- true
+			<-goOn
+		})
+	})
+	defer watching.Wait()
+	defer cancel()
+	put(t, a, "q_a", "city")
+	<-reported
+	done := make(chan error)
+	go func() { done <- b.CatchUp() }()
+	select {
+	case err := <-done:
+		t.Fatalf("it does not wait for what is done about the others: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	b.replica.SetPatience(50 * time.Millisecond)
+	j.depose(t)
+	if err := b.CatchUp(); !errors.Is(err, ErrNoJournal) {
+		t.Errorf("a node that is cut off: %v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/catalog"
@@ -181,6 +182,23 @@ type foreign struct {
 	mu   sync.Mutex
 	list others
 	wake chan struct{} // signals that there is something
+
+	added, told uint64 // how many commands there were, and how many of them WatchOthers has reported
+}
+
+// wait waits for a time until WatchOthers has reported what there is. It reports whether it has.
+func (f *foreign) wait(most time.Duration) bool {
+	f.mu.Lock()
+	until := f.added
+	f.mu.Unlock()
+	for end := time.Now().Add(most); ; time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		told := f.told
+		f.mu.Unlock()
+		if told >= until || time.Now().After(end) {
+			return told >= until
+		}
+	}
 }
 
 // add takes note of commands that no caller on this node waits for.
@@ -189,6 +207,7 @@ func (f *foreign) add(list []replica.Answer) {
 		return
 	}
 	f.mu.Lock()
+	f.added += uint64(len(list))
 	for _, a := range list {
 		if c, ok := a.Command.(command); ok {
 			c.touch(&f.list)
@@ -212,13 +231,16 @@ func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
 		case <-d.others.wake:
 		}
 		d.others.mu.Lock()
-		o := d.others.list
+		o, until := d.others.list, d.others.added
 		d.others.list = others{}
 		d.others.mu.Unlock()
 		f(Others{
 			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
 			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Tokens: o.tokens,
 		})
+		d.others.mu.Lock()
+		d.others.told = until
+		d.others.mu.Unlock()
 	}
 }
 

@@ -96,6 +96,20 @@ func (d *boltFile) confirmStranger() error {
 	return d.replica.ConfirmStranger()
 }
 
+// catchUpWait bounds how long CatchUp waits for what is done about changes of other nodes.
+const catchUpWait = 5 * time.Second
+
+// CatchUp is like Confirm, and also waits until WatchOthers has reported what other nodes had written.
+func (d *DB) CatchUp() error {
+	if err := d.Confirm(); err != nil || d.replica == nil {
+		return err
+	}
+	if !d.others.wait(catchUpWait) {
+		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node lags behind the others: ask another node, or ask again", RetryAfter: time.Second}
+	}
+	return nil
+}
+
 // newest is like fetch. If the error of f may only mean that this node lags, it reads again once this node
 // knows that it does not.
 func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {

@@ -98,6 +98,16 @@ func (h *kept) version(seq uint64) (registry.Version, error) {
 // is none. If the clock was set back, several changes may have the same time on both
 // sides of them; Place returns the state after one of them.
 func (d *History) Place(query string, m registry.Moment) (registry.Place, error) {
+	p, err := d.place(query, m)
+	if err == nil && d.replica != nil && !m.Time.IsZero() && p.Next.Seq == 0 { // other nodes may have a later state
+		if err = d.Confirm(); err == nil {
+			p, err = d.place(query, m)
+		}
+	}
+	return p, err
+}
+
+func (d *History) place(query string, m registry.Moment) (registry.Place, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (p registry.Place, err error) {
 		h, err := d.kept(tx, query)
 		if err != nil {

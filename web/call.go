@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +27,7 @@ type call struct {
 	caller registry.Caller
 	signed bool // authenticated by the gate; false: a reader of public topics
 	params params
+	body   *requestBody
 }
 
 // serve authenticates the caller and runs the route.
@@ -45,9 +48,58 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		c.r = r.WithContext(ctx)
 	}
-	if err := rt.run(c); err != nil {
+	var err error
+	err = s.Certain(w, func() error {
+		if err == nil || !c.body.read {
+			again := *c
+			err = rt.run(&again)
+		}
+		return err
+	})
+	if err != nil {
 		answerProblem(w, r, err)
 	}
+}
+
+// Certain runs a request, and runs it again once this node knows the newest state if it found that something
+// does not exist, or is not kept: a node that lags must not say that. Such a request has changed nothing.
+func (c *Config) Certain(w http.ResponseWriter, run func() error) error {
+	if c.CatchUp == nil {
+		return run()
+	}
+	header := maps.Clone(w.Header())
+	err := run()
+	if !denies(err) {
+		return err
+	}
+	if late := c.CatchUp(); late != nil {
+		return late
+	}
+	clear(w.Header())
+	maps.Copy(w.Header(), header)
+	return run()
+}
+
+// denies reports whether an answer says that something is not there. What is too old is so everywhere.
+func denies(err error) bool {
+	var gap *registry.GapError
+	if err == nil || errors.As(err, &gap) && gap.Reason == registry.TooOld {
+		return false
+	}
+	p, _ := ProblemOf(err)
+	return Status(p.Kind) == http.StatusNotFound || Status(p.Kind) == http.StatusGone
+}
+
+// A requestBody remembers whether it was read.
+type requestBody struct {
+	io.ReadCloser
+	read bool
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	b.read = true
+	return b.ReadCloser.Read(p)
 }
 
 func (c *call) start(rt route) error {
@@ -63,7 +115,8 @@ func (c *call) start(rt route) error {
 	if limit := int64(c.Limits.Body); c.r.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}
 	}
-	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, int64(c.Limits.Body))
+	c.body = &requestBody{ReadCloser: http.MaxBytesReader(c.w, c.r.Body, int64(c.Limits.Body))}
+	c.r.Body = c.body
 	if err := c.admit(rt); err != nil {
 		return err
 	}

@@ -63,6 +63,9 @@ type Config struct {
 	Site
 	// Limits bound what one client may use.
 	Limits Limits
+	// CatchUp, of a node of a cluster, waits until the node knows everything that the others have stored, or
+	// says why it does not; nil: there are no others.
+	CatchUp func() error
 	// Cluster manages the nodes of which this server is one; without it the routes are absent.
 	Cluster Cluster
 	// Health reports whether the server can work; the default is always well.

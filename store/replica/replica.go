@@ -76,7 +76,8 @@ type Options struct {
 	Ends func(err error) bool
 	// Applied is called after a commit and before callers get their answers.
 	Applied func(list []Answer)
-	// Foreign is called then with the effective commands for which no caller on this node waits.
+	// Foreign is called then with the effective commands for which no caller on this node waits. It does not call the
+	// replica.
 	Foreign func(list []Answer)
 	// Failed is called when the replica has ended with an error, other than by Close.
 	Failed func(err error)
@@ -403,23 +404,25 @@ func (o *Options) one(tx *bbolt.Tx, e *journal.Entry, a *Answer) error {
 	return nil
 }
 
-// publish gives answers to those who wait for them, and reports the rest.
+// publish reports what nobody on this node waits for, and then gives answers to those who wait: what they do next
+// follows from all of it.
 func (r *Replica) publish(group []journal.Entry, answers []Answer) {
 	var foreign []Answer
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, e := range group {
+		if r.waiting[e.ID] == nil && answers[i].Err == nil {
+			foreign = append(foreign, answers[i])
+		}
+	}
+	r.o.Foreign(foreign)
 	for i, e := range group {
 		r.outage.settled(e.ID)
 		if to := r.waiting[e.ID]; to != nil {
 			delete(r.waiting, e.ID)
 			to <- answers[i]
-		} else if answers[i].Err == nil {
-			foreign = append(foreign, answers[i])
 		}
 	}
-	r.mu.Unlock()
-	r.o.Foreign(foreign)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.applied = group[len(group)-1].Seq
 	close(r.moved)
 	r.moved = make(chan struct{})

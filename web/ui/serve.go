@@ -39,7 +39,11 @@ func (s *Server) show(p page) http.Handler {
 			return // the browser has disconnected
 		}
 		defer v.endBuild()
-		c, err := p.build(v)
+		var c content
+		err := s.Certain(w, func() (err error) {
+			c, err = p.build(v)
+			return err
+		})
 		if err != nil {
 			v.fail(err)
 			return
@@ -67,7 +71,7 @@ func (s *Server) act(a action) http.Handler {
 			v.fail(formError(err))
 			return
 		}
-		if err := a.run(v); err != nil {
+		if err := s.Certain(w, func() error { return a.run(v) }); err != nil {
 			v.fail(err)
 		}
 	})

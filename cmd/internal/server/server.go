@@ -251,7 +251,7 @@ func (s *Server) serveHTTP() error {
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log, Now: s.clock.Now,
 	}
 	if s.member != nil {
-		conf.Cluster = s.member
+		conf.Cluster, conf.CatchUp = s.member, s.Store.CatchUp
 	}
 	conf.Check = s.fleet.try
 	conf.Labels = web.NewLabels(s.Registry, s.loops, s.clock.Now)
@@ -292,7 +292,7 @@ func (s *Server) clustered(c web.Config, clients *web.Handler) (*nodeHandler, er
 	c.Daemon, c.Hints, c.Merging, c.NextRound = own, own, own, own.NextRound
 	c.Subscriptions, c.Rules = connections{s.live}, ruleSet{Engine: s.alerts}
 	c.Limits.Body, c.Limits.Tries = mostBody, mostTries
-	c.Pages, c.Metrics, c.Protocols = nil, nil, web.Protocols{}
+	c.Pages, c.Metrics, c.Protocols, c.CatchUp = nil, nil, web.Protocols{}, nil
 	nodes, err := web.New(c)
 	return &nodeHandler{Handler: clients, nodes: nodes, late: web.NotReady(s.site(), s.log, "this node lags behind the journal of the cluster: try again in a moment"), peers: s.peers}, err
 }
