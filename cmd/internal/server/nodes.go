@@ -166,6 +166,9 @@ func unavailableDetail(err error) string {
 	return ""
 }
 
+// lookFirst is what to do about a request whose outcome is not known here.
+const lookFirst = "look at another node before you send it again"
+
 // send sends a request to a node and decodes its answer. This node has then applied what the other
 // one had when it answered.
 func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, out any) error {
@@ -184,6 +187,9 @@ func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, o
 		return told
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if dial := (*net.OpError)(nil); r.method != http.MethodGet && !(errors.As(err, &dial) && dial.Op == "dial") {
+		gone = unavailable(fmt.Sprintf("the node %s, which %s, does not answer, so it is not known whether this was done: %s", to.Name, d.text, lookFirst))
 	}
 	if r.runs == "" { // else it may end late without a fault of the node
 		p.setSilent(to)

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,10 +196,9 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	}
 }
 
-// A node that lags, and cannot ask the node that evaluates rules, does not say that a new rule does not exist.
-func TestRulesOfALaggingNode(t *testing.T) {
-	_, nodes := newMembers(t, 2)
-	var owner, other *node
+// rulesOwner waits until one of two nodes has the lease of the rules, and the other one knows.
+func rulesOwner(t *testing.T, nodes []*node) (owner, other *node) {
+	t.Helper()
 	await(t, "a node has the lease of the rules", func() error {
 		for i, n := range nodes {
 			if _, holds := n.member.alerts(); holds {
@@ -212,6 +213,13 @@ func TestRulesOfALaggingNode(t *testing.T) {
 		}
 		return nil
 	})
+	return owner, other
+}
+
+// A node that lags, and cannot ask the node that evaluates rules, does not say that a new rule does not exist.
+func TestRulesOfALaggingNode(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	owner, other := rulesOwner(t, nodes)
 	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +231,7 @@ func TestRulesOfALaggingNode(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, kind, closed)
 	}
 	network.CloseIdleConnections()
-	for i, path := range []string{"/v1/rules/", "/rules/"} {
+	for i, path := range []string{"/v1/rules/ID", "/rules/ID", "/v1/rules/NAME"} {
 		other.lag.Lock()
 		catchUp := sync.OnceFunc(other.lag.Unlock)
 		defer catchUp()
@@ -233,11 +241,85 @@ func TestRulesOfALaggingNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := make(chan httpAnswer, 1)
-		go func() { answers <- other.ask("GET", path+r.ID, "") }()
+		path := strings.NewReplacer("ID", r.ID, "NAME", r.Name).Replace(path)
+		go func() { answers <- other.ask("GET", path, "") }()
 		time.Sleep(100 * time.Millisecond) // without the wait the rule arrives in the meantime
 		catchUp()
 		if a := receive(t, path, answers); a.status != http.StatusOK {
 			t.Errorf("GET %s: %d %.200s", path, a.status, a.body)
+		}
+	}
+}
+
+// A node that is cut off after another one has stored an edit says that it was stored. If it got no answer it says
+// that it does not know.
+func TestEditsWithUnknownOutcome(t *testing.T) {
+	_, nodes := newMembers(t, 2)
+	owner, other := rulesOwner(t, nodes)
+	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule struct{ ID string }
+	await(t, "the rule", func() error {
+		return other.Call(t.Context(), "POST", "/v1/rules", map[string]any{"name": "edited", "query": q.ID, "when": "?n > 3"}, &rule)
+	})
+	edit := func(when string, meanwhile func()) httpAnswer {
+		t.Helper()
+		answers := make(chan httpAnswer, 1)
+		go func() {
+			answers <- other.ask("PATCH", "/v1/rules/"+rule.ID, `{"when": "`+when+`"}`, "Content-Type", "application/json")
+		}()
+		await(t, "the rule is edited", func() error {
+			if a := owner.ask("GET", "/v1/rules/"+rule.ID, ""); !strings.Contains(a.body, when) {
+				return errors.New(a.body)
+			}
+			return nil
+		})
+		meanwhile()
+		return receive(t, "the answer to the edit", answers)
+	}
+	network := other.peers.client.Transport.(*http.Transport)
+	usual := network.DialContext
+	network.DialContext = func(ctx context.Context, kind, address string) (net.Conn, error) {
+		c, err := usual(ctx, kind, address)
+		return &unheard{Conn: c}, err
+	}
+	network.CloseIdleConnections()
+	other.peers.waits.short, other.peers.waits.settle = 300*time.Millisecond, time.Millisecond
+	if a := edit("?n > 7", func() {}); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "it is not known whether this was done") {
+		t.Errorf("without an answer: %d %.400s", a.status, a.body)
+	}
+	other.peers.waits.short = shortLimit
+	network.DialContext = usual
+	network.CloseIdleConnections()
+	time.Sleep(silentTime)
+	other.lag.Lock()
+	defer other.lag.Unlock()
+	if a := edit("?n > 8", func() { other.Store.Hurry(0) }); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "this was stored") {
+		t.Errorf("stored elsewhere: %d %.400s", a.status, a.body)
+	}
+}
+
+// An unheard connection loses the answer to an edit.
+type unheard struct {
+	net.Conn
+	deaf atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c *unheard) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte("PATCH ")) {
+		c.deaf.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+// Read implements net.Conn.
+func (c *unheard) Read(b []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(b); err != nil || !c.deaf.Load() {
+			return n, err
 		}
 	}
 }
