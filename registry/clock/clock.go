@@ -43,12 +43,16 @@ func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Machine()
-	passed := now.Sub(c.last) // by the monotonic readings
+	passed := now.Sub(c.last)  // by the monotonic readings
+	far := now == now.Round(0) // after 2157, times have none: no machine that runs this is there
+	if far {
+		passed = time.Since(c.last)
+	}
 	odd := now.Round(0).Sub(c.last.Round(0)) - passed
 	tolerance := time.Second + min(passed/8, 10*time.Second) // clocks that are adjusted gradually run faster or slower
-	if odd.Abs() > tolerance {
+	if odd.Abs() > time.Second {
 		slept := (c.asleep() - c.slept).Truncate(time.Second) // what is reported varies by nanoseconds
-		if odd, passed = odd-slept, passed+slept; odd.Abs() > tolerance && !c.lasts(now, odd) {
+		if odd, passed = odd-slept, passed+slept; odd.Abs() > tolerance && (!c.lasts(now, odd) || far) {
 			return c.last.Add(passed)
 		}
 		c.slept += slept
