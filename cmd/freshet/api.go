@@ -232,7 +232,9 @@ func each[T any](ctx context.Context, a *remote, path, member string, visit func
 			return err
 		}
 		for _, it := range items {
-			if err := visit(it); err != nil {
+			if err := visit(it); err == errEnough {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}

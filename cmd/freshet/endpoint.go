@@ -21,7 +21,7 @@ import (
 
 // condition writes an endpoint's state in a word or two.
 func condition(e *api.Endpoint) string {
-	s := loopOf(e)
+	s := valueOf(e.State)
 	switch {
 	case e.Pause != nil:
 		return "paused"
@@ -38,7 +38,7 @@ func condition(e *api.Endpoint) string {
 
 // endpointError returns the last error of an endpoint that is not healthy.
 func endpointError(e *api.Endpoint) string {
-	s := loopOf(e)
+	s := valueOf(e.State)
 	if s.Halted != "" && e.Pause == nil {
 		return show.Shortened(s.Halted, 100)
 	}
@@ -48,12 +48,12 @@ func endpointError(e *api.Endpoint) string {
 	return show.Shortened(s.Health.Error, 100)
 }
 
-// loopOf returns the state of an endpoint's loop, which may be starting.
-func loopOf(e *api.Endpoint) api.LoopState {
-	if e.State == nil {
-		return api.LoopState{}
+// valueOf returns what a pointer points to, the zero value for nil.
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *e.State
+	return v
 }
 
 var endpointTable = row{use: "endpoint", short: "Manage endpoints",
@@ -83,7 +83,7 @@ need a contact: start the server with --contact.`,
 			}},
 		{use: "list", short: "List endpoints", example: "freshet endpoint list", call: "GET /v1/endpoints",
 			out: printList("endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e api.Endpoint) []any {
-				return []any{e.Name, condition(&e), loopOf(&e).Queries, e.Slot, e.Budget, e.Policy, e.URL, endpointError(&e)}
+				return []any{e.Name, condition(&e), valueOf(e.State).Queries, e.Slot, e.Budget, e.Policy, e.URL, endpointError(&e)}
 			})},
 		{use: "show NAME", short: "Show the settings in force, where they come from, and the health",
 			example: "freshet endpoint show coins --json", call: "GET /v1/endpoints/{}", out: printWith(printEndpoint)},

@@ -176,14 +176,6 @@ func orDash(s string) string {
 	return s
 }
 
-// timeOf returns a time in UTC, the zero time for nil.
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
 // printResult prints the result at a path. In a format that the user names it is exact. Otherwise a terminal gets a
 // table unless JSON is wanted, and JSON ends with a line break. It says which time a past result is of.
 func (a *remote) printResult(ctx context.Context, path, format string) error {

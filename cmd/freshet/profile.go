@@ -119,16 +119,12 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 func showCaptures(a *remote, c *cobra.Command, args []string) error {
 	most, shown := intOf(c, "most"), 0
 	path := withParameters(capturesPath(args[0]), map[string]any{"state": textOf(c, "state")})
-	err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
+	return each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
 		if shown++; most > 0 && shown > most {
 			return errEnough
 		}
 		return a.printRound(raw)
 	})
-	if err == errEnough {
-		return nil
-	}
-	return err
 }
 
 // errEnough ends a list early.
@@ -151,7 +147,7 @@ func (a *remote) printRound(raw json.RawMessage) error {
 		name, more := cmp.Or(x.Name, x.Query), ""
 		switch {
 		case x.State == "captured":
-			more = fmt.Sprintf(" at %s, result %d, %s", show.Clock(timeOf(x.CapturedAt)), x.Seq, x.Tier)
+			more = fmt.Sprintf(" at %s, result %d, %s", show.Clock(valueOf(x.CapturedAt)), x.Seq, x.Tier)
 		case x.Reason != "":
 			more = ": " + show.Bounded(x.Reason)
 		case x.Until != nil:

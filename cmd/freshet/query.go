@@ -33,7 +33,7 @@ func why(q *api.Query) string {
 	s := show.Shortened(q.Error, 100)
 	switch {
 	case q.Failures > 1:
-		return fmt.Sprintf("%d times since %s: %s", q.Failures, timeOf(q.FailingSince).Format("2 Jan 15:04"), s)
+		return fmt.Sprintf("%d times since %s: %s", q.Failures, valueOf(q.FailingSince).UTC().Format("2 Jan 15:04"), s)
 	case q.FailingSince != nil:
 		return "since " + q.FailingSince.UTC().Format("2 Jan 15:04") + ": " + s
 	}
@@ -259,7 +259,7 @@ func trialSize(t *api.Trial) string {
 	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
 		return strconv.FormatBool(*ask.Boolean)
 	}
-	return show.Quantity(rowCount(t), "row")
+	return show.Quantity(valueOf(t.Rows), "row")
 }
 
 // printTrialRows prints the first rows, one a line.
@@ -278,15 +278,8 @@ func printTrialRows(w io.Writer, t *api.Trial) error {
 	for _, triple := range r.Triples {
 		fmt.Fprintf(w, "  %s\n", show.Bounded(triple))
 	}
-	if n := rowCount(t) - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
+	if n := valueOf(t.Rows) - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
 		fmt.Fprintf(w, "  and %d more\n", n)
 	}
 	return nil
-}
-
-func rowCount(t *api.Trial) int {
-	if t.Rows == nil {
-		return 0
-	}
-	return *t.Rows
 }

@@ -3,10 +3,8 @@ package main
 // This file holds `freshet watch`, which prints the changes of a query as they arrive.
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -74,13 +72,7 @@ func watchError(err error) error {
 
 func (a *remote) watched(e client.Event, rows int) error {
 	if a.asJSON {
-		var line bytes.Buffer
-		if err := json.Compact(&line, e.Raw); err != nil {
-			return err
-		}
-		line.WriteByte('\n')
-		_, err := a.w.Stdout.Write(line.Bytes())
-		return err
+		return cli.PrintJSON(a.w.Stdout, e.Raw)
 	}
 	switch e.Kind {
 	case client.Subscribed:
