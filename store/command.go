@@ -148,11 +148,16 @@ const mostTogether = 64
 
 var errPanic = errors.New("a command panicked")
 
-// call calls decide. A panic in it is kept for its caller, as the transaction may be run by another one.
+// call calls decide. A panic in it is kept for its caller, as the transaction may be run by another one. One that says
+// that the file is damaged ends the transaction.
 func (x *decision) call(tx *bbolt.Tx) {
 	defer func() {
-		if x.panic = recover(); x.panic != nil {
-			x.err = errPanic
+		switch r := recover(); {
+		case r == nil:
+		case pagesFault():
+			panic(r)
+		default:
+			x.panic, x.err = r, errPanic
 		}
 	}()
 	x.made, x.err = x.decide(tx)

@@ -171,3 +171,17 @@ func TestCommandsShareATransaction(t *testing.T) {
 	}
 	check(t, d)
 }
+
+// A command that meets a damaged page ends the use of the store, and not the process.
+func TestCommandMeetsDamage(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	_, err := d.execute(func(*bbolt.Tx) (command, error) {
+		return nil, errors.New(string((*bbolt.Bucket)(nil).Get(nil)))
+	})
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("%v", err)
+	}
+	if err := d.Tokens.PutToken(registry.Token{Name: "t"}); !errors.Is(err, ErrBroken) {
+		t.Errorf("a write after it: %v", err)
+	}
+}
