@@ -88,7 +88,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var no *refusal
-	if !errors.As(err, &no) {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindUnavailable { // the store logs it once
+		no = &refusal{http.StatusServiceUnavailable, p.Detail, cmp.Or(int(p.RetryAfter/time.Second), 5)}
+	} else if !errors.As(err, &no) {
 		h.log.Error("a request to the hub failed", "error", err)
 		no = &refusal{http.StatusServiceUnavailable, "not now; try again later", 5}
 	}

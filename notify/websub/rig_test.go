@@ -34,6 +34,9 @@ func (g gate) Authenticate(from, token string) (registry.Caller, error) {
 	if token == "guess" && from != "" {
 		return registry.Caller{}, registry.ErrGuessing
 	}
+	if token == "unsure" { // at a node that is cut off
+		return registry.Caller{}, fmt.Errorf("token: %w", &registry.Problem{Kind: registry.KindUnavailable, Detail: "ask another node", RetryAfter: 7 * time.Second})
+	}
 	c, ok := g[token]
 	if !ok {
 		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)

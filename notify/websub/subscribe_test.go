@@ -416,6 +416,19 @@ func TestH14LaterRequestWins(t *testing.T) {
 	}
 }
 
+// A node that is cut off says that another one is to be asked, and logs no error for each request.
+func TestHubOfANodeThatIsCutOff(t *testing.T) {
+	r := newRig(t)
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {"http://127.0.0.1:9/"}}
+	a := r.raw("application/x-www-form-urlencoded", form.Encode(), "unsure")
+	if a.status != 503 || a.header.Get("Retry-After") != "7" || !strings.Contains(a.text, "ask another node") {
+		t.Errorf("%d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.text)
+	}
+	if strings.Contains(r.logged.String(), "level=ERROR") {
+		t.Errorf("logged: %s", r.logged)
+	}
+}
+
 // With tokens, topics need one unless their query is public.
 func TestTokens(t *testing.T) {
 	r := newRig(t, func(s *setup) {
