@@ -13,8 +13,5 @@
 // sections 4 and 5.4. The experiments of four other papers have workloads of their
 // own (package bench/papers).
 //
-// The 53 runs of a study over one generated trace take about 25 s of processor time:
-// 11 of hybrid, 4 of sjf and 4 of sqrt (BenchmarkStudy). The whole command takes 27 s.
-//
 // The page web/docs/results.md shows results.
 package bench
