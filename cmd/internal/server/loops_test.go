@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cluster"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/loopback"
 	"github.com/freshet/freshet/registry"
@@ -27,7 +28,14 @@ import (
 // owned returns the node that asks the endpoint city, and another one.
 func owned(t *testing.T, nodes []*node) (owner, other *node) {
 	t.Helper()
+	var workers []string
+	for _, n := range nodes {
+		if n.role != "gateway" {
+			workers = append(workers, n.name)
+		}
+	}
 	await(t, "city has an owner", func() error {
+		owner = nil
 		for i, n := range nodes {
 			if n.loops.local("city") {
 				owner, other = n, nodes[(i+1)%len(nodes)]
@@ -35,6 +43,9 @@ func owned(t *testing.T, nodes []*node) (owner, other *node) {
 		}
 		if owner == nil {
 			return errors.New("no node asks it")
+		}
+		if last := cluster.Owner(store.EndpointLease("city"), workers); owner.name != last {
+			return fmt.Errorf("it moves to %s", last)
 		}
 		if _, err := owner.fleet.State("city"); err != nil {
 			return err
