@@ -16,26 +16,20 @@ import (
 // Rules returns at most limit rules after an id, in id order.
 func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 	e.mu.Lock()
-	ids := slices.Collect(maps.Keys(e.rules))
+	ids := slices.Sorted(maps.Keys(e.rules))
 	e.mu.Unlock()
-	slices.Sort(ids)
-	at, found := slices.BinarySearch(ids, after)
-	if found {
-		at++
-	}
+	at, _ := slices.BinarySearch(ids, after+"\x00")
 	var list []registry.ListedRule
 	for _, id := range ids[at:] {
+		r, err := e.rule(id)
+		if err == nil {
+			list = append(list, r)
+		} else if !errors.Is(err, registry.ErrNotFound) {
+			return nil, err
+		}
 		if len(list) == limit {
 			break
 		}
-		r, err := e.rule(id)
-		if errors.Is(err, registry.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
 	}
 	return list, nil
 }

@@ -63,8 +63,6 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 		return t.idle(s, k, now)
 	case s.State == registry.Disabled:
 		return bury(list, deliver.Reply{Err: errDisabled, At: now}), nil
-	case s.Refusals > 0 && (len(list) == 1 || !k.together) && !t.exists(list[0].Rule):
-		return bury(list[:1], deliver.Reply{Err: errRuleGone, At: now}), nil
 	}
 	list, denied, err := t.readable(s.Caller, list)
 	switch {
@@ -79,7 +77,6 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 var (
 	errDenied   = errors.New("its token may not read the query any more")
 	errDisabled = errors.New("the receiver is disabled: resume it")
-	errRuleGone = errors.New("the receiver refused it, and its rule was removed")
 )
 
 // waiting returns the messages of the next call.
@@ -122,13 +119,6 @@ func (t Target) readable(caller string, list []registry.AlertMessage) (some []re
 		}
 	}
 	return list, denied, nil
-}
-
-// exists reports whether a rule is stored.
-func (t Target) exists(rule string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rules[rule] != nil
 }
 
 // call returns the call that sends messages.

@@ -162,30 +162,6 @@ func TestRefusedAlertOfABatch(t *testing.T) {
 	})
 }
 
-// A rule that was removed does not have a message sent again that its receiver has refused.
-func TestRemovedRuleOfARefusingReceiver(t *testing.T) {
-	r := newRig(t)
-	r.stop()
-	r.schedule.Pauses[0] = 1000 * time.Hour // the second attempt would come in years
-	r.start()
-	var requests atomic.Int32
-	url := newServer(t, func(*http.Request) int { requests.Add(1); return http.StatusForbidden })
-	q := r.log.Add("q", diff.Select, false)
-	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url}}})
-	until(t, "the refusal", func() bool { return r.rule("late").Receivers[0].Failures == 1 })
-	if err := r.Remove(v.ID); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the end of both messages", func() bool {
-		s, err := r.deliver.Resume(v.Receivers[0].ID)
-		return err == nil && s.Waiting() == 0
-	})
-	if n := requests.Load(); n > 2 { // the second message may have been tried once
-		t.Errorf("%d requests", n)
-	}
-}
-
 // Receivers of one token that hang delay the alerts of another by no request.
 func TestHangingReceiversOfAnotherToken(t *testing.T) {
 	release := make(chan struct{})
