@@ -197,14 +197,3 @@ type ProfileStore interface {
 	// any owner if owner is "", oldest first.
 	FindProfile(owner, name string, most int) ([]Profile, error)
 }
-
-// noProfiles is the ProfileStore of a registry without profiles.
-type noProfiles struct{}
-
-func (noProfiles) Profile(string) (Profile, error) { return Profile{}, ErrNotFound }
-
-func (noProfiles) EditProfile(string, Bounds, func(*Profile, bool) error) (Profile, error) {
-	return Profile{}, notFound("this server keeps no profiles")
-}
-
-func (noProfiles) FindProfile(string, string, int) ([]Profile, error) { return nil, nil }

@@ -35,7 +35,7 @@ type Config struct {
 	DefaultEndpoint string               // for requests that name none; "" means the only endpoint
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
 
-	// Profiles stores profiles; nil means that there are none. SlotInterval
+	// Profiles stores profiles; without it, no profile may be asked for. SlotInterval
 	// returns the usual distance of an endpoint's slots, 0 if unknown.
 	Profiles     ProfileStore
 	SlotInterval func(Endpoint) time.Duration
@@ -77,9 +77,6 @@ func (c *Config) fill() {
 		if *f == nil {
 			*f = nothing
 		}
-	}
-	if c.Profiles == nil {
-		c.Profiles = noProfiles{}
 	}
 	if c.SlotInterval == nil {
 		c.SlotInterval = func(Endpoint) time.Duration { return 0 }
