@@ -48,6 +48,10 @@ func (s *Server) show(p page) http.Handler {
 			v.fail(err)
 			return
 		}
+		if c.Instead != "" {
+			_ = v.to(c.Instead)
+			return
+		}
 		f := v.frame(p.section, c)
 		if p.live {
 			f.Events = "/ui/events" + strings.TrimPrefix(r.URL.RequestURI(), "/")

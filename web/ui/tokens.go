@@ -114,7 +114,8 @@ func (v tokenHandler) askToRevoke() (content, error) {
 		return content{}, err
 	}
 	if !slices.ContainsFunc(all, func(t registry.Token) bool { return t.Name == name }) {
-		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
+		v.say("", "token-gone", name, "")
+		return content{Instead: "/tokens"}, nil
 	}
 	held, next, err := v.Queries.List(registry.QueryFilter{Holder: name}, "", 1000)
 	if err != nil {

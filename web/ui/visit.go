@@ -166,6 +166,8 @@ type content struct {
 	Data any
 	Live []part // the parts that the live stream updates
 	Feed *feed  // a list to which new entries are added at the top
+
+	Instead string // the page to go to, because there is nothing to show
 }
 
 // A part of a page is updated live. Its template renders one element, which has the
