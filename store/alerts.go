@@ -164,24 +164,6 @@ func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription, why string, tooM
 	return nil
 }
 
-// Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
-// they are large.
-func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (list []registry.AlertMessage, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		size, c := 0, tx.Bucket(bAlerts).Cursor()
-		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit && size < alertPage; k, v = c.Next() {
-			size += len(v)
-			m, err := parseAlert(k, v)
-			if err != nil {
-				return err
-			}
-			list = append(list, m)
-		}
-		return nil
-	})
-	return list, err
-}
-
 // dropAlerts counts the messages that an edit of a receiver deletes and adds their numbers. With a
 // receiver that ends all go.
 func dropAlerts(tx *bbolt.Tx, s *registry.Subscription, list []uint64) []uint64 {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
@@ -34,54 +33,8 @@ var errMoved = replica.ErrMoved
 // errUnchanged ends a transaction that has nothing to write.
 var errUnchanged = replica.ErrUnchanged
 
-// Kinds of commands. They are part of the journal and never get another meaning: what is applied
-// in another way, or has another form, gets another kind. A node of an older version stops at a
-// kind that it does not know, and continues there after its update.
-const (
-	kindBegin         byte = 'B'
-	kindBatch         byte = 'R'
-	kindQueries       byte = 'q'
-	kindEndpoint      byte = 'e'
-	kindProfile       byte = 'p'
-	kindSubscriptions byte = 's'
-	kindToken         byte = 't'
-	kindPurge         byte = 'd'
-	kindNode          byte = 'n'
-	kindLease         byte = 'l'
-	kindRules         byte = 'a'
-)
-
 // commandVersion is the version of the forms of all commands.
 const commandVersion = 1
-
-// newCommand returns an empty command of a kind, nil if there is no such kind.
-func (d *boltFile) newCommand(kind byte) command {
-	switch kind {
-	case kindBegin:
-		return &beginning{file: d}
-	case kindBatch:
-		return &writer{epoch: d.epoch}
-	case kindQueries:
-		return new(queryEdit)
-	case kindEndpoint:
-		return new(endpointEdit)
-	case kindProfile:
-		return new(profileEdit)
-	case kindSubscriptions:
-		return new(subscriptionWrites)
-	case kindToken:
-		return new(tokenEdit)
-	case kindPurge:
-		return new(purgeStep)
-	case kindNode:
-		return new(nodeEdit)
-	case kindLease:
-		return new(leaseEdit)
-	case kindRules:
-		return &ruleEdit{new(registry.RuleEdit)}
-	}
-	return nil
-}
 
 // A compact is a command whose form in the journal is not the JSON of its exported fields.
 type compact interface {
@@ -104,7 +57,7 @@ func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 	if len(b) < 2 || b[0] != commandVersion {
 		return nil, fmt.Errorf("%w: a command has a form that this program does not know: update this node", ErrDamaged)
 	}
-	if c = d.newCommand(b[1]); c == nil {
+	if c = d.empty(d, b[1]); c == nil {
 		return nil, fmt.Errorf("%w: a command has the unknown kind %q: update this node", ErrDamaged, b[1])
 	}
 	if x, ok := c.(compact); ok {
@@ -238,3 +191,20 @@ func revisionOf(stored []byte) revision {
 	sum := sha256.Sum256(stored)
 	return revision(base64.RawStdEncoding.EncodeToString(sum[:15]))
 }
+
+// Kinds of commands. They are part of the journal and never get another meaning: what is applied
+// in another way, or has another form, gets another kind. A node of an older version stops at a
+// kind that it does not know, and continues there after its update.
+const (
+	kindBegin         byte = 'B'
+	kindBatch         byte = 'R'
+	kindQueries       byte = 'q'
+	kindEndpoint      byte = 'e'
+	kindProfile       byte = 'p'
+	kindSubscriptions byte = 's'
+	kindToken         byte = 't'
+	kindPurge         byte = 'd'
+	kindNode          byte = 'n'
+	kindLease         byte = 'l'
+	kindRules         byte = 'a'
+)

@@ -217,3 +217,6 @@ func (t *totals) saveHoldings() (err error) {
 	}
 	return err
 }
+
+// kTokens is the entry of meta that has the last fencing token.
+var kTokens = []byte("tokens")

@@ -31,6 +31,8 @@
 //     differs from the others stops and must be rebuilt.
 //   - The epoch and the seed come from the first command (enter.go). A store with data begins a
 //     journal only if it is the one that was last in use. Its copies wait for it and join.
+//   - kinds.go lists the commands. Each is in the file of its subject. Files of subjects use those
+//     below them: file.go, keys.go, wire.go; nothing there knows a subject.
 //   - The purge is a sequence of numbered commands, because retention counts what it deletes.
 //   - Leases (leases.go) say which node owns an endpoint. What the owner records has the
 //     token of its lease, and has no effect once another node has taken the lease.
@@ -39,7 +41,7 @@
 //     off from the others reports that it does not know.
 //
 // To add data, name its bucket in keys.go, and write its functions in a file of its own. The bucket of
-// a released version is added by a migration in keys.go.
+// a released version is added by a migration in enter.go.
 //
 // # Numbering
 //

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/catalog"
 	"go.etcd.io/bbolt"
 )
 
@@ -290,3 +291,12 @@ func saveHealth(tx *bbolt.Tx, space uint64, h registry.Health) error {
 	}
 	return tx.Bucket(bHealth).Put(key8(space), v)
 }
+
+func (e *endpointEdit) relist(c *catalog.Catalog) []string {
+	if e.removes() {
+		return c.Of(e.Name)
+	}
+	return nil
+}
+
+func (e *endpointEdit) touch(o *others) { o.endpoints.add(e.Name) }

@@ -3,7 +3,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -93,6 +92,11 @@ func entry(id string, query, stats []byte) (*catalog.Entry, error) {
 	return catalog.NewEntry(&listed, number(query), &r.stats), err
 }
 
+// A listed command changes what is in the catalog. relist returns the ids of queries that must be read again.
+type listed interface {
+	relist(c *catalog.Catalog) (ids []string)
+}
+
 // refresh brings the catalog up to date with commands that were applied, before their callers get an answer.
 func (d *boltFile) refresh(commands ...command) {
 	d.feed.mu.Lock()
@@ -105,23 +109,8 @@ func (d *boltFile) refresh(commands ...command) {
 	}
 	var ids []string
 	for _, c := range commands {
-		switch c := c.(type) {
-		case *queryEdit:
-			for i := range c.Queries {
-				if !c.Queries[i].Same {
-					ids = append(ids, c.Queries[i].ID)
-				}
-			}
-		case *endpointEdit:
-			if c.removes() {
-				ids = append(ids, d.feed.catalog.Of(c.Name)...)
-			}
-		case *writer:
-			for id, r := range c.records {
-				if r.dirty {
-					d.feed.catalog.Ran(id, r.serial, &r.stats)
-				}
-			}
+		if x, ok := c.(listed); ok {
+			ids = append(ids, x.relist(d.feed.catalog)...)
 		}
 	}
 	if len(ids) > 0 && d.view(func(tx *bbolt.Tx) error { return d.reload(tx, ids) }) != nil {
@@ -219,96 +208,3 @@ func (f *foreign) add(list []replica.Answer) {
 	default:
 	}
 }
-
-// WatchOthers calls f after commits of what other nodes have written, until ctx ends. What is
-// written while f runs is reported together by the next call. The first call reports what was
-// written since Open. It is called once.
-func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.others.wake:
-		}
-		d.others.mu.Lock()
-		o, until := d.others.list, d.others.added
-		d.others.list = others{}
-		d.others.mu.Unlock()
-		f(Others{
-			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
-			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Tokens: o.tokens,
-		})
-		d.others.mu.Lock()
-		d.others.told = until
-		d.others.mu.Unlock()
-	}
-}
-
-// The following methods add what an applied command has changed.
-
-func (c *beginning) touch(*others) {}
-
-func (s *purgeStep) touch(*others) {}
-
-func (e *queryEdit) touch(o *others) {
-	var everybody registry.Caller
-	for i := range e.Queries {
-		x := &e.Queries[i]
-		if x.Same {
-			continue
-		}
-		o.queries.add(x.ID)
-		if x.found && len(x.now.Holders) > 0 && everybody.MayRead(&x.old.Query) && !everybody.MayRead(&x.now) {
-			o.hidden.add(x.ID)
-		}
-	}
-}
-
-func (e *endpointEdit) touch(o *others) { o.endpoints.add(e.Name) }
-
-func (e *profileEdit) touch(o *others) { o.queries.add(e.ID) }
-
-func (e *tokenEdit) touch(o *others) { o.tokens = true }
-
-func (w *subscriptionWrites) touch(o *others) {
-	for i := range w.List {
-		o.subscriptions.add(w.List[i].ID)
-	}
-}
-
-func (w *writer) touch(o *others) {
-	for i := range w.changes {
-		o.changed.add(w.changes[i].Query)
-	}
-	for i := range w.b.Outcomes {
-		if x := &w.b.Outcomes[i]; x.Turned {
-			o.changed.add(x.Query)
-		}
-	}
-	for i := range w.b.Rounds {
-		if x := &w.b.Rounds[i]; x.State != registry.RoundOpen {
-			o.changed.add(x.Profile)
-		}
-	}
-}
-
-func (e *ruleEdit) touch(o *others) {
-	for i := range e.Put {
-		o.rules.add(e.Put[i].ID)
-	}
-	for id := range e.States {
-		o.rules.add(id)
-	}
-	for _, id := range e.Remove {
-		o.rules.add(id)
-	}
-	for i := range e.Queue {
-		for _, to := range e.Queue[i].To {
-			o.subscriptions.add(to.ID(e.Queue[i].Caller))
-		}
-	}
-}
-
-func (e *nodeEdit) touch(*others) {} // see LeaseStore.Changed
-
-func (e *leaseEdit) touch(*others) {}

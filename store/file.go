@@ -48,6 +48,7 @@ type boltFile struct {
 	replica   *replica.Replica // nil without a journal
 	others    foreign
 	decisions batch.Queue[*decision]
+	empty     func(d *boltFile, kind byte) command // newCommand
 }
 
 // view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
@@ -306,4 +307,48 @@ func (d *diskState) pause(ctx context.Context, n int) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// newest is like fetch. If the error of f may only mean that this node lags, it reads again once this node
+// knows that it does not.
+func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
+	v, err := fetch(d, f)
+	if d.replica == nil || !mayLag(err) {
+		return v, err
+	}
+	if err := d.Confirm(); err != nil {
+		return v, err
+	}
+	return fetch(d, f)
+}
+
+// newestView is like newest for a function that keeps what it finds. f starts from the beginning when it is called again.
+func newestView(d *boltFile, f func(tx *bbolt.Tx) error) error {
+	_, err := newest(d, func(tx *bbolt.Tx) (struct{}, error) { return struct{}{}, f(tx) })
+	return err
+}
+
+// mayLag reports whether the answer of a node that is up to date may be another one.
+func mayLag(err error) bool {
+	var gap *registry.GapError
+	var problem *registry.Problem
+	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &gap) && gap.Reason != registry.TooOld ||
+		errors.As(err, &problem) && problem.Kind == registry.KindNoResult
+}
+
+// Confirm waits until this node has applied everything that its cluster had committed when Confirm was
+// called. Its error means that this node may lack some of it. Without a journal it does nothing.
+func (d *boltFile) Confirm() error {
+	if d.replica == nil {
+		return nil
+	}
+	return d.replica.Confirm()
+}
+
+// confirmStranger is Confirm for a caller who may read nothing yet. All of them wait for few barriers together.
+func (d *boltFile) confirmStranger() error {
+	if d.replica == nil {
+		return nil
+	}
+	return d.replica.ConfirmStranger()
 }

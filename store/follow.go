@@ -4,9 +4,11 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -69,6 +71,47 @@ func (d *boltFile) applied(list []replica.Answer) {
 	d.wakeLeases(list)
 }
 
+// wakeLeases signals a change of nodes or leases if one is among the commands.
+func (d *boltFile) wakeLeases(answers []replica.Answer) {
+	if !slices.ContainsFunc(answers, func(a replica.Answer) bool {
+		switch a.Command.(type) {
+		case *nodeEdit, *leaseEdit, *endpointEdit:
+			return true
+		}
+		return false
+	}) {
+		return
+	}
+	select {
+	case d.leased <- struct{}{}:
+	default:
+	}
+}
+
+// WatchOthers calls f after commits of what other nodes have written, until ctx ends. What is
+// written while f runs is reported together by the next call. The first call reports what was
+// written since Open. It is called once.
+func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.others.wake:
+		}
+		d.others.mu.Lock()
+		o, until := d.others.list, d.others.added
+		d.others.list = others{}
+		d.others.mu.Unlock()
+		f(Others{
+			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
+			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Tokens: o.tokens,
+		})
+		d.others.mu.Lock()
+		d.others.told = until
+		d.others.mu.Unlock()
+	}
+}
+
 // digest adds what a command has done: the counters after it, and the records that a batch has written.
 func digest(b []byte, tx *bbolt.Tx, a replica.Answer) []byte {
 	b = append(b, tx.Bucket(bMeta).Get(kCounters)...)
@@ -77,23 +120,6 @@ func digest(b []byte, tx *bbolt.Tx, a replica.Answer) []byte {
 		b = binary.AppendUvarint(b, uint64(len(w.skipped)))
 	}
 	return b
-}
-
-// Confirm waits until this node has applied everything that its cluster had committed when Confirm was
-// called. Its error means that this node may lack some of it. Without a journal it does nothing.
-func (d *boltFile) Confirm() error {
-	if d.replica == nil {
-		return nil
-	}
-	return d.replica.Confirm()
-}
-
-// confirmStranger is Confirm for a caller who may read nothing yet. All of them wait for few barriers together.
-func (d *boltFile) confirmStranger() error {
-	if d.replica == nil {
-		return nil
-	}
-	return d.replica.ConfirmStranger()
 }
 
 // catchUpWait bounds how long CatchUp waits for what is done about changes of other nodes.
@@ -108,31 +134,4 @@ func (d *DB) CatchUp() error {
 		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node lags behind the others: ask another node, or ask again", RetryAfter: time.Second}
 	}
 	return nil
-}
-
-// newest is like fetch. If the error of f may only mean that this node lags, it reads again once this node
-// knows that it does not.
-func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
-	v, err := fetch(d, f)
-	if d.replica == nil || !mayLag(err) {
-		return v, err
-	}
-	if err := d.Confirm(); err != nil {
-		return v, err
-	}
-	return fetch(d, f)
-}
-
-// newestView is like newest for a function that keeps what it finds. f starts from the beginning when it is called again.
-func newestView(d *boltFile, f func(tx *bbolt.Tx) error) error {
-	_, err := newest(d, func(tx *bbolt.Tx) (struct{}, error) { return struct{}{}, f(tx) })
-	return err
-}
-
-// mayLag reports whether the answer of a node that is up to date may be another one.
-func mayLag(err error) bool {
-	var gap *registry.GapError
-	var problem *registry.Problem
-	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &gap) && gap.Reason != registry.TooOld ||
-		errors.As(err, &problem) && problem.Kind == registry.KindNoResult
 }

@@ -98,16 +98,3 @@ func decodeOutcome(in *scan, o *scheduler.Outcome) {
 		o.Prepared = &prepared{result: in.bytes(), delta: in.bytes()}
 	}
 }
-
-// restoreDeltas replaces the deltas of a decoded batch's changes by those of the batch that was
-// encoded.
-func (w *writer) restoreDeltas(b *scheduler.Batch) {
-	i := 0
-	for k := range w.changes {
-		for w.b.Outcomes[i].Delta != w.changes[k].Delta {
-			i++
-		}
-		w.changes[k].Delta = b.Outcomes[i].Delta
-		i++
-	}
-}

@@ -6,18 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 )
-
-// kTokens is the entry of meta that has the last fencing token.
-var kTokens = []byte("tokens")
 
 // A Lease is the right of one session of a node to do what its key names. What is done under a
 // lease carries its token. Each grant and each release gives the key a new token, so a command
@@ -305,23 +300,6 @@ func forgetLease(tx *bbolt.Tx, key string) error {
 	return tx.Bucket(bLeases).Delete([]byte(key))
 }
 
-// wakeLeases signals a change of nodes or leases if one is among the commands.
-func (d *boltFile) wakeLeases(answers []replica.Answer) {
-	if !slices.ContainsFunc(answers, func(a replica.Answer) bool {
-		switch a.Command.(type) {
-		case *nodeEdit, *leaseEdit, *endpointEdit:
-			return true
-		}
-		return false
-	}) {
-		return
-	}
-	select {
-	case d.leased <- struct{}{}:
-	default:
-	}
-}
-
 // Drop removes the entries from the journal that no member needs: those that all members have
 // applied, as their heartbeats say, and those that are beyond what a journal keeps for members
 // that lag. Members that have left count, because they may come back. A member that needs a dropped entry
@@ -340,3 +318,7 @@ func (d *LeaseStore) Drop() error {
 	}
 	return d.replica.Drop(applied...)
 }
+
+func (e *nodeEdit) touch(*others) {}
+
+func (e *leaseEdit) touch(*others) {}

@@ -185,3 +185,42 @@ func (d *Ledger) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome,
 	}
 	return out, nil
 }
+
+// lastCommit returns when the last slot of an endpoint began or ended, or the newest change was committed, whatever
+// was later, and the zero time if there is neither.
+func lastCommit(d *boltFile, endpoint string) (last time.Time) {
+	n, err := (&Ledger{boltFile: d}).Since(endpoint, 1<<63)
+	if err == nil {
+		err = d.view(func(tx *bbolt.Tx) error {
+			_, at := tx.Bucket(bOffsets).Cursor().Last()
+			if at == nil {
+				return nil
+			}
+			l, err := parseLogEntry(at, tx.Bucket(bChanges).Get(at))
+			last = l.at
+			return err
+		})
+	}
+	if err != nil {
+		d.log.Warn("the last commit cannot be read", "endpoint", endpoint, "error", err)
+	}
+	for _, t := range []time.Time{n.Last.Started, n.Last.Finished} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// restoreDeltas replaces the deltas of a decoded batch's changes by those of the batch that was
+// encoded.
+func (w *writer) restoreDeltas(b *scheduler.Batch) {
+	i := 0
+	for k := range w.changes {
+		for w.b.Outcomes[i].Delta != w.changes[k].Delta {
+			i++
+		}
+		w.changes[k].Delta = b.Outcomes[i].Delta
+		i++
+	}
+}

@@ -10,14 +10,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A Retention bounds the change log. A zero field sets no bound. The newest change of
-// each query is always kept.
-type Retention struct {
-	Changes int           // of each query
-	Age     time.Duration // since the commit
-	Bytes   int64         // of the whole log, as stored
-}
-
 // Bounds on the work of one transaction. They exceed what one transaction adds, so
 // that a backlog shrinks (after a lower bound was set, or after days without changes).
 const (
@@ -250,3 +242,40 @@ func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
 	}
 	return size, tx.Bucket(bOld).Delete(key8(offset))
 }
+
+// weigh computes the weight of a change after another one, nil if there is none, and
+// decides whether its packed result is stored as a snapshot.
+func (l *logEntry) weigh(before *logEntry, result []byte) {
+	l.weight = changeWeight + uint64(unpackedSize(l.delta))
+	switch {
+	case l.baseline:
+		return
+	case before == nil: // what came before cannot be used
+		l.snapshot = true
+		return
+	case !before.base():
+		l.weight += before.weight
+	}
+	l.snapshot = l.weight >= snapshotFactor*resultWeight(result)
+}
+
+// base reports whether the result after a change can be read without other changes.
+func (l *logEntry) base() bool { return l.baseline || l.snapshot }
+
+// resultWeight is the cost of reading a stored result, in bytes.
+func resultWeight(v []byte) uint64 {
+	in := scan{b: v[min(2, len(v)):]}
+	_, _ = in.text(), in.text()
+	return changeWeight + uint64(unpackedSize(in.b))
+}
+
+// A past state is computed from the nearest stored result and the changes between them,
+// in either direction. Stored are the newest result, the baseline as the first change,
+// and snapshots. A change stores a snapshot once the changes since the last one weigh
+// snapshotFactor times as much as the result. So the storage of snapshots grows with what
+// changes, and a state costs a few times as much as the current one however far back it is.
+const (
+	snapshotFactor = 4
+	// changeWeight is the cost of reading an empty change or result, in bytes of rows.
+	changeWeight = 2 << 10
+)

@@ -187,13 +187,6 @@ func resultHash(v []byte) string {
 	return hash
 }
 
-// resultWeight is the cost of reading a stored result, in bytes.
-func resultWeight(v []byte) uint64 {
-	in := scan{b: v[min(2, len(v)):]}
-	_, _ = in.text(), in.text()
-	return changeWeight + uint64(unpackedSize(in.b))
-}
-
 // unpackResult decodes the output of packResult.
 func (p *packer) unpackResult(v []byte) (*diff.Result, error) {
 	in := scan{b: v}

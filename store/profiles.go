@@ -324,3 +324,5 @@ func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.Profi
 	}
 	return s, nil
 }
+
+func (e *profileEdit) touch(o *others) { o.queries.add(e.ID) }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store/catalog"
 	"go.etcd.io/bbolt"
 )
 
@@ -332,4 +333,27 @@ func applyEdit(t *totals, x *queryDiff) error {
 	next.revision = t.counters.revision
 	account(t, &next.Query, x.old.Holders, x.now.Holders)
 	return errors.Join(index(t.tx, &next), next.save(t.tx))
+}
+
+func (e *queryEdit) relist(*catalog.Catalog) (ids []string) {
+	for i := range e.Queries {
+		if !e.Queries[i].Same {
+			ids = append(ids, e.Queries[i].ID)
+		}
+	}
+	return ids
+}
+
+func (e *queryEdit) touch(o *others) {
+	var everybody registry.Caller
+	for i := range e.Queries {
+		x := &e.Queries[i]
+		if x.Same {
+			continue
+		}
+		o.queries.add(x.ID)
+		if x.found && len(x.now.Holders) > 0 && everybody.MayRead(&x.old.Query) && !everybody.MayRead(&x.now) {
+			o.hidden.add(x.ID)
+		}
+	}
 }

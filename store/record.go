@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store/catalog"
 	"go.etcd.io/bbolt"
 )
 
@@ -259,3 +260,28 @@ func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
 type prepared struct{ result, delta []byte }
 
 func (p *prepared) size() int { return len(p.result) + len(p.delta) }
+
+func (w *writer) relist(c *catalog.Catalog) []string {
+	for id, r := range w.records {
+		if r.dirty {
+			c.Ran(id, r.serial, &r.stats)
+		}
+	}
+	return nil
+}
+
+func (w *writer) touch(o *others) {
+	for i := range w.changes {
+		o.changed.add(w.changes[i].Query)
+	}
+	for i := range w.b.Outcomes {
+		if x := &w.b.Outcomes[i]; x.Turned {
+			o.changed.add(x.Query)
+		}
+	}
+	for i := range w.b.Rounds {
+		if x := &w.b.Rounds[i]; x.State != registry.RoundOpen {
+			o.changed.add(x.Profile)
+		}
+	}
+}

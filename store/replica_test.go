@@ -434,7 +434,7 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 	for k := range 256 {
-		if new(boltFile).newCommand(byte(k)) != nil && kinds[byte(k)] == 0 {
+		if newCommand(new(boltFile), byte(k)) != nil && kinds[byte(k)] == 0 {
 			t.Errorf("no command of kind %q was applied: let cluster.step or cluster.everything make some", byte(k))
 		}
 	}

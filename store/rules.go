@@ -208,31 +208,19 @@ func changeState(states *bbolt.Bucket, id string, c *registry.RuleChange) (err e
 	return errors.Join(err, deleteUntil(states, event(0), event(c.Happened-uint64(c.Kept)+1)))
 }
 
-// deleteUntil deletes the entries from a key until before another one.
-func deleteUntil(b *bbolt.Bucket, from, to []byte) error {
-	c := b.Cursor()
-	for k, _ := c.Seek(from); k != nil && bytes.Compare(k, to) < 0; k, _ = c.Seek(from) {
-		if err := c.Delete(); err != nil {
-			return err
+func (e *ruleEdit) touch(o *others) {
+	for i := range e.Put {
+		o.rules.add(e.Put[i].ID)
+	}
+	for id := range e.States {
+		o.rules.add(id)
+	}
+	for _, id := range e.Remove {
+		o.rules.add(id)
+	}
+	for i := range e.Queue {
+		for _, to := range e.Queue[i].To {
+			o.subscriptions.add(to.ID(e.Queue[i].Caller))
 		}
 	}
-	return nil
-}
-
-func putJSON(b *bbolt.Bucket, key []byte, v any) error {
-	text, err := compactJSON(v)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, text)
-}
-
-// compactJSON encodes texts of others as they are: json.Marshal takes six bytes for each < of an
-// IRI.
-func compactJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

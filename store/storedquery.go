@@ -20,9 +20,6 @@ type storedQuery struct {
 	body                    []byte // the registration as stored
 }
 
-// queryHead is the size of the keys before a registration.
-const queryHead = 24
-
 func parseQuery(id string, v []byte) (storedQuery, error) {
 	if len(v) < queryHead {
 		return storedQuery{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
@@ -218,11 +215,4 @@ func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQue
 		last = s.ID
 		return f(&s), nil
 	})
-}
-
-func notFoundIsFine(err error) error {
-	if errors.Is(err, registry.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -286,4 +287,30 @@ func (e *tokenEdit) Apply(tx *bbolt.Tx) error {
 		return tx.Bucket(bTokens).Delete([]byte(e.Name))
 	}
 	return tx.Bucket(bTokens).Put([]byte(e.Name), e.Value)
+}
+
+func (e *tokenEdit) touch(o *others) { o.tokens = true }
+
+func (w *subscriptionWrites) touch(o *others) {
+	for i := range w.List {
+		o.subscriptions.add(w.List[i].ID)
+	}
+}
+
+// Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
+// they are large.
+func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (list []registry.AlertMessage, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		size, c := 0, tx.Bucket(bAlerts).Cursor()
+		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit && size < alertPage; k, v = c.Next() {
+			size += len(v)
+			m, err := parseAlert(k, v)
+			if err != nil {
+				return err
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	return list, err
 }

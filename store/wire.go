@@ -1,12 +1,16 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // Values that are written with each execution or change consist of varints,
@@ -181,4 +185,22 @@ func (s *scan) end(what string) error {
 		return fmt.Errorf("%w: %s cannot be read", ErrDamaged, what)
 	}
 	return nil
+}
+
+func putJSON(b *bbolt.Bucket, key []byte, v any) error {
+	text, err := compactJSON(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, text)
+}
+
+// compactJSON encodes texts of others as they are: json.Marshal takes six bytes for each < of an
+// IRI.
+func compactJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// A Retention bounds the change log. A zero field sets no bound. The newest change of
+// each query is always kept.
+type Retention struct {
+	Changes int           // of each query
+	Age     time.Duration // since the commit
+	Bytes   int64         // of the whole log, as stored
+}
+
+// An aging knows what time it is as far as the age of what is stored is concerned. A clock that is ahead for a
+// moment, such as that of a virtual machine that resumes, must not delete history. So this time begins with the
+// last commit before the process, is never after the clock, and gains on it at most as much time as passes.
+// After a downtime, or after the clock was corrected, it catches up, and until then more is kept.
+type aging struct {
+	mu     sync.Mutex
+	time   time.Time
+	passed time.Duration // when time was set
+}
+
+// bounds returns the bounds of retention for a commit at some time of the clock. Its age is longer by what the
+// clock may be ahead.
+func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, last func() time.Time) Retention {
+	if keep.Age <= 0 {
+		return keep
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clock = clock.Round(0) // only the time that can be set
+	if a.time.IsZero() {   // nothing was committed since the store was opened
+		a.time, a.passed = last(), 0
+	}
+	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
+		a.time = next
+	} else {
+		a.time = clock
+	}
+	a.passed = passed
+	keep.Age += clock.Sub(a.time)
+	return keep
+}
