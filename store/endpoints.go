@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -14,14 +13,12 @@ import (
 )
 
 // An EndpointStore stores endpoints. It implements registry.EndpointStore.
-type EndpointStore struct {
-	*boltFile
-	decoded decodedEndpoints
-}
+type EndpointStore struct{ *boltFile }
 
 // Endpoint implements registry.EndpointStore.
 func (d *EndpointStore) Endpoint(name string) (registry.Endpoint, error) {
-	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Endpoint, error) { return d.decoded.find(tx, name) })
+	c, err := d.Configured(name)
+	return c.Endpoint, err
 }
 
 // Configured implements registry.EndpointStore.
@@ -179,39 +176,6 @@ func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 		c.File = c.File.WithDefaults()
 	}
 	return c, nil
-}
-
-// decodedEndpoints holds endpoints with their stored form, because each registration
-// reads its endpoint.
-type decodedEndpoints struct {
-	mu   sync.Mutex
-	list map[string]decodedEndpoint
-}
-
-type decodedEndpoint struct {
-	stored []byte
-	registry.Endpoint
-}
-
-func (l *decodedEndpoints) find(tx *bbolt.Tx, name string) (registry.Endpoint, error) {
-	stored := tx.Bucket(bEndpoints).Get([]byte(name))
-	l.mu.Lock()
-	known, ok := l.list[name]
-	l.mu.Unlock()
-	if ok && bytes.Equal(known.stored, stored) {
-		return known.Clone(), nil
-	}
-	c, err := findEndpoint(tx, name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if delete(l.list, name); err != nil {
-		return registry.Endpoint{}, err
-	}
-	if l.list == nil {
-		l.list = map[string]decodedEndpoint{}
-	}
-	l.list[name] = decodedEndpoint{bytes.Clone(stored), c.Endpoint}
-	return c.Endpoint.Clone(), nil
 }
 
 func putEndpoint(tx *bbolt.Tx, name string, v []byte) error {

@@ -65,19 +65,11 @@ func fetch[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (v T, err error)
 	return v, err
 }
 
-// update runs f in one write transaction. An error of f undoes it and is returned
+// edit runs f in one write transaction. An error of f undoes it and is returned
 // unchanged. If the commit itself fails, the transaction has no effect either. On a
 // full disk the error wraps registry.ErrReadOnly, and writes are refused until there
-// is space again; after any other error the store refuses all writes.
-func (d *boltFile) update(f func(tx *bbolt.Tx) error) error {
-	if err := d.refusal(); err != nil {
-		return err
-	}
-	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
-}
-
-// edit is like update for transactions that may only delete. It also tries them on a
-// full disk, since the free pages of the file may suffice.
+// is space again; after any other error the store refuses all writes. A transaction that frees
+// space is tried on a full disk, too, since the free pages of the file may suffice.
 func (d *boltFile) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.breakage(); err != nil {
 		return err

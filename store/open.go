@@ -141,7 +141,7 @@ type DB struct {
 
 func newDB(f *boltFile) *DB {
 	return &DB{
-		boltFile: f, Queries: &QueryStore{f}, Endpoints: &EndpointStore{boltFile: f}, Profiles: &ProfileStore{f},
+		boltFile: f, Queries: &QueryStore{f}, Endpoints: &EndpointStore{f}, Profiles: &ProfileStore{f},
 		Rounds: &RoundStore{f}, Catalog: &Catalog{f}, History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)},
 		Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
 	}
@@ -206,15 +206,6 @@ func (d *DB) Watch(ctx context.Context) error {
 	case <-d.failed:
 		return *d.broken.Load()
 	}
-}
-
-// Room returns a problem of the type storage-full while free space is too low for new
-// registrations.
-func (d *DB) Room() error {
-	if r := d.Writable(); r != nil {
-		return r
-	}
-	return d.disk.room()
 }
 
 // Writable returns an error that wraps registry.ErrReadOnly while the store cannot be

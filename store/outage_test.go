@@ -131,7 +131,6 @@ func TestOutage(t *testing.T) {
 			_, err := a.Queries.Query("q_unknown")
 			expect("a query that this node may not know yet", err)
 			expect("the state", a.Writable())
-			expect("the room", a.Room())
 			if q, err := a.Queries.Query("q_a"); err != nil || q.ID != "q_a" {
 				t.Errorf("a query that is known cannot be read: %v", err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
+	"go.etcd.io/bbolt"
 )
 
 func TestMain(m *testing.M) {
@@ -191,4 +192,12 @@ func TestBaselineThenChanges(t *testing.T) {
 		t.Fatalf("the kept result is not what the changes lead to: %v", err)
 	}
 	check(t, d)
+}
+
+// update runs f in one write transaction.
+func (d *boltFile) update(f func(tx *bbolt.Tx) error) error {
+	if err := d.refusal(); err != nil {
+		return err
+	}
+	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
 }
