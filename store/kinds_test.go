@@ -67,6 +67,7 @@ func (c *cluster) everything(d *DB, n int) {
 	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "full", Do: func(s *registry.Subscription, _ bool) error {
 		*s = full[registry.Subscription](n)
 		s.ID, s.State = "full", registry.Active
+		s.Stored, s.Bytes = 0, 0 // no messages wait
 		return nil
 	}}}))
 	token := full[registry.Token](n)
