@@ -1,3 +1,5 @@
+//go:build !unix
+
 package cli
 
 // This file starts another program in the place of this one where the system cannot
