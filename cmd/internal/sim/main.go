@@ -1,0 +1,246 @@
+// Command sim runs the real server in simulated worlds: a virtual clock, seeded randomness,
+// one thread, and a disk, an endpoint and followers that fail. The same seed gives the same
+// run, call by call. It runs at the root of a checkout.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// A command is what was asked for.
+type command struct {
+	seed, from uint64
+	seeds      int
+	jobs       int
+	story      bool
+	output     bool
+	twice      bool
+	planted    string
+	dir        string
+	module     *Module
+}
+
+func main() {
+	var c command
+	flag.StringVar(&c.dir, "dir", cacheDir(), "directory for the compiled server")
+	flag.Uint64Var(&c.seed, "seed", 0, "run only this seed")
+	flag.Uint64Var(&c.from, "from", 1, "the first seed")
+	flag.IntVar(&c.seeds, "seeds", 200, "number of seeds")
+	flag.IntVar(&c.jobs, "jobs", runtime.NumCPU(), "worlds at a time")
+	flag.BoolVar(&c.story, "story", false, "tell what happened")
+	flag.BoolVar(&c.output, "output", false, "show what the server printed")
+	flag.BoolVar(&c.twice, "twice", false, "run each seed twice, and compare all calls")
+	flag.StringVar(&c.planted, "bugs", "", "plant bugs: a name, or all to find each of them")
+	flag.Parse()
+	if err := c.run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "sim:", err)
+		os.Exit(1)
+	}
+}
+
+// cacheDir is outside of the checkout, where its files would be packages.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "freshet-sim")
+}
+
+func (c *command) run(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	switch {
+	case c.planted == "all":
+		return c.findAll(ctx)
+	case c.planted != "":
+		b, err := findBug(c.planted)
+		if err != nil {
+			return err
+		}
+		return c.find(ctx, b)
+	}
+	return c.judge(ctx)
+}
+
+// prepare builds the module.
+func (c *command) prepare(ctx context.Context) error {
+	dir, err := filepath.Abs(c.dir)
+	if err != nil {
+		return err
+	}
+	var edits []edit
+	var added map[string]string
+	if c.planted != "" {
+		dir = filepath.Join(dir, "bugs")
+		edits, added = planted()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	begun := time.Now()
+	file, err := build(dir, edits, added)
+	if err != nil {
+		return err
+	}
+	code, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	built := time.Since(begun)
+	if c.module, err = Compile(ctx, code, filepath.Join(dir, "cache"), runtime.NumCPU()); err != nil {
+		return err
+	}
+	fmt.Printf("The server: %d MB, built in %s, compiled in %s.\n", len(code)>>20, built.Round(time.Second), (time.Since(begun) - built).Round(time.Second))
+	return nil
+}
+
+// each calls do for seeds, several at a time, until it returns false or the seeds end.
+func (c *command) each(do func(seed uint64) bool) {
+	if c.seed != 0 {
+		c.from, c.seeds = c.seed, 1
+	}
+	var next, stop atomic.Uint64
+	var wg sync.WaitGroup
+	for range c.jobs {
+		wg.Go(func() {
+			for stop.Load() == 0 {
+				n := next.Add(1) - 1
+				if n >= uint64(c.seeds) {
+					return
+				}
+				if !do(c.from + n) {
+					stop.Store(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// judge runs the seeds and says what is wrong.
+func (c *command) judge(ctx context.Context) error {
+	begun := time.Now()
+	var mu sync.Mutex
+	var failed []uint64
+	var worlds Counts
+	var span time.Duration
+	var faults int
+	var broken error
+	c.each(func(seed uint64) bool {
+		r, err := Simulate(ctx, c.module, plan.New(seed), "")
+		if err == nil && c.twice {
+			err = same(ctx, c.module, r)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			broken = errors.Join(broken, err)
+			return false
+		}
+		worlds.add(r.Counts)
+		span += r.Plan.Span + r.Plan.Settle
+		faults += r.Plan.Number()
+		wrong := Judge(r)
+		if len(wrong) > 0 {
+			failed = append(failed, seed)
+			fmt.Printf("Seed %d is wrong:\n", seed)
+			for _, w := range wrong[:min(len(wrong), 10)] {
+				fmt.Println("  " + w)
+			}
+			fmt.Printf("  Again: go run ./cmd/internal/sim -seed %d -story\n", seed)
+		}
+		if c.story {
+			os.Stdout.Write(story(r))
+		}
+		if c.output {
+			os.Stdout.Write(r.Output)
+		}
+		return true
+	})
+	if broken != nil {
+		return broken
+	}
+	fmt.Printf("%d worlds, %d virtual hours, %d faults, %d lives, %d crashes, %d executions in %s.\n", worlds.Worlds, int(span.Hours()), faults,
+		worlds.Lives, worlds.Crashes, worlds.Asks, time.Since(begun).Round(time.Second))
+	if len(failed) > 0 {
+		return fmt.Errorf("%d seeds are wrong: %v", len(failed), failed)
+	}
+	return nil
+}
+
+// same runs a world again and compares.
+func same(ctx context.Context, m *Module, r *Run) error {
+	again, err := Simulate(ctx, m, plan.New(r.Plan.Seed), "")
+	if err != nil {
+		return err
+	}
+	if again.Trace != r.Trace || !bytes.Equal(again.Output, r.Output) {
+		return fmt.Errorf("seed %d: two runs differ: %s, %s", r.Plan.Seed, r.Trace, again.Trace)
+	}
+	return nil
+}
+
+// find runs seeds until one shows the bug.
+func (c *command) find(ctx context.Context, b *bug) error {
+	begun := time.Now()
+	var mu sync.Mutex
+	var broken error
+	runs, found := 0, ""
+	c.each(func(seed uint64) bool {
+		r, err := Simulate(ctx, c.module, plan.New(seed), b.name)
+		mu.Lock()
+		defer mu.Unlock()
+		runs++
+		switch wrong := []string(nil); {
+		case found != "":
+			return false
+		case err != nil:
+			found = err.Error() // the bug ends the server's process
+		default:
+			if wrong = Judge(r); len(wrong) == 0 {
+				return true
+			}
+			found = fmt.Sprintf("seed %d: %s", seed, wrong[0])
+		}
+		return false
+	})
+	if broken != nil {
+		return broken
+	}
+	if found == "" {
+		return fmt.Errorf("%s is not found after %d seeds: %s", b.name, runs, b.what)
+	}
+	fmt.Printf("%-18s %-62s %3d seeds %4ds  %.120s\n", b.name, b.what, runs, int(time.Since(begun).Seconds()), found)
+	return nil
+}
+
+// findAll finds each bug.
+func (c *command) findAll(ctx context.Context) (err error) {
+	begun := time.Now()
+	missed := 0
+	for i := range bugs {
+		if e := c.find(ctx, &bugs[i]); e != nil {
+			missed++
+			fmt.Println(e)
+		}
+	}
+	fmt.Printf("%d of %d bugs are found in %s.\n", len(bugs)-missed, len(bugs), time.Since(begun).Round(time.Second))
+	if missed > 0 {
+		err = fmt.Errorf("%d bugs are not found", missed)
+	}
+	return err
+}

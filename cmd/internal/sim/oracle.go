@@ -1,0 +1,307 @@
+package main
+
+// This file judges a run: from what the endpoint answered follows what the server may say.
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// slack is how long the end of a request may be known to one side only.
+const slack = 5 * time.Millisecond
+
+// A request is one that the endpoint received.
+type request struct {
+	begin, end time.Duration
+	members    []int
+	rows       [][]int // by member; nil without an answer
+	fault      string
+	retry      time.Duration // of Retry-After
+	cut        bool          // the server's process ended before the request did
+}
+
+// complete reports whether the answer is a complete one that the server may have received.
+func (r *request) complete() bool {
+	if r.rows == nil || r.cut {
+		return false
+	}
+	// An answer without rows is below the cap that a short one names.
+	empty := !slices.ContainsFunc(r.rows, func(rows []int) bool { return len(rows) > 0 })
+	return r.fault == "" || r.fault == plan.Late || r.fault == plan.Old || r.fault == plan.Short && empty
+}
+
+// A judge collects what is wrong.
+type judge struct {
+	*Run
+	wrong    []string
+	requests []*request
+	ends     []time.Duration // of lives that did not end orderly
+	history  map[int][]plan.Event
+}
+
+// Judge returns what is wrong in a run.
+func Judge(r *Run) []string {
+	j := &judge{Run: r, history: map[int][]plan.Event{}}
+	j.read()
+	j.politeness()
+	j.budget()
+	for q := range j.Plan.Queries {
+		j.truth(q)
+	}
+	for f := range j.Plan.Followers {
+		j.follower(f)
+	}
+	return j.wrong
+}
+
+func (j *judge) say(at time.Duration, format string, a ...any) {
+	j.wrong = append(j.wrong, fmt.Sprintf("%s %s", clock(at), fmt.Sprintf(format, a...)))
+}
+
+func clock(at time.Duration) string { return fmt.Sprintf("%8.3fs", at.Seconds()) }
+
+// broken reports whether the disk was broken at a time or shortly before.
+func (j *judge) broken(at time.Duration) bool {
+	return slices.ContainsFunc(j.Plan.DiskBroken, func(w plan.Window) bool { return w.From <= at && at <= w.Until+10*time.Second })
+}
+
+// read collects requests and states, and checks what lives say of themselves.
+func (j *judge) read() {
+	open := map[int]*request{}
+	ids := map[int]string{}
+	complete := false
+	cut := func(at time.Duration) {
+		for _, n := range slices.Sorted(maps.Keys(open)) {
+			open[n].end, open[n].cut = at, true
+		}
+		clear(open)
+	}
+	last := time.Duration(0)
+	for i, e := range j.Events {
+		if e.At < last {
+			j.say(e.At, "time goes back")
+		}
+		switch e.Kind {
+		case plan.Start:
+			if i > 0 && j.Events[i-1].Kind != plan.Stopped {
+				j.ends = append(j.ends, last)
+			}
+			cut(last)
+		case plan.Checked, plan.Failed:
+			if e.Text != "" && !j.broken(e.At) {
+				j.say(e.At, "%s: %s", e.Kind, e.Text)
+			}
+		case plan.Stopped:
+			if e.Text != "" && !j.broken(e.At) {
+				j.say(e.At, "the server stopped with an error: %s", e.Text)
+			}
+			j.ends = append(j.ends, e.At)
+		case plan.Problem:
+			j.say(e.At, "%s", e.Text)
+		case plan.Registered:
+			if id := ids[e.Query]; id != "" && id != e.Text {
+				j.say(e.At, "query %d has another id: %s, then %s", e.Query, id, e.Text)
+			}
+			ids[e.Query] = e.Text
+		case plan.Ask:
+			r := &request{begin: e.At, end: e.At, members: e.Members, cut: true}
+			open[e.N] = r
+			j.requests = append(j.requests, r)
+		case plan.Answer:
+			if r := open[e.N]; r != nil {
+				r.end, r.rows, r.fault, r.retry, r.cut = e.At, e.Rows, e.Text, time.Duration(e.Prev), false
+				delete(open, e.N)
+			}
+		case plan.State:
+			j.history[e.Query] = append(j.history[e.Query], e)
+		case plan.End:
+			complete = true
+		}
+		last = e.At
+	}
+	cut(last)
+	if !complete {
+		j.say(last, "the server did not come up again")
+	}
+}
+
+// politeness checks the number of requests at a time, the pauses and Retry-After.
+func (j *judge) politeness() {
+	most := j.Plan.Concurrency
+	if j.Plan.MinGap > 0 {
+		most = 1
+	}
+	var quiet time.Duration // until when the endpoint wants no requests
+	var ended time.Duration
+	for i, r := range j.requests {
+		under := 1
+		for _, o := range j.requests[:i] {
+			if o.end > r.begin+slack {
+				under++
+			}
+		}
+		if under > most {
+			j.say(r.begin, "%d requests at a time; allowed are %d", under, most)
+		}
+		if i > 0 && j.Plan.MinGap > 0 && r.begin-ended < j.Plan.MinGap-time.Millisecond {
+			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, j.Plan.MinGap)
+		}
+		if r.begin < quiet-time.Millisecond && r.begin > quiet-r.retry {
+			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
+		}
+		ended = max(ended, r.end)
+		if r.fault == plan.Busy {
+			quiet = max(quiet, r.end+r.retry)
+		}
+	}
+}
+
+// budget checks the execution time in each slot, where slots begin at multiples of their
+// length.
+func (j *judge) budget() {
+	if len(j.Plan.Steps) > 0 {
+		return
+	}
+	used := map[int]time.Duration{}
+	for _, r := range j.requests {
+		used[int((r.begin+time.Millisecond)/j.Plan.Slot)] += r.end - r.begin
+	}
+	debt := time.Duration(0)
+	for slot := range int((j.Plan.Span + j.Plan.Settle) / j.Plan.Slot) {
+		at := time.Duration(slot) * j.Plan.Slot
+		over := used[slot] - j.Plan.Budget
+		if j.Plan.Rule == "strict" {
+			if over > slack*time.Duration(len(j.requests)) || over > slack*10 {
+				j.say(at, "a slot takes %s; its budget is %s", used[slot], j.Plan.Budget)
+			}
+			continue
+		}
+		debt = max(0, debt+over)
+		if debt > j.Plan.Timeout+10*slack {
+			j.say(at, "slots up to this one take %s more than their budgets; one timeout is %s", debt, j.Plan.Timeout)
+			debt = 0
+		}
+	}
+}
+
+// An answer is one that a query got, alone or with others.
+type answer struct {
+	at   time.Duration
+	rows []int
+	must bool // the server must have recorded it
+}
+
+// answers lists the complete answers of a query.
+func (j *judge) answers(q int) (list []answer) {
+	for _, r := range j.requests {
+		k := slices.Index(r.members, q)
+		if k < 0 || !r.complete() {
+			continue
+		}
+		must := len(r.members) == 1 && r.end-r.begin < j.Plan.Timeout-slack && !j.broken(r.end) &&
+			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
+		list = append(list, answer{r.end, r.rows[k], must})
+	}
+	slices.SortStableFunc(list, func(a, b answer) int { return int(a.at - b.at) })
+	return list
+}
+
+// truth checks that the history of a query is what its answers were, no more and no less.
+func (j *judge) truth(q int) {
+	h := j.history[q]
+	for i, e := range h {
+		if i > 0 && (e.Prev != h[i-1].Seq || e.Seq != e.Prev+1 || e.Epoch != h[i-1].Epoch) {
+			j.say(e.At, "query %d: change %s:%d from %d follows %s:%d", q, e.Epoch, e.Seq, e.Prev, h[i-1].Epoch, h[i-1].Seq)
+		}
+		if i > 0 && slices.Equal(e.Rows[0], h[i-1].Rows[0]) {
+			j.say(e.At, "query %d: change %d changes nothing", q, e.Seq)
+		}
+	}
+	trimmed := len(h) > 0 && h[0].Seq > 1
+	// at are the numbers of states that may have been recorded so far.
+	at := map[int]bool{0: true}
+	for _, a := range j.answers(q) {
+		next := map[int]bool{}
+		for n := range at {
+			switch {
+			case n > 0 && slices.Equal(h[n-1].Rows[0], a.rows):
+				next[n] = true
+			case n < len(h) && slices.Equal(h[n].Rows[0], a.rows):
+				next[n+1] = true
+			}
+			if !a.must || n == 0 && trimmed {
+				next[n] = true
+			}
+		}
+		if len(next) == 0 {
+			j.say(a.at, "query %d: the answer %v is not in its place in the history", q, a.rows)
+			return
+		}
+		at = next
+	}
+	if !at[len(h)] {
+		j.say(0, "query %d: the history has %d states, of which the answers explain %d", q, len(h), slices.Max(slices.Collect(maps.Keys(at))))
+	}
+	for _, e := range j.Events {
+		if e.Kind != plan.Now || e.Query != q {
+			continue
+		}
+		if len(h) > 0 && !slices.Equal(e.Rows[0], h[len(h)-1].Rows[0]) {
+			j.say(e.At, "query %d: the result is %v, the last state of the history %v", q, e.Rows[0], h[len(h)-1].Rows[0])
+		}
+		if want := j.Plan.Queries[q].Rows(e.At); !slices.Equal(e.Rows[0], want) {
+			j.say(e.At, "query %d is not fresh %s after the last fault: %v, want %v", q, j.Plan.Settle, e.Rows[0], want)
+		}
+	}
+}
+
+// follower checks what a follower received.
+func (j *judge) follower(who int) {
+	f := j.Plan.Followers[who]
+	h := j.history[f.Query]
+	state := func(seq uint64) []int {
+		for _, e := range h {
+			if e.Seq == seq {
+				return e.Rows[0]
+			}
+		}
+		return nil
+	}
+	var seq uint64
+	reason := ""
+	for _, e := range j.Events {
+		if e.Who != who || e.Query != f.Query {
+			continue
+		}
+		switch e.Kind {
+		case plan.Subscribed:
+			reason = e.Text
+		case plan.Moved:
+			seq = max(seq, e.Seq)
+		case plan.Snapshot, plan.Delta:
+			if e.Kind == plan.Delta && e.Prev != seq {
+				j.say(e.At, "follower %d (%s) has change %d and receives %d, from %d", who, f.Way, seq, e.Seq, e.Prev)
+			}
+			if e.Kind == plan.Delta && e.Seq <= seq {
+				j.say(e.At, "follower %d (%s) receives change %d again", who, f.Way, e.Seq)
+			}
+			if e.Kind == plan.Snapshot && seq > 0 && e.Seq < seq {
+				j.say(e.At, "follower %d (%s) has change %d and receives the state at %d", who, f.Way, seq, e.Seq)
+			}
+			if e.Kind == plan.Snapshot && seq > 0 && j.Plan.Retention > 100 && f.Way != plan.Webhook {
+				j.say(e.At, "follower %d (%s) at change %d receives a snapshot: %s%s", who, f.Way, seq, e.Text, reason)
+			}
+			if want := state(e.Seq); want != nil && !slices.Equal(e.Rows[0], want) {
+				j.say(e.At, "follower %d (%s) has %v at change %d; the history has %v", who, f.Way, e.Rows[0], e.Seq, want)
+			}
+			seq = e.Seq
+		}
+	}
+	if len(h) > 0 && seq != h[len(h)-1].Seq {
+		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (%s) ends at change %d of %d", who, f.Way, seq, h[len(h)-1].Seq)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// quiet is a world of one query and one follower in which all goes well.
+func quiet() *Run {
+	p := &plan.Plan{
+		Span: 30 * time.Second, Settle: 30 * time.Second, Slot: 10 * time.Second, Budget: 2 * time.Second, Timeout: time.Second,
+		MinGap: 100 * time.Millisecond, Concurrency: 2, Rule: "strict", Retention: 1000,
+		Queries:   []plan.Query{{Updates: []plan.Update{{Rows: []int{1}}, {At: 15 * time.Second, Rows: []int{1, 2}}}}},
+		Followers: []plan.Follower{{Way: plan.WebSocket}},
+	}
+	at := func(ms int, e plan.Event) plan.Event {
+		e.At = time.Duration(ms) * time.Millisecond
+		return e
+	}
+	one, two := [][]int{{1}}, [][]int{{1, 2}}
+	members := []int{0}
+	return &Run{Plan: p, Events: []plan.Event{
+		at(0, plan.Event{Kind: plan.Start}),
+		at(1, plan.Event{Kind: plan.Ready}),
+		at(2, plan.Event{Kind: plan.Registered, Text: "q_1"}),
+		at(10_000, plan.Event{Kind: plan.Ask, N: 1, Members: members}),
+		at(10_050, plan.Event{Kind: plan.Answer, N: 1, Members: members, Rows: one}),
+		at(10_060, plan.Event{Kind: plan.Snapshot, Seq: 1, Epoch: "e", Rows: one}),
+		at(20_000, plan.Event{Kind: plan.Ask, N: 2, Members: members}),
+		at(20_050, plan.Event{Kind: plan.Answer, N: 2, Members: members, Rows: two}),
+		at(20_060, plan.Event{Kind: plan.Delta, Prev: 1, Seq: 2, Epoch: "e", Rows: two}),
+		at(30_000, plan.Event{Kind: plan.Ask, N: 3, Members: members}),
+		at(30_050, plan.Event{Kind: plan.Answer, N: 3, Members: members, Text: plan.Broken}),
+		at(60_000, plan.Event{Kind: plan.State, Seq: 1, Epoch: "e", Rows: one}),
+		at(60_000, plan.Event{Kind: plan.State, Prev: 1, Seq: 2, Epoch: "e", Rows: two}),
+		at(60_000, plan.Event{Kind: plan.Now, Rows: two}),
+		at(60_000, plan.Event{Kind: plan.End}),
+	}}
+}
+
+func TestJudge(t *testing.T) {
+	if wrong := Judge(quiet()); len(wrong) > 0 {
+		t.Fatalf("a quiet world is judged wrong: %q", wrong)
+	}
+	at := func(r *Run, kind string, seq uint64) *plan.Event {
+		i := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == kind && e.Seq == seq })
+		return &r.Events[i]
+	}
+	remove := func(r *Run, kind string, seq uint64) {
+		r.Events = slices.DeleteFunc(r.Events, func(e plan.Event) bool { return e.Kind == kind && e.Seq == seq })
+	}
+	insert := func(r *Run, after int, list ...plan.Event) {
+		for i := range list {
+			list[i].At = r.Events[after].At
+		}
+		r.Events = slices.Insert(r.Events, after+1, list...)
+	}
+	answered := plan.Event{Kind: plan.Answer, N: 9, Members: []int{0}, Rows: [][]int{{1}}}
+	for name, spoil := range map[string]func(r *Run){
+		"a change is not delivered":        func(r *Run) { remove(r, plan.Delta, 2) },
+		"a change is delivered twice":      func(r *Run) { insert(r, 8, r.Events[8]) },
+		"a follower has other rows":        func(r *Run) { at(r, plan.Delta, 2).Rows = [][]int{{2}} },
+		"a change is skipped":              func(r *Run) { at(r, plan.Delta, 2).Prev = 0 },
+		"a snapshot in place of a change":  func(r *Run) { at(r, plan.Delta, 2).Kind = plan.Snapshot },
+		"a change that no answer explains": func(r *Run) { at(r, plan.State, 2).Rows = [][]int{{1, 3}} },
+		"a change that changes nothing":    func(r *Run) { at(r, plan.State, 2).Rows = [][]int{{1}} },
+		"an answer is not recorded":        func(r *Run) { remove(r, plan.State, 2) },
+		"a change is renumbered":           func(r *Run) { at(r, plan.State, 2).Seq = 3 },
+		"the epoch changes":                func(r *Run) { at(r, plan.State, 2).Epoch = "f" },
+		"the result is not fresh":          func(r *Run) { r.Plan.Queries[0].Updates[1].Rows = []int{7} },
+		"two requests without a pause":     func(r *Run) { insert(r, 4, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}, answered) },
+		"two requests at a time":           func(r *Run) { insert(r, 3, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}) },
+		"a request before Retry-After is over": func(r *Run) {
+			r.Events[7].Text, r.Events[7].Rows, r.Events[7].Prev = plan.Busy, nil, uint64(20*time.Second)
+		},
+		"a slot takes more than its budget": func(r *Run) { r.Plan.Budget = 10 * time.Millisecond; r.Events[4].At += 200 * time.Millisecond },
+		"the id of a query changes":         func(r *Run) { insert(r, 2, plan.Event{Kind: plan.Registered, Text: "q_2"}) },
+		"the store is damaged":              func(r *Run) { r.Events[1] = plan.Event{Kind: plan.Checked, Text: "damaged"} },
+		"the server ends": func(r *Run) {
+			r.Events = append(r.Events[:9], plan.Event{At: r.Events[8].At, Kind: plan.Failed, Text: "panic"})
+		},
+		"an error of the API": func(r *Run) { insert(r, 9, plan.Event{Kind: plan.Problem, Text: "500"}) },
+	} {
+		r := quiet()
+		spoil(r)
+		if len(Judge(r)) == 0 {
+			t.Errorf("%s, and the judge sees nothing", name)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// subject is the subject of a query. In a merged request it follows the member's number.
+var subject = regexp.MustCompile(`(?:(\d+) )?<http://sim/q/(\d+)>`)
+
+// query returns the text of a query.
+func query(i int) string {
+	return fmt.Sprintf("SELECT ?v { <http://sim/q/%d> <http://sim/holds> ?v }", i)
+}
+
+// An endpoint answers the queries of the plan, and does wrong what the plan says.
+type endpoint struct {
+	w    *world
+	rand *rand.Rand
+	n    int // requests of this life
+}
+
+func (w *world) serveEndpoint() {
+	e := &endpoint{w: w, rand: rand.New(rand.NewPCG(w.Seed, uint64(w.offset)))}
+	serve(endpointAddress, e)
+}
+
+func serve(address string, h http.Handler) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		err = http.Serve(l, h)
+	}
+	fmt.Println(err)
+	os.Exit(2)
+}
+
+// ServeHTTP is called by one goroutine at a time only between two calls that wait, since
+// the machine has one thread.
+func (e *endpoint) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := e.w
+	text := r.FormValue("query")
+	merged := strings.Contains(text, "VALUES")
+	var members, numbers []int
+	for _, m := range subject.FindAllStringSubmatch(text, -1) {
+		i, _ := strconv.Atoi(m[2])
+		n, _ := strconv.Atoi(m[1])
+		members, numbers = append(members, i), append(numbers, n)
+	}
+	e.n++
+	n := e.n
+	w.write(plan.Event{Kind: plan.Ask, N: n, Members: members})
+	fault := e.fault(w.now(), n)
+	cost := time.Duration(0)
+	for _, i := range members {
+		cost += w.Queries[i].Cost
+	}
+	if merged {
+		cost /= 2
+	}
+	if fault.Kind == plan.Late {
+		cost += fault.Delay
+	}
+	end := plan.Event{Kind: plan.Answer, N: n, Members: members, Text: fault.Kind}
+	defer func() { w.write(end) }()
+	switch fault.Kind {
+	case plan.Busy:
+		if fault.Delay > 0 {
+			rw.Header().Set("Retry-After", strconv.Itoa(int(fault.Delay/time.Second)))
+		}
+		end.Prev = uint64(fault.Delay)
+		rw.WriteHeader(http.StatusTooManyRequests)
+		return
+	case plan.Broken:
+		http.Error(rw, "out of memory", http.StatusInternalServerError)
+		return
+	case plan.Reset:
+		panic(http.ErrAbortHandler)
+	case plan.Silent:
+		<-r.Context().Done()
+		return
+	}
+	select {
+	case <-time.After(cost):
+	case <-r.Context().Done():
+		end.Text = plan.Silent
+		return
+	}
+	body := e.answer(&end, members, numbers, merged, fault)
+	if fault.Kind == plan.Short {
+		rw.Header().Set("X-SPARQL-MaxRows", "1")
+	}
+	rw.Header().Set("Content-Type", "application/sparql-results+json")
+	switch fault.Kind {
+	case plan.Garbage:
+		body = []byte("<html>maintenance</html>")
+	case plan.Cut:
+		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		rw.Write(body[:e.rand.IntN(len(body))])
+		panic(http.ErrAbortHandler)
+	}
+	rw.Write(body)
+}
+
+// fault returns what goes wrong with request n; the zero value for nothing.
+func (e *endpoint) fault(at time.Duration, n int) plan.Fault {
+	for _, f := range e.w.Faults {
+		if f.Holds(at) && n%f.Every == 0 {
+			return f
+		}
+	}
+	return plan.Fault{}
+}
+
+// answer writes the result of a request in an order of its own.
+func (e *endpoint) answer(end *plan.Event, members, numbers []int, merged bool, f plan.Fault) []byte {
+	at := e.w.now()
+	if f.Kind == plan.Old {
+		at = max(0, at-f.Delay)
+	}
+	type term map[string]string
+	const integer = "http://www.w3.org/2001/XMLSchema#integer"
+	vars, bindings := []string{"v"}, []map[string]term{}
+	if merged {
+		vars = []string{"i", "v"}
+	}
+	for k, i := range members {
+		rows := e.w.Queries[i].Rows(at)
+		end.Rows = append(end.Rows, rows)
+		for _, v := range rows {
+			b := map[string]term{"v": {"type": "literal", "value": strconv.Itoa(v)}}
+			if merged {
+				b["i"] = term{"type": "literal", "value": strconv.Itoa(numbers[k]), "datatype": integer}
+			}
+			bindings = append(bindings, b)
+		}
+	}
+	e.rand.Shuffle(len(bindings), func(i, k int) { bindings[i], bindings[k] = bindings[k], bindings[i] })
+	if f.Kind == plan.Short && len(bindings) > 1 {
+		bindings = bindings[:1]
+	}
+	b, _ := json.Marshal(map[string]any{"head": map[string]any{"vars": vars}, "results": map[string]any{"bindings": bindings}})
+	return b
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// call sends a request to the server's API and decodes the answer.
+func (w *world) call(ctx context.Context, method, path string, body, answer any) (status int, err error) {
+	var in io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, err
+		}
+		in = bytes.NewReader(b)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+serverAddress+path, in)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp.StatusCode, err
+	}
+	if resp.StatusCode >= 300 {
+		return resp.StatusCode, fmt.Errorf("%s %s: %d %s", method, path, resp.StatusCode, b)
+	}
+	if answer == nil {
+		return resp.StatusCode, nil
+	}
+	return resp.StatusCode, json.Unmarshal(b, answer)
+}
+
+// name is the name of a query.
+func name(i int) string { return fmt.Sprint("q", i) }
+
+// hold registers a query at its time, and again in each life, which changes nothing.
+func (w *world) hold(ctx context.Context, i int) {
+	at := w.Queries[i].Registered
+	for {
+		if !w.until(ctx, at) {
+			return
+		}
+		var made struct {
+			ID string `json:"id"`
+		}
+		_, err := w.call(ctx, http.MethodPost, "/v1/queries", map[string]any{"query": query(i), "endpoint": "city", "name": name(i)}, &made)
+		if err == nil {
+			w.write(plan.Event{Kind: plan.Registered, Query: i, Text: made.ID})
+			return
+		}
+		at = w.now() + time.Second
+	}
+}
+
+// A document is a result in the SPARQL JSON format.
+type document struct {
+	Results struct {
+		Bindings []map[string]struct {
+			Value string `json:"value"`
+		} `json:"bindings"`
+	} `json:"results"`
+}
+
+// rows returns the values of a document.
+func (d document) rows() []int {
+	list := []int{}
+	for _, b := range d.Results.Bindings {
+		n, err := strconv.Atoi(b["v"].Value)
+		if err != nil {
+			n = -1
+		}
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// A change is one of the log.
+type change struct {
+	Epoch   string   `json:"epoch"`
+	Prev    uint64   `json:"prev"`
+	Seq     uint64   `json:"seq"`
+	Added   document `json:"added"`
+	Removed document `json:"removed"`
+	Results document `json:"results"` // of a snapshot
+	Reason  string   `json:"reason"`
+}
+
+// apply returns rows after a change.
+func (c *change) apply(rows []int) []int {
+	removed := c.Removed.rows()
+	left := []int{}
+	for _, r := range rows {
+		if k := slices.Index(removed, r); k >= 0 {
+			removed = slices.Delete(removed, k, k+1)
+			continue
+		}
+		left = append(left, r)
+	}
+	if len(removed) > 0 {
+		left = append(left, -2) // a row that was not there was removed
+	}
+	left = append(left, c.Added.rows()...)
+	slices.Sort(left)
+	return left
+}
+
+// readHistory writes the current result of each query, and all states that the history has.
+func (w *world) readHistory() {
+	ctx := context.Background()
+	for i := range w.Queries {
+		var page struct {
+			Changes []change `json:"changes"`
+			Next    string   `json:"next"`
+		}
+		after := ""
+		var rows []int
+		known := false
+		for {
+			if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/changes"+after, nil, &page); err != nil {
+				w.write(plan.Event{Kind: plan.Problem, Query: i, Text: err.Error()})
+				break
+			}
+			if len(page.Changes) == 0 {
+				break
+			}
+			for _, c := range page.Changes {
+				if !known { // retention may have dropped the first ones
+					var d document
+					if _, err := w.call(ctx, http.MethodGet, fmt.Sprintf("/v1/queries/%s/results?seq=%d", name(i), c.Seq), nil, &d); err != nil {
+						w.write(plan.Event{Kind: plan.Problem, Query: i, Text: err.Error()})
+					}
+					rows, known = d.rows(), true
+				} else {
+					rows = c.apply(rows)
+				}
+				w.write(plan.Event{Kind: plan.State, Query: i, Epoch: c.Epoch, Prev: c.Prev, Seq: c.Seq, Rows: [][]int{rows}})
+			}
+			after, page.Changes = "?after="+page.Next, nil
+		}
+		var d document
+		if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/results", nil, &d); err != nil {
+			w.write(plan.Event{Kind: plan.Problem, Query: i, Text: err.Error()})
+			continue
+		}
+		w.write(plan.Event{Kind: plan.Now, Query: i, Rows: [][]int{d.rows()}})
+	}
+}

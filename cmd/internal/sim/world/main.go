@@ -1,0 +1,188 @@
+// Command world is one life of a simulated machine: the real server, and the endpoint, the
+// followers and the holders around it. It reads the plan of the world, and writes what
+// happens. The simulation ends it at any time and starts it again.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+// The directories of the machine.
+const (
+	data  = "/data"  // of the server; it suffers what happens to the disk
+	state = "/world" // of the world; nothing is lost here
+)
+
+const (
+	serverAddress   = "127.0.0.1:8080"
+	endpointAddress = "127.0.0.1:3030"
+	receiverAddress = "127.0.0.1:9000"
+)
+
+// A world is what is around the server in one life of its machine.
+type world struct {
+	*plan.Plan
+	begun  time.Time     // of this life
+	offset time.Duration // of this life's begin since the world's
+
+	mu  sync.Mutex
+	log *os.File
+}
+
+func main() {
+	w := &world{begun: time.Now()}
+	text, err := os.ReadFile(state + "/plan.json")
+	if err == nil {
+		err = json.Unmarshal(text, &w.Plan)
+	}
+	if err == nil {
+		var n int64
+		n, err = strconv.ParseInt(os.Getenv("SIM_AT"), 10, 64)
+		w.offset = time.Duration(n)
+	}
+	if err == nil {
+		w.log, err = os.OpenFile(state+"/log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	w.live()
+	os.Exit(0)
+}
+
+// now is the time since the world began.
+func (w *world) now() time.Duration { return w.offset + time.Since(w.begun) }
+
+// until waits for a time of the world.
+func (w *world) until(ctx context.Context, at time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(at - w.now()):
+		return true
+	}
+}
+
+func (w *world) write(e plan.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.At = w.now()
+	b, err := json.Marshal(e)
+	if err == nil {
+		_, err = w.log.Write(append(b, '\n'))
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+}
+
+// live runs the server until the plan stops it, or the world is complete.
+func (w *world) live() {
+	w.write(plan.Event{Kind: plan.Start})
+	go w.serveEndpoint()
+	go w.serveReceivers()
+	c := w.config()
+	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+		return
+	}
+	if _, err := os.Stat(data + "/" + store.File); err == nil {
+		w.write(plan.Event{Kind: plan.Checked, Text: text(check())})
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s, err := server.New(ctx, c, log)
+	if err != nil {
+		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+		return
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	w.write(plan.Event{Kind: plan.Ready})
+
+	around, leave := context.WithCancel(context.Background())
+	defer leave()
+	for i := range w.Queries {
+		go w.hold(around, i)
+	}
+	for i := range w.Followers {
+		go w.follow(around, i)
+	}
+	end := w.Span + w.Settle
+	clean := false
+	for _, x := range w.Stops {
+		if x.Clean && x.At >= w.offset {
+			end, clean = x.At, true
+			break
+		}
+	}
+	select {
+	case err := <-ended:
+		w.write(plan.Event{Kind: plan.Failed, Text: text(err)})
+		return
+	case <-time.After(end - w.now()):
+	}
+	if !clean {
+		w.readHistory()
+		w.write(plan.Event{Kind: plan.End})
+		return
+	}
+	stop()
+	err = <-ended
+	w.write(plan.Event{Kind: plan.Stopped, Text: text(err)})
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// check reads the whole store, as `freshet store check` does.
+func check() error {
+	db, err := store.Open(data, store.Options{})
+	if err != nil {
+		return err
+	}
+	err = db.Check()
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (w *world) config() *config.Config {
+	c := config.Default()
+	c.Listen, c.Data = serverAddress, data
+	c.Limits.Reserve = 0
+	c.Retention.Changes = w.Retention
+	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
+	c.Endpoints = []registry.Endpoint{{
+		Name: "city", URL: "http://" + endpointAddress + "/sparql", Slot: "@every " + w.Slot.String(),
+		Budget: registry.Duration(w.Budget), Timeout: registry.Duration(w.Timeout), MinGap: registry.Duration(w.MinGap),
+		Concurrency: w.Concurrency, Policy: w.Policy, Rule: w.Rule, Merge: w.Merge,
+	}}
+	c.Sources = config.Sources{}
+	if err := c.Check(); err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	return &c
+}
