@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-cluster screenshot deps parts test check unit ui-test nemesis fuzz report bench bench-compare bench-study vuln deb release release-check clean
+.PHONY: help build demo demo-cluster screenshot deps parts test check unit sim ui-test nemesis fuzz report bench bench-compare bench-study vuln deb release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 PACKED := endpoint/local/oxigraph.wasm.zst
@@ -59,7 +59,9 @@ parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, A
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: third-party clients and accessibility are not tested"
 
 test: deps parts ## run all tests; the last lines list what ran and what was skipped
-	@$(MAKE) --no-print-directory check unit fuzz report
+	@$(MAKE) --no-print-directory check unit fuzz
+	@$(MAKE) --no-print-directory sim SEEDS=12
+	@$(MAKE) --no-print-directory report
 
 check: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
@@ -88,6 +90,9 @@ unit: ## run the Go tests, with the race detector except for the long ones
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
 	$(REPORT) -out test-output/ui.txt '$(UITEST)'
+
+sim: ## run the real server in SEEDS=200 simulated worlds, or in that of SEED=7 with STORY=1; BUGS=all plants bugs and finds them
+	go run ./cmd/internal/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),200)) $(if $(STORY),-story) $(if $(BUGS),-bugs $(BUGS))
 
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
 	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet/trial -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
