@@ -180,12 +180,18 @@ func (f *foreign) wait(most time.Duration) bool {
 	f.mu.Lock()
 	until := f.added
 	f.mu.Unlock()
-	for end := time.Now().Add(most); ; time.Sleep(time.Millisecond) {
+	end := time.After(most)
+	for {
 		f.mu.Lock()
 		told := f.told
 		f.mu.Unlock()
-		if told >= until || time.Now().After(end) {
-			return told >= until
+		if told >= until {
+			return true
+		}
+		select {
+		case <-end:
+			return false
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
