@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // checked runs a check and returns the details of what is not in order, and
@@ -124,7 +124,7 @@ func TestCheckFaults(t *testing.T) {
 
 // Requests of Check to a public host are a gap apart, also after a redirect, and end with the context.
 func TestCheckGap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, host := range []string{"127.0.0.1", "sparql.example.org"} {
 			var at []time.Time
 			p := &pacedTransport{next: roundTripper(func(*http.Request) (*http.Response, error) {
