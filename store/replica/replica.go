@@ -404,7 +404,7 @@ func (o *Options) one(tx *bbolt.Tx, e *journal.Entry, a *Answer) error {
 	return nil
 }
 
-// publish reports what nobody on this node waits for, and then gives answers to those who wait: what they do next
+// publish reports what no caller on this node waits for, and then gives answers to those who wait: what they do next
 // follows from all of it.
 func (r *Replica) publish(group []journal.Entry, answers []Answer) {
 	var foreign []Answer
