@@ -126,13 +126,18 @@ func (w *Writer) leave(c *call, cause error) (uint64, error) {
 		return c.seq, c.err
 	default:
 	}
-	switch {
-	case !c.tried: // nor will be, see take
+	if !c.tried { // nor will be, see take
 		return 0, cause
-	case c.last == nil:
-		return 0, fmt.Errorf("%w: %w", journal.ErrUnknown, cause)
 	}
-	return 0, fmt.Errorf("%w: %w (the last attempt: %v)", journal.ErrUnknown, cause, c.last)
+	return 0, c.unknown(cause)
+}
+
+// unknown returns the error of a call that was tried and whose caller waits no longer because of cause.
+func (c *call) unknown(cause error) error {
+	if c.last == nil {
+		return fmt.Errorf("%w: %w", journal.ErrUnknown, cause)
+	}
+	return fmt.Errorf("%w: %w (the last attempt: %v)", journal.ErrUnknown, cause, c.last)
 }
 
 func (w *Writer) run() {
@@ -209,10 +214,12 @@ func (w *Writer) settle(group []*call, seqs []uint64, err error) (again []*call)
 			c.seq = seqs[i]
 		case final(err):
 			c.err = err
-		case c.ctx.Err() == nil:
-			c.last = err
-			again = append(again, c)
-			continue
+		default:
+			if c.last = err; c.ctx.Err() == nil {
+				again = append(again, c)
+				continue
+			}
+			c.err = c.unknown(c.ctx.Err()) // its caller may not have noticed yet
 		}
 		w.room.Release(c.weight)
 		close(c.done)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,32 @@ func TestWriterAbandons(t *testing.T) {
 	if got := <-b; !errors.Is(got.err, journal.ErrShortened) || errors.Is(got.err, journal.ErrUnknown) {
 		t.Errorf("b: %v", got.err)
 	}
+}
+
+// A caller whose context ends while an attempt fails does not learn that its command is an entry.
+func TestWriterLeavesLate(t *testing.T) {
+	f, w := newFake(t, 0)
+	ctx := &lateContext{Context: t.Context()}
+	a := begin(ctx, w, "a", 1)
+	<-f.commits
+	ctx.ended.Store(true)
+	f.results <- fakeReply{errOutage}
+	if got := <-a; !errors.Is(got.err, journal.ErrUnknown) || !errors.Is(got.err, context.Canceled) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A lateContext has ended, and who waits for that has not noticed yet.
+type lateContext struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *lateContext) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return nil
 }
 
 // A command that was never tried is certainly not an entry.
