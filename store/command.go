@@ -33,8 +33,11 @@ var errMoved = replica.ErrMoved
 // errUnchanged ends a transaction that has nothing to write.
 var errUnchanged = replica.ErrUnchanged
 
-// commandVersion is the version of the forms of all commands.
-const commandVersion = 1
+// commandVersion is the version of the forms of all commands. Nothing that was released has written an older one.
+const commandVersion = 2
+
+var errOlder = errors.New("the journal was written by an earlier version of this program: " +
+	"use that version, or begin a journal with another cluster.name")
 
 // A compact is a command whose form in the journal is not the JSON of its exported fields.
 type compact interface {
@@ -54,6 +57,9 @@ func encodeCommand(c command) ([]byte, error) {
 
 // decodeCommand reads the output of encodeCommand. The command may refer to b.
 func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
+	if len(b) > 1 && b[0] > 0 && b[0] < commandVersion {
+		return nil, errOlder
+	}
 	if len(b) < 2 || b[0] != commandVersion {
 		return nil, fmt.Errorf("%w: a command has a form that this program does not know: update this node", ErrDamaged)
 	}

@@ -222,12 +222,15 @@ func (c *beginning) touch(*others) {}
 
 const storeMagic = "freshet store"
 
-// migrations upgrade a file from version i to i+1; each runs in the transaction that
-// opens the store. The first creates a store in an empty file. Their number is the version that this program
-// reads and writes.
+// firstSchema is the version of the oldest files that are read. Nothing that was released has written older ones.
+const firstSchema = 2
+
+// migrations upgrade a file from one version to the next; each runs in the transaction that
+// opens the store. The first creates a store of firstSchema in an empty file.
 var migrations = []func(tx *bbolt.Tx) error{create}
 
-func currentSchema() uint64 { return uint64(len(migrations)) }
+// currentSchema is the version that this program writes.
+func currentSchema() uint64 { return firstSchema - 1 + uint64(len(migrations)) }
 
 func create(tx *bbolt.Tx) error {
 	for _, name := range buckets() {
@@ -268,16 +271,16 @@ func schemaVersion(tx *bbolt.Tx) (uint64, error) {
 	if v == 0 {
 		return 0, fmt.Errorf("%w: it has no schema version: %s", ErrDamaged, putBackup)
 	}
-	if v > currentSchema() {
-		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one, "+
-			"or move its registrations: 'freshet store export' with that one, 'freshet store import' with this one", ErrSchema, v, currentSchema())
+	if v < firstSchema || v > currentSchema() {
+		return 0, fmt.Errorf("%w %d: this program knows %d to %d; use the freshet that wrote the file, or a newer one, "+
+			"or move its registrations: 'freshet store export' with that one, 'freshet store import' with this one", ErrSchema, v, firstSchema, currentSchema())
 	}
 	return v, nil
 }
 
 func migrate(tx *bbolt.Tx, from uint64) error {
-	for v := from; v < currentSchema(); v++ {
-		if err := migrations[v](tx); err != nil {
+	for v := max(from, firstSchema-1); v < currentSchema(); v++ {
+		if err := migrations[v-firstSchema+1](tx); err != nil {
 			return fmt.Errorf("bring the schema from version %d to %d: %w", v, v+1, err)
 		}
 	}

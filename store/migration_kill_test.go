@@ -89,9 +89,9 @@ func TestKillInTheMigration(t *testing.T) {
 			t.Fatal(err, closed)
 		}
 		switch {
-		case version == 1 && names == 0:
+		case version == firstSchema && names == 0:
 			left++
-		case version != 2 || names != n:
+		case version != firstSchema+1 || names != n:
 			t.Fatalf("kill %d: schema %d with %d of %d changes", kill, version, names, n)
 		default:
 			if _, err := Open(dir, Options{}); !errors.Is(err, ErrSchema) {

@@ -57,6 +57,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		}, ErrNotStore},
 		"newer schema":   {edit(func(m *bbolt.Bucket) error { return m.Put(kSchema, key8(currentSchema()+1)) }), ErrSchema},
+		"older schema":   {edit(func(m *bbolt.Bucket) error { return m.Put(kSchema, key8(firstSchema-1)) }), ErrSchema},
 		"no schema":      {edit(func(m *bbolt.Bucket) error { return m.Delete(kSchema) }), ErrDamaged},
 		"foreign bucket": {edit(func(m *bbolt.Bucket) error { return m.Put(kMagic, []byte("other")) }), ErrNotStore},
 		"other bbolt file": {func(t *testing.T, path string) {

@@ -828,6 +828,17 @@ func TestUnfitCommand(t *testing.T) {
 	}
 }
 
+// A journal of an earlier version is refused.
+func TestOlderJournal(t *testing.T) {
+	log := memory.New("test")
+	if _, err := openJournal(t, log).Append(context.Background(), "begin", []byte{commandVersion - 1, kindBegin, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.TempDir(), Options{Journal: openJournal(t, log)}); !errors.Is(err, errOlder) {
+		t.Errorf("%v", err)
+	}
+}
+
 // The steps of a Record that a batch takes to the journal and back lose nothing.
 func TestBatchForm(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
