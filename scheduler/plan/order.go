@@ -17,12 +17,13 @@ type order struct {
 	n       int     // items
 	entries []entry // sorted up to sorted; the others come after these
 	sorted  int
-	from    int           // the entries before it are gone
-	holes   int           // other sorted entries that are gone
-	added   []entry       // of items that have entered since the last merge
-	rest    time.Duration // a lower bound of the estimates that are not sorted
-	batch   int           // how many entries are sorted next
-	passed  int           // the entries before it are gone or have estimates above limit
+	from    int            // the entries before it are gone
+	holes   int            // other sorted entries that are gone
+	added   []entry        // of items that have entered since the last merge
+	left    map[*item]bool // items that have left while their entries were not sorted
+	rest    time.Duration  // a lower bound of the estimates that are not sorted
+	batch   int            // how many entries are sorted next
+	passed  int            // the entries before it are gone or have estimates above limit
 	limit   time.Duration
 	costs   []time.Duration // of the entries before each one, nil if it is unknown
 }
@@ -102,17 +103,29 @@ func (t *order) remove(c *item) {
 		t.added[last], t.added = entry{}, t.added[:last]
 		return
 	}
-	e := entryOf(c)
-	for i := t.find(&e); i < t.sorted && !e.before(&t.entries[i]); i++ {
-		if f := &t.entries[i]; f.c == c && f.estimate != gone {
-			f.estimate = gone
-			t.holes++
-			break
+	if i := t.sortedAt(c); i >= 0 {
+		t.entries[i].estimate = gone
+		t.holes++
+	} else if t.sorted < len(t.entries) { // it may enter again before its entry is sorted
+		if t.left == nil {
+			t.left = map[*item]bool{}
 		}
+		t.left[c] = true
 	}
 	for t.from < t.sorted && t.entries[t.from].estimate == gone {
 		t.from, t.holes = t.from+1, t.holes-1
 	}
+}
+
+// sortedAt returns the place of the entry of c, -1 if it is not sorted.
+func (t *order) sortedAt(c *item) int {
+	e := entryOf(c)
+	for i := t.find(&e); i < t.sorted && !e.before(&t.entries[i]); i++ {
+		if f := &t.entries[i]; f.c == c && f.estimate != gone {
+			return i
+		}
+	}
+	return -1
 }
 
 // find returns the place of the first sorted entry that is not before e.
@@ -179,7 +192,7 @@ func (t *order) sortMore() {
 		n = len(rest)
 	}
 	moveFirst(rest, n)
-	next := slices.DeleteFunc(rest[:n], func(e entry) bool { return e.c.in != t })
+	next := slices.DeleteFunc(rest[:n], func(e entry) bool { return e.c.in != t || t.left[e.c] })
 	slices.SortFunc(next, entry.compare)
 	for i := range next {
 		next[i].c.key = policy.Key{Class: next[i].class(), Value: next[i].value, Low: next[i].low}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -123,6 +124,29 @@ func comparePlaces(t *testing.T, tr *order, list []*item, r *rand.Rand) {
 		i := r.IntN(len(list))
 		if rank, cost := tr.place(list[i]); rank != i+1 || cost != sums[i] {
 			t.Fatalf("number %d after %d counts as %d after %d", i+1, sums[i], rank, cost)
+		}
+	}
+}
+
+// A query that is asked to refresh runs once, whatever has been sorted of the order in which it was before.
+func TestEntersAgain(t *testing.T) {
+	for _, spelling := range []string{"hybrid", "rr"} {
+		p := New(named(spelling), 10*time.Second)
+		q, s := estimated("a", 7*time.Second)
+		p.slot = 2
+		p.put(q, s)
+		p.Refresh(noon)
+		q.Refreshes = 1
+		p.put(q, s)
+		p.begin(2, noon, 0)
+		b := newSlotBudget(p, 1, time.Hour, 0)
+		n, runs := p.ranked.n, 0
+		for r := b.Next(noon); r != nil && runs < 5; r = b.Next(noon) {
+			runs++
+			b.Finish(r, registry.Answer{Outcome: registry.Unchanged, Elapsed: time.Millisecond}, false)
+		}
+		if n != 1 || runs != 1 {
+			t.Errorf("%s: one query counts as %d and runs %d times", spelling, n, runs)
 		}
 	}
 }
