@@ -48,6 +48,12 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		c.r = r.WithContext(ctx)
 	}
+	if rt.need == "" { // its answer does not depend on what is stored, and strangers may ask often
+		if err := rt.run(c); err != nil {
+			answerProblem(w, r, err)
+		}
+		return
+	}
 	var err error
 	err = s.Certain(w, func() error {
 		if err == nil || !c.body.read {

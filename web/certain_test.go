@@ -41,6 +41,7 @@ func TestDenialsAreCertain(t *testing.T) {
 		{"a result", "GET", "/v1/queries/" + id + "/results.srj", alone, 503, 1},
 		{"a change without a body", "POST", "/v1/queries/" + other + "/pause", gets, 200, 1},
 		{"a change that cannot be known", "DELETE", "/v1/queries/" + other, alone, 503, 1},
+		{"a page for everybody", "GET", "/problems/nothing", alone, 404, 0},
 		{"a path of nothing", "GET", "/v1/nothing", alone, 404, 0},
 	} {
 		delete(w.m.queries, other)

@@ -114,8 +114,11 @@ func (j *Journal) fetch(ctx context.Context, from uint64, insist bool) ([]*messa
 		return nil, err
 	case len(list) == 0 || list[0].seq != from:
 		state, err := j.state(ctx)
-		if err != nil || from < state.FirstSeq || from > state.LastSeq { // dropped, or not there yet
+		switch {
+		case err != nil, from < state.FirstSeq: // dropped
 			return list, err
+		case from > state.LastSeq: // not there yet, as far as this leader knows
+			return nil, nil
 		}
 		m, err := j.get(ctx, getRequest{Seq: from})
 		if errors.Is(err, errNoMessage) {

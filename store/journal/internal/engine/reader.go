@@ -62,6 +62,7 @@ func (c *cursor) run(ctx context.Context, after journal.Position) (err error) {
 	var head journal.Position // as last seen
 	for looked := time.Now(); ctx.Err() == nil; {
 		c.Mark.Raise(c.at)
+		mark, raised := c.Mark.look() // before the page is read, so that nothing that comes meanwhile is missed
 		page, err := c.engine.Page(ctx, c.at.Seq, head.Seq > c.at.Seq)
 		if err != nil {
 			return err
@@ -75,9 +76,8 @@ func (c *cursor) run(ctx context.Context, after journal.Position) (err error) {
 		case len(page) > 0:
 			looked, c.woken = time.Now(), time.Time{}
 		case time.Since(looked) < lookAgain:
-			c.wait(ctx)
+			c.wait(ctx, mark, raised)
 		default:
-			mark := c.Mark.Position()
 			if _, head, err = c.engine.Span(ctx, mark.Seq); err == nil {
 				err = Within(mark, 0, head)
 			}
@@ -90,9 +90,8 @@ func (c *cursor) run(ctx context.Context, after journal.Position) (err error) {
 	return ctx.Err()
 }
 
-// wait waits until there may be entries.
-func (c *cursor) wait(ctx context.Context) {
-	mark, raised := c.Mark.look()
+// wait waits until there may be entries that were not there when the watermark was looked at.
+func (c *cursor) wait(ctx context.Context, mark journal.Position, raised <-chan struct{}) {
 	pause := c.engine.Poll
 	if mark.Seq > c.at.Seq || time.Since(c.woken) < lagTime {
 		pause = lagPause
