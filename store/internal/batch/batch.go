@@ -22,8 +22,10 @@ type caller[T any] struct {
 	turn chan bool
 }
 
-// gatherPause is the time between two looks whether the usual number of works has come.
-const gatherPause = 50 * time.Microsecond
+const (
+	gatherPause = 50 * time.Microsecond // between two looks whether the usual number of works has come
+	gatherTime  = 50 * time.Millisecond // at most, until a run begins
+)
 
 // Do returns once a run has taken work and has ended.
 func (b *Queue[T]) Do(work T, run func()) {
@@ -47,11 +49,12 @@ func (b *Queue[T]) Do(work T, run func()) {
 	run()
 }
 
-// gathered reports whether the usual number of works waits, or half of the time of a run has passed.
+// gathered reports whether the usual number of works waits, or half of the time of a run has passed. One that took
+// long, such as one that waited for a journal in vain, says nothing about the next.
 func (b *Queue[T]) gathered(passed time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting) >= b.usual || passed > b.took/2
+	return len(b.waiting) >= b.usual || passed > min(b.took/2, gatherTime)
 }
 
 // Waiting returns the number of works that no run has taken yet.

@@ -1,0 +1,33 @@
+package batch
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// After a run that took long, such as one that waited for a journal in vain, nobody waits long for others.
+func TestGathersBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue[int]
+		run := func(d time.Duration) func() {
+			return func() {
+				q.Take(math.MaxInt)
+				time.Sleep(d)
+			}
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { q.Do(0, run(10*time.Second)) })
+			synctest.Wait()
+		}
+		all.Wait()
+		began := time.Now()
+		q.Do(0, run(0))
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("one caller waited %v for others", waited)
+		}
+	})
+}
