@@ -6,11 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// After a run that took long, such as one that waited for a journal in vain, nobody waits long for others.
+// After a run that took long, such as one that waited for a journal in vain, no caller waits long for others.
 func TestGathersBriefly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue[int]
 		run := func(d time.Duration) func() {
 			return func() {
