@@ -241,7 +241,7 @@ type AlertMessage struct {
 	Rule     string            `json:"rule"`
 	Name     string            `json:"name"`
 	Query    string            `json:"query"`
-	To       []Receiver        `json:"to,omitempty"` // of a message that is not stored yet
+	To       []Receiver        `json:"to,omitempty"` // of a message that is not stored yet; those of the one before if left out
 	Caller   string            `json:"caller"`       // the owner of the rule
 	State    AlertState        `json:"state"`        // firing or resolved
 	Alert    string            `json:"alert"`

@@ -44,9 +44,12 @@ func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
 func queueAlerts(tx *bbolt.Tx, list []registry.AlertMessage) (err error) {
 	alerts := tx.Bucket(bAlerts)
 	receivers, callers := map[string]*registry.Subscription{}, map[string]bool{}
+	var to []registry.Receiver
 	for _, m := range list {
 		callers[m.Caller] = true
-		to := m.To
+		if len(m.To) > 0 {
+			to = m.To
+		}
 		m.To = nil
 		for _, to := range to {
 			s := receivers[to.ID(m.Caller)]

@@ -94,6 +94,29 @@ func TestTooLargeAlerts(t *testing.T) {
 	}
 }
 
+// What many alerts have in common is stored once in a command: a rule whose alerts fired in several steps
+// can be removed, however long the addresses of its receivers are.
+func TestLongAddresses(t *testing.T) {
+	r := narrowed(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, wide(1, "1")...)
+	to := unreachable(t, 2)
+	for i := range to {
+		to[i].Address += "?" + strings.Repeat("&", 350)
+	}
+	v := r.create(registry.RuleSettings{Name: "many", Query: q, When: "?value > 10", To: to})
+	for n := 10; n <= 40; n += 10 {
+		r.record(q, wide(n, "11")...)
+		until(t, "the alerts", func() bool { return alerts(r.rule(v.ID)) == n })
+	}
+	if err := r.Remove(v.ID); err != nil {
+		t.Error(err)
+	}
+	if firing, resolved := r.told(); firing != 80 || resolved != 80 {
+		t.Errorf("%d firing and %d resolved messages", firing, resolved)
+	}
+}
+
 // told counts the stored messages of each alert to each receiver. It fails if two to one receiver have one id.
 func (r *rig) told() (firing, resolved int) {
 	r.t.Helper()

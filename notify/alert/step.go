@@ -145,10 +145,13 @@ func (d *draft) tell(o *Options, events []registry.RuleEvent) (size int) {
 			continue
 		}
 		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%s_%d_%s", strings.TrimPrefix(x.ID, idPrefix), v.Alert, at.Epoch, v.Firing, v.State),
-			Rule: x.ID, Name: x.Name, Query: x.Query, To: x.To, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
+			Rule: x.ID, Name: x.Name, Query: x.Query, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
 			StartsAt: v.Since, Position: at, At: o.Now().UTC()}
 		if v.State == registry.AlertResolved {
 			m.EndsAt = v.Time
+		}
+		if len(d.told) == 0 {
+			m.To = x.To
 		}
 		d.told = append(d.told, m)
 		size += v.Size()
