@@ -113,7 +113,7 @@ func (s *SlotBudget) riders(r *Execution, f *fitting, most int) (out []*item) {
 func (s *SlotBudget) ahead(yield func(*item) bool) {
 	cost, n := time.Duration(0), 0
 	for o := range s.p.ranked.all {
-		if n++; cost >= s.p.budget || n > lookAhead || !yield(o) {
+		if n++; cost >= s.used+s.p.budget || n > lookAhead || !yield(o) {
 			return
 		}
 		each := o.Estimate
