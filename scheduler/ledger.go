@@ -127,8 +127,9 @@ type Slot struct {
 	Number         uint64    `json:"slot"`
 	Started        time.Time `json:"started"`
 	Finished       time.Time `json:"finished,omitzero"`
-	Tick           bool      `json:"tick,omitempty"` // run on request, not on the grid
-	Planned        int       `json:"planned"`        // executions in the plan
+	Tick           bool      `json:"tick,omitempty"`  // run on request, not on the grid
+	Early          bool      `json:"early,omitempty"` // run before its time for a new query; the next slot pays for it
+	Planned        int       `json:"planned"`         // executions in the plan
 	PlannedSeconds float64   `json:"planned_seconds"`
 	Run            int       `json:"run"`                   // executions started, each of one query
 	Asks           int       `json:"asks,omitempty"`        // requests sent; a merged one is for several queries

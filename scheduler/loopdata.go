@@ -135,7 +135,7 @@ func (l *loopData) resume(news News, now time.Time) {
 	l.last.Endpoint = l.set.endpoint.Name
 	l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
 	charge := exactly(l.last.OffGrid.Used)
-	if l.last.Number == 1 && l.last.Tick { // it may have come before its time, see runNew
+	if l.last.Early {
 		charge += exactly(l.last.Used)
 	}
 	l.account.charge = max(l.account.charge, charge)

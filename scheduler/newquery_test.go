@@ -60,6 +60,24 @@ func TestFirstSlotIsPaidAfterARestart(t *testing.T) {
 	})
 }
 
+// A first slot on request is charged to no other, after a restart either.
+func TestFirstTickIsNotCharged(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		w := newWorld(t, e, same(t, 4*time.Second))
+		w.register("a")
+		w.run()
+		w.tick()
+		w.stop()
+		w.open(e)
+		w.run()
+		defer w.stop()
+		if s := w.tick(); s.Number != 2 || s.Charged != 0 {
+			t.Errorf("the slot after a restart is %+v", s)
+		}
+	})
+}
+
 // A forgetfulLedger records no slot.
 type forgetfulLedger struct{ scheduler.Ledger }
 

@@ -131,7 +131,7 @@ func (p *pacer) step(ctx context.Context) error {
 			t.done <- ticked{err: err}
 			return nil
 		}
-		s, err := runSlot(ctx, p.loopData, true)
+		s, err := runSlot(ctx, p.loopData, true, false)
 		if err == nil && s.Finished.IsZero() {
 			t.done <- ticked{err: ErrStopped}
 			return nil
@@ -151,7 +151,7 @@ func (p *pacer) gridSlot(ctx context.Context, at, now time.Time) error {
 	if missed || halted { // the machine was suspended, or the clock was set
 		return nil
 	}
-	_, err := runSlot(ctx, p.loopData, false)
+	_, err := runSlot(ctx, p.loopData, false, false)
 	return err
 }
 
@@ -264,7 +264,7 @@ func (p *pacer) runNew(ctx context.Context, next time.Time) error {
 	if !first || p.refuse() != nil {
 		return p.followHints(ctx, next)
 	}
-	s, err := runSlot(ctx, p.loopData, true)
+	s, err := runSlot(ctx, p.loopData, true, true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.account.charge += exactly(s.Used)

@@ -128,7 +128,7 @@ func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 			}
 		},
 		"another client": func(t *testing.T, l *Loop) {
-			if _, err := runSlot(t.Context(), l.loopData, true); err != nil {
+			if _, err := runSlot(t.Context(), l.loopData, true, false); err != nil {
 				t.Error(err)
 			}
 		},

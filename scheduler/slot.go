@@ -14,11 +14,12 @@ import (
 // runSlot runs one slot from its plan to its last commit. The error is the ledger's.
 // If the slot is cancelled before anything ran, runSlot returns the zero Slot and no
 // error.
-func runSlot(ctx context.Context, l *loopData, onTick bool) (Slot, error) {
+func runSlot(ctx context.Context, l *loopData, onTick, early bool) (Slot, error) {
 	r, err := openSlot(ctx, l, onTick)
 	if err != nil {
 		return Slot{}, err
 	}
+	r.slot.Early = early
 	err = r.execute()
 	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0) {
 		err = r.close()
