@@ -89,7 +89,7 @@ func asProblem(err error) (p *problem, ok bool) {
 		return &problem{Problem: newProblem("too-many-guesses", err.Error()), retryAfter: 2}, true
 	case errors.Is(err, registry.ErrExists):
 		return &problem{Problem: newProblem("exists", "choose another name")}, true
-	case errors.Is(err, scheduler.ErrPaused), errors.Is(err, scheduler.ErrBlackout):
+	case errors.Is(err, scheduler.ErrPaused), errors.Is(err, scheduler.ErrBlackout), errors.Is(err, registry.ErrTooLarge):
 		return &problem{Problem: newProblem("conflict", err.Error())}, true
 	case errors.Is(err, scheduler.ErrCharged):
 		return &problem{Problem: newProblem("busy", err.Error()), retryAfter: 10}, true
