@@ -60,7 +60,7 @@ parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, A
 
 test: deps parts ## run all tests; the last lines list what ran and what was skipped
 	@$(MAKE) --no-print-directory check unit fuzz
-	@$(MAKE) --no-print-directory sim SEEDS=12
+	@$(MAKE) --no-print-directory sim SEEDS=8
 	@$(MAKE) --no-print-directory report
 
 check: ## check formatting, vet and staticcheck
