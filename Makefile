@@ -59,9 +59,7 @@ parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, A
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: third-party clients and accessibility are not tested"
 
 test: deps parts ## run all tests; the last lines list what ran and what was skipped
-	@$(MAKE) --no-print-directory check unit fuzz
-	@$(MAKE) --no-print-directory sim SEEDS=8
-	@$(MAKE) --no-print-directory report
+	@$(MAKE) --no-print-directory check unit fuzz report
 
 check: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
