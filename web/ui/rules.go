@@ -328,7 +328,11 @@ func setRulePaused(paused bool) func(ruleHandler) error {
 		if r, err = v.Rules.SetPaused(v.r.Context(), r.ID, paused); err != nil {
 			return v.refused("rule-kept", err, "/rules")
 		}
-		v.say("good", map[bool]string{true: "rule-paused", false: "rule-resumed"}[paused], r.Name, "")
+		if paused {
+			v.say("good", "rule-paused", r.Name, "")
+		} else {
+			v.say("good", "rule-resumed", r.Name, "")
+		}
 		return v.to(v.link(&r))
 	}
 }
