@@ -3,6 +3,8 @@ package endpoint
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/icholy/digest"
@@ -43,7 +45,7 @@ func (d *digestAuth) authorize(r *http.Request) error {
 }
 
 func (d *digestAuth) challenged(h http.Header) bool {
-	k, err := digest.FindChallenge(h)
+	k, err := digest.FindChallenge(http.Header{"Www-Authenticate": challenges(h)})
 	if err != nil || k.Nonce == "" {
 		return false
 	}
@@ -51,4 +53,37 @@ func (d *digestAuth) challenged(h http.Header) bool {
 	defer d.mu.Unlock()
 	d.known, d.count = k, 0
 	return true
+}
+
+// A part of a WWW-Authenticate header is a parameter of a challenge, or the name of the next one.
+var challengePart = regexp.MustCompile(`([^\s,="]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?`)
+
+// challenges returns the Digest challenges of a header in the one spelling that the library
+// reads: each alone, with parameters in small letters and quotes. A line may hold several
+// challenges (RFC 9110, section 11.6.1).
+func challenges(h http.Header) (list []string) {
+	for _, line := range h.Values("WWW-Authenticate") {
+		digests, begun := false, false
+		for _, part := range challengePart.FindAllStringSubmatch(line, -1) {
+			key, value := part[1], part[2]
+			switch {
+			case value == "":
+				digests, begun = strings.EqualFold(key, "digest"), false
+			case digests:
+				if !strings.HasPrefix(value, `"`) {
+					value = `"` + value + `"`
+				}
+				if strings.EqualFold(key, "qop") {
+					value = strings.ReplaceAll(value, " ", "")
+				}
+				parameter := strings.ToLower(key) + "=" + value
+				if begun {
+					list[len(list)-1] += ", " + parameter
+				} else {
+					list, begun = append(list, "Digest "+parameter), true
+				}
+			}
+		}
+	}
+	return list
 }
