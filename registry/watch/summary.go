@@ -1,9 +1,12 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -14,7 +17,7 @@ type Namer func(iri string) string
 // name returns the label of an IRI, else the last part of the IRI.
 func (n Namer) name(iri string) string {
 	if label := n(iri); label != "" {
-		return label
+		return shortText(label)
 	}
 	short := strings.TrimRight(iri, "/#")
 	if i := strings.LastIndexAny(short, "/#"); i >= 0 && strings.Contains(short, "://") {
@@ -23,7 +26,7 @@ func (n Namer) name(iri string) string {
 	if plain, err := url.PathUnescape(short); err == nil {
 		short = plain
 	}
-	return short
+	return shortText(short)
 }
 
 // term returns a term for people.
@@ -32,31 +35,73 @@ func (n Namer) term(t diff.Term) string {
 	case diff.IRI:
 		return n.name(t.Value)
 	case diff.Blank:
-		return "_:" + t.Value
+		return shortText("_:" + t.Value)
 	case diff.Unbound:
 		return "nothing"
 	}
-	text := shortText(t.Value)
+	text := cmp.Or(shortText(t.Value), `""`)
 	if t.Lang != "" {
-		text += " (" + t.Lang + ")"
+		text += " (" + shortText(t.Lang) + ")"
 	}
 	return text
 }
 
-// shortText returns at most mostText characters of a text, in one line.
-func shortText(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > mostText {
-		s = string(r[:mostText]) + "…"
+// step writes that one term took the place of another. Of long texts it shows where they begin to differ.
+func (n Namer) step(old, now diff.Term) string {
+	if old.Kind != diff.Literal || now.Kind != diff.Literal || len(old.Value) <= mostSide && len(now.Value) <= mostSide {
+		return short(n.term(old), mostSide) + " → " + short(n.term(now), mostSide)
 	}
-	return s
+	same := 0
+	for same < min(len(old.Value), len(now.Value)) && old.Value[same] == now.Value[same] {
+		same++
+	}
+	same = max(0, same-mostBefore)
+	for same > 0 && !utf8.RuneStart(old.Value[same]) {
+		same--
+	}
+	if same > 0 {
+		old.Value, now.Value = "…"+old.Value[same:], "…"+now.Value[same:]
+	}
+	return short(n.term(old), mostSide) + " → " + short(n.term(now), mostSide)
 }
 
-// mostText is the number of characters shown of a literal or a label, mostLines that of lines of
-// one change.
+func shortText(s string) string { return short(s, mostText) }
+
+// short returns at most so many characters of a text, in one line. What would not be seen, or would
+// change how the rest is seen, such as an escape or a change of direction, is left out.
+func short(s string, most int) string {
+	var b strings.Builder
+	count, blank := 0, false
+	for _, c := range s {
+		switch {
+		case unicode.IsSpace(c), unicode.IsControl(c):
+			blank = true
+			continue
+		case unicode.Is(unicode.Cf, c) && c != '\u200c' && c != '\u200d', unicode.Is(unicode.Co, c):
+			continue
+		}
+		if blank && b.Len() > 0 {
+			b.WriteByte(' ')
+			count++
+		}
+		if blank = false; count >= most {
+			return strings.TrimRight(b.String(), " ") + "…"
+		}
+		b.WriteRune(c)
+		count++
+	}
+	return b.String()
+}
+
+// mostText is the number of characters shown of a literal or a label, mostSide that of one that took the
+// place of another, mostBefore that of bytes that are shown before a difference, mostLine that of a line,
+// and mostLines the number of lines of one change.
 const (
-	mostText  = 200
-	mostLines = 50
+	mostText   = 200
+	mostSide   = 80
+	mostBefore = 20
+	mostLine   = 240
+	mostLines  = 50
 )
 
 // Describe says in a few words what a watch covers.
@@ -115,19 +160,12 @@ func (w Watch) facts(rows diff.Rows, vars []string) []fact {
 	return list
 }
 
-// Summarize writes a change in lines for people, such as "birth place: Ulm → Neu-Ulm".
-// If one value of a property in one language is removed and one added, they are written
-// as a change, any others as added or removed.
-func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
-	if d == nil || d.Form != diff.Select {
-		return []string{}
-	}
-	if d.Baseline {
-		return []string{fmt.Sprintf("first result: %d %s", d.NewLen, map[bool]string{true: "row", false: "rows"}[d.NewLen == 1])}
-	}
+// changed writes the rows of a change as facts, such as "birth place: Ulm → Neu-Ulm", and counts those
+// beyond mostLines. If one value of a property in one language is removed and one added, they are
+// written as a change, any others as added or removed.
+func (w Watch) changed(d *diff.Delta, n Namer) (lines []string, more int) {
 	removed, added := w.facts(d.Removed, d.OldVars), w.facts(d.Added, d.Vars)
 	gone, came := byProperty(removed), byProperty(added)
-	lines, all := []string{}, 0
 	written := map[group]bool{}
 	write := func(f fact, sign string) {
 		g := f.group()
@@ -136,12 +174,12 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 			return
 		}
 		written[g] = pair
-		if all++; all > mostLines {
-			return
-		}
-		if pair {
-			lines = append(lines, n.name(f.property.Value)+": "+n.term(gone[g][0].other)+" → "+n.term(came[g][0].other))
-		} else {
+		switch {
+		case len(lines) == mostLines:
+			more++
+		case pair:
+			lines = append(lines, n.name(f.property.Value)+": "+n.step(gone[g][0].other, came[g][0].other))
+		default:
 			lines = append(lines, w.line(f, sign, n))
 		}
 	}
@@ -151,10 +189,7 @@ func (w Watch) Summarize(d *diff.Delta, n Namer) []string {
 	for _, f := range added {
 		write(f, "+ ")
 	}
-	if all > mostLines {
-		lines = append(lines, fmt.Sprintf("and %d more", all-mostLines))
-	}
-	return lines
+	return lines, more
 }
 
 // line writes one fact that was added or removed.

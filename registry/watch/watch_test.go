@@ -229,7 +229,7 @@ func TestSummarize(t *testing.T) {
 		{Watch{Kind: Instances}, []string{"instance"}, [][]string{{"http://x/a#1"}}, [][]string{{"http://x/Ulm"}, {"urn:b"}}, []string{"− 1", "+ Ulm", "+ urn:b"}},
 	} {
 		d := diff.Compare(table(t, x.vars, x.old...), table(t, x.vars, x.new...))
-		got := x.w.Summarize(d, names)
+		got := InWords(d, &x.w, names).All()
 		slices.Sort(got)
 		slices.Sort(x.want)
 		if !cmp.Equal(got, x.want) {
@@ -242,7 +242,7 @@ func TestSummarize(t *testing.T) {
 	}
 	d := diff.Compare(table(t, []string{"instance"}), table(t, []string{"instance"}, many...))
 	w := Watch{Kind: Instances}
-	if lines := w.Summarize(d, names); len(lines) != mostLines+1 || lines[mostLines] != "and 1950 more" {
+	if lines := InWords(d, &w, names).All(); len(lines) != mostLines+1 || lines[mostLines] != "and 1950 more" {
 		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 	if n := len(w.IRIs(d)); n > mostLines+2 {

@@ -2,25 +2,65 @@ package watch
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
 )
 
-// Words are a change for people.
+// Words are a change for people. No line is longer than 240 characters, and none has control characters.
 type Words struct {
 	Headline string   // what happened in numbers, such as "1 row added, 2 removed"
-	Lines    []string // what happened to single rows, such as "dock 7: bikes 3 → 4"
+	Lines    []string // what happened to single rows, such as "dock 7: bikes 3 → 4"; at most 50
 	More     int      // rows without a line
 }
 
-// Short returns one line: that of the rows, if there are at most three, else the headline.
+// Short returns one line: that of the rows, if there are at most three short ones, else the headline.
 func (w Words) Short() string {
 	if w.More > 0 || len(w.Lines) == 0 || len(w.Lines) > 3 {
 		return w.Headline
 	}
-	return strings.Join(w.Lines, "; ")
+	if all := strings.Join(w.Lines, "; "); utf8.RuneCountInString(all) <= mostLine {
+		return all
+	}
+	return w.Headline
+}
+
+// All returns the lines, at most 50, and how many more there are; without lines the headline.
+func (w Words) All() []string {
+	if len(w.Lines) == 0 {
+		return []string{w.Headline}
+	}
+	return w.first(len(w.Lines), math.MaxInt)
+}
+
+// What fits on the screen of a phone.
+const screenLines, screenText = 10, 700
+
+// Screen returns what fits on the screen of a phone: at most 10 lines and 700 characters. The lines are
+// separated by line feeds. The headline is the first if not all rows have a line.
+func (w Words) Screen() string {
+	lines := w.first(screenLines, screenText)
+	if len(lines) == 0 || len(lines) < len(w.Lines) || w.More > 0 {
+		lines = append([]string{w.Headline}, w.first(screenLines-2, screenText-mostLine)...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// first returns the first lines, at most so many and of so many characters, and how many more there are.
+func (w Words) first(most, text int) (list []string) {
+	for _, line := range w.Lines[:min(len(w.Lines), most)] {
+		if text -= utf8.RuneCountInString(line) + 1; text < 0 {
+			break
+		}
+		list = append(list, line)
+	}
+	if more := len(w.Lines) - len(list) + w.More; more > 0 && len(list) > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return list
 }
 
 // InWords writes a change of any form for people. The rows of a watch are written as its facts. A
@@ -39,10 +79,13 @@ func InWords(d *diff.Delta, w *Watch, n Namer) Words {
 	}
 	out := Words{Headline: headline(d)}
 	if w != nil && d.Form == diff.Select {
-		out.Lines = w.Summarize(d, n)
-		return out
+		out.Lines, out.More = w.changed(d, n)
+	} else {
+		out.lines(d, n)
 	}
-	out.lines(d, n)
+	for i, line := range out.Lines {
+		out.Lines[i] = short(line, mostLine-1)
+	}
 	return out
 }
 
@@ -82,17 +125,22 @@ func (w *Words) lines(d *diff.Delta, n Namer) {
 	if d.Form.Graph() {
 		vars = nil
 	}
+	comparable := d.Form.Graph() || slices.Equal(d.Vars, d.OldVars)
 	var rest []string
 	taken := map[int]bool{}
 	only := d.NewLen == 1 && len(added) == 1 && len(removed) == 1 && // one row of figures
 		!slices.ContainsFunc(removed[0], names) && !slices.ContainsFunc(added[0], names)
 	for _, old := range removed {
-		i := closest(old, added, taken)
-		if only {
+		i := -1
+		switch {
+		case !comparable:
+		case only:
 			i = 0
+		default:
+			i = closest(old, added, taken)
 		}
 		if i < 0 {
-			rest = append(rest, "− "+n.row(old))
+			rest = append(rest, "− "+n.row(d.OldVars, old))
 			continue
 		}
 		taken[i] = true
@@ -100,7 +148,7 @@ func (w *Words) lines(d *diff.Delta, n Namer) {
 	}
 	for i, row := range added {
 		if !taken[i] {
-			rest = append(rest, "+ "+n.row(row))
+			rest = append(rest, "+ "+n.row(vars, row))
 		}
 	}
 	w.Lines = append(w.Lines, rest...)
@@ -141,14 +189,25 @@ func names(t diff.Term) bool {
 }
 
 // row writes the terms of a row.
-func (n Namer) row(terms []diff.Term) string {
+func (n Namer) row(vars []string, terms []diff.Term) string {
 	var list []string
-	for _, t := range terms {
+	for i, t := range terms {
 		if t.Kind != diff.Unbound {
-			list = append(list, n.term(t))
+			list = append(list, n.cell(vars, i, t))
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// cell writes a term, and before it its variable if the term alone says little: a number, or a code such
+// as t2.
+func (n Namer) cell(vars []string, i int, t diff.Term) string {
+	text := n.term(t)
+	code := t.Lang == "" && !strings.Contains(text, " ") && strings.ContainsAny(text, "0123456789")
+	if !code || i >= len(vars) || len(vars[i]) < 2 || strings.HasPrefix(strings.ToLower(text), strings.ToLower(vars[i])) {
+		return text
+	}
+	return short(vars[i], mostSide) + " " + text
 }
 
 // edit writes what two rows have in common, and then what differs.
@@ -157,20 +216,24 @@ func (n Namer) edit(vars []string, old, row []diff.Term) string {
 	for i := range row {
 		if old[i] == row[i] {
 			if row[i].Kind != diff.Unbound {
-				same = append(same, n.term(row[i]))
+				same = append(same, n.cell(vars, i, row[i]))
 			}
 			continue
 		}
 		name := ""
 		if i < len(vars) {
-			name = vars[i] + " "
+			name = short(vars[i], mostSide) + " "
 		}
-		differ = append(differ, name+n.term(old[i])+" → "+n.term(row[i]))
+		differ = append(differ, name+n.step(old[i], row[i]))
+	}
+	if len(differ) == 0 {
+		return strings.Join(same, ", ") + " moved"
 	}
 	if len(same) == 0 {
 		return strings.Join(differ, ", ")
 	}
-	return strings.Join(same, ", ") + ": " + strings.Join(differ, ", ")
+	// What differs must be seen although the line is cut.
+	return short(strings.Join(same, ", "), mostLine/3) + ": " + strings.Join(differ, ", ")
 }
 
 // Plain knows no label.

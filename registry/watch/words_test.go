@@ -1,8 +1,12 @@
 package watch
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -59,11 +63,11 @@ func TestInWords(t *testing.T) {
 		{"first rows", nil, docks(t, diff.Options{}, "a 1", "b 2"), "first result: 2 rows", ""},
 		{"one first row", nil, docks(t, diff.Options{}, "a 1"), "first result: 1 row", ""},
 		{"a value", docks(t, diff.Options{}, "a 1", "b 2"), docks(t, diff.Options{}, "a 1", "b 3"), "b: bikes 2 → 3", "b: bikes 2 → 3"},
-		{"a row more", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "a 1", "b 3"), "+ b, 3", "+ b, 3"},
-		{"a row less", docks(t, diff.Options{}, "a 1", "b 3"), docks(t, diff.Options{}, "a 1"), "− b, 3", "− b, 3"},
-		{"another row", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "b 2"), "− a, 1; + b, 2", "− a, 1|+ b, 2"},
-		{"many", docks(t, diff.Options{}), docks(t, diff.Options{}, "a 1", "b 2", "c 3", "d 4"), "4 rows added", "+ a, 1|+ b, 2|+ c, 3|+ d, 4"},
-		{"the order", docks(t, ordered, "a 1", "b 2"), docks(t, ordered, "b 2", "a 1"), "", ""},
+		{"a row more", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "a 1", "b 3"), "+ b, bikes 3", "+ b, bikes 3"},
+		{"a row less", docks(t, diff.Options{}, "a 1", "b 3"), docks(t, diff.Options{}, "a 1"), "− b, bikes 3", "− b, bikes 3"},
+		{"another row", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "b 2"), "− a, bikes 1; + b, bikes 2", "− a, bikes 1|+ b, bikes 2"},
+		{"many", docks(t, diff.Options{}), docks(t, diff.Options{}, "a 1", "b 2", "c 3", "d 4"), "4 rows added", "+ a, bikes 1|+ b, bikes 2|+ c, bikes 3|+ d, bikes 4"},
+		{"the order", docks(t, ordered, "a 1", "b 2"), docks(t, ordered, "b 2", "a 1"), "a, bikes 1 moved", "a, bikes 1 moved"},
 		{"an answer", answer(t, false), answer(t, true), "now true, was false", ""},
 		{"a first answer", nil, answer(t, false), "first result: false", ""},
 		{"a triple", graph(t, "2.3"), graph(t, "2.4"), "gauge, level: 2.3 → 2.4", "gauge, level: 2.3 → 2.4"},
@@ -71,12 +75,6 @@ func TestInWords(t *testing.T) {
 		{"a triple less", graph(t, "2.3", "2.4"), graph(t, "2.4"), "− gauge, level, 2.3", "− gauge, level, 2.3"},
 	} {
 		w := InWords(diff.Compare(x.before, x.after), nil, Plain)
-		if x.what == "the order" {
-			if w.Short() == "" || w.Headline == "" {
-				t.Errorf("the order: %+v", w)
-			}
-			continue
-		}
 		if w.Short() != x.short || strings.Join(w.Lines, "|") != x.lines || w.More != 0 {
 			t.Errorf("%s: %q, %q, %d more; want %q, %q", x.what, w.Short(), w.Lines, w.More, x.short, x.lines)
 		}
@@ -92,10 +90,10 @@ func TestInWords(t *testing.T) {
 			}
 		})
 	}
-	if w := InWords(diff.Compare(late("f1", ""), late("b11", "")), nil, Plain); w.Short() != "− f1, 0; + b11, 0" {
+	if w := InWords(diff.Compare(late("f1", ""), late("b11", "")), nil, Plain); w.Short() != "− line f1, delay 0; + line b11, delay 0" {
 		t.Errorf("rows that have a number in common: %q", w.Short())
 	}
-	if w := InWords(diff.Compare(late("1", integer), late("2", integer)), nil, Plain); w.Short() != "0: line 1 → 2" {
+	if w := InWords(diff.Compare(late("1", integer), late("2", integer)), nil, Plain); w.Short() != "delay 0: line 1 → 2" {
 		t.Errorf("the only row, of numbers: %q", w.Short())
 	}
 	if w := InWords(nil, nil, Plain); w.Short() != "no change" {
@@ -107,5 +105,112 @@ func TestInWords(t *testing.T) {
 	}
 	if w := InWords(diff.Compare(docks(t, diff.Options{}), docks(t, diff.Options{}, many...)), nil, Plain); len(w.Lines) != mostLines || w.More != 120-mostLines || w.Short() != "120 rows added" {
 		t.Errorf("%d lines, %d more, %s", len(w.Lines), w.More, w.Short())
+	}
+}
+
+func lines(t *testing.T, vars []string, rows ...[]string) *diff.Result {
+	return result(t, diff.Select, diff.Options{}, func(b *diff.Builder) {
+		if err := b.SetVars(vars); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			var terms []diff.Term
+			for _, v := range row {
+				x := diff.Term{Kind: diff.Literal, Value: v}
+				if _, err := strconv.Atoi(v); err == nil {
+					x.Datatype = integer
+				}
+				terms = append(terms, x)
+			}
+			if err := b.Row(terms...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A code or a number is named by its variable, and what names itself is not.
+func TestVariablesInWords(t *testing.T) {
+	for _, x := range []struct {
+		vars        []string
+		before, now []string
+		want        string
+	}{
+		{[]string{"line", "delay"}, []string{"t2", "3"}, []string{"t2", "5"}, "line t2: delay 3 → 5"},
+		{[]string{"dock", "bikes"}, []string{"dock 7", "3"}, []string{"dock 7", "4"}, "dock 7: bikes 3 → 4"},
+		{[]string{"n"}, []string{"41"}, []string{"42"}, "n 41 → 42"},
+		{[]string{"dock", "note"}, []string{"Dock7", "\u200b"}, []string{"Dock7", "new"}, `Dock7: note "" → new`},
+		{[]string{"x", "y"}, []string{"t2", "3"}, []string{"t2", "5"}, "t2: y 3 → 5"},
+	} {
+		d := diff.Compare(lines(t, x.vars, x.before), lines(t, x.vars, x.now))
+		if got := InWords(d, nil, Plain).Short(); got != x.want {
+			t.Errorf("%q, want %q", got, x.want)
+		}
+	}
+	d := diff.Compare(lines(t, []string{"line", "delay"}, []string{"t2", "3"}), lines(t, []string{"line", "track"}, []string{"t2", "5"}))
+	if got := InWords(d, nil, Plain).Short(); got != "− line t2, delay 3; + line t2, track 5" {
+		t.Errorf("other variables: %q", got)
+	}
+}
+
+// A change of hostile cells is as short as any other, is text in lines, and still says what differs.
+func TestHostileWords(t *testing.T) {
+	long := strings.Repeat("the same long text ", 50_000)
+	evil := "\x1b[31mred\u202eright\u0085\u2028next\r\nline\x00\u200b" + strings.Repeat("é", 5000)
+	vars := []string{"who", "what" + strings.Repeat("x", 5000)}
+	var rows [][]string
+	for range 400 {
+		rows = append(rows, []string{fmt.Sprint(len(rows)) + evil, evil + fmt.Sprint(len(rows))})
+	}
+	watched := Watch{Kind: Entity, IRI: "http://x.example/a"}
+	for name, d := range map[string]*diff.Delta{
+		"one of many": diff.Compare(lines(t, vars, rows...), lines(t, vars, rows[1:]...)),
+		"all":         diff.Compare(lines(t, vars, rows...), lines(t, vars)),
+		"long":        diff.Compare(lines(t, vars, []string{long, long + "a"}), lines(t, vars, []string{long, long + "b"})),
+		"wide":        diff.Compare(lines(t, []string{"a", "b", "c"}), lines(t, []string{"a", "b", "c"}, []string{evil, evil, evil})),
+		"graph":       diff.Compare(graph(t, evil, "a"), graph(t, evil+"b", "a")),
+	} {
+		for _, w := range []*Watch{nil, &watched} {
+			words := InWords(d, w, func(iri string) string { return iri + evil })
+			for _, line := range append(append(words.All(), words.Short(), words.Headline), strings.Split(words.Screen(), "\n")...) {
+				odd := func(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' }
+				if utf8.RuneCountInString(line) > mostLine || strings.ContainsFunc(line, odd) || !utf8.ValidString(line) || line == "" {
+					t.Errorf("%s: a line of %d characters: %.300q", name, utf8.RuneCountInString(line), line)
+				}
+			}
+			screen := words.Screen()
+			if n := strings.Count(screen, "\n") + 1; n > screenLines+1 || utf8.RuneCountInString(screen) > screenText+mostLine {
+				t.Errorf("%s: %d lines, %d characters on a screen", name, n, utf8.RuneCountInString(screen))
+			}
+			if len(words.All()) > mostLines+1 {
+				t.Errorf("%s: %d lines", name, len(words.All()))
+			}
+		}
+	}
+	d := diff.Compare(lines(t, []string{"who", "text"}, []string{long, long + "is late"}), lines(t, []string{"who", "text"}, []string{long, long + "is early"}))
+	if got := InWords(d, nil, Plain).Lines[0]; !strings.Contains(got, "is late → …") || !strings.Contains(got, "is early") {
+		t.Errorf("what differs is not seen: %q", got)
+	}
+}
+
+// The screen of a phone names what fits and counts the rest, so that the counts add up.
+func TestScreen(t *testing.T) {
+	var rows []string
+	for i := range 17 {
+		rows = append(rows, fmt.Sprintf("dock%02d %d", i, i))
+	}
+	empty := docks(t, diff.Options{})
+	want := "17 rows added\n+ dock00, bikes 0"
+	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows...)), nil, Plain).Screen(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\nand 9 more") {
+		t.Errorf("%s", got)
+	}
+	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows[:2]...)), nil, Plain).Screen(); got != "+ dock00, bikes 0\n+ dock01, bikes 1" {
+		t.Errorf("%s", got)
+	}
+	if got := InWords(diff.Compare(answer(t, false), answer(t, true)), nil, Plain).Screen(); got != "now true, was false" {
+		t.Errorf("%s", got)
+	}
+	if got := InWords(diff.Compare(nil, docks(t, diff.Options{}, rows...)), nil, Plain).Screen(); got != "first result: 17 rows" {
+		t.Errorf("%s", got)
 	}
 }
