@@ -213,8 +213,8 @@ func (r *EndpointRegistry) mayPublish(c Caller, endpoint string) (bool, error) {
 // for them.
 func (r *EndpointRegistry) HasDefault() bool { return r.defaultEndpoint != "" }
 
-// find finds the endpoint that a request names, or the default one.
-func (r *EndpointRegistry) find(name string) (Endpoint, error) {
+// Find finds the endpoint that a request names, or the default one.
+func (r *EndpointRegistry) Find(name string) (Endpoint, error) {
 	if name == "" {
 		name = r.defaultEndpoint
 	}

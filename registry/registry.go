@@ -421,7 +421,7 @@ func (r *Registry) Analyse(reg Registration) (Query, error) {
 // analyse is Analyse without the check of the name, because a stored name stays
 // valid.
 func (r *Registry) analyse(reg Registration) (Query, error) {
-	e, err := r.find(reg.Endpoint)
+	e, err := r.Find(reg.Endpoint)
 	if err != nil {
 		return Query{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // A Pack proposes settings for an endpoint.
@@ -26,6 +27,13 @@ type Pack struct {
 	Contact  Note      `json:"contact" yaml:"contact"` // whether requests must name a contact
 	Settings []Setting `json:"settings" yaml:"settings"`
 	Quirks   []Note    `json:"quirks" yaml:"quirks"`
+	Prefixes *Prefixes `json:"prefixes,omitempty" yaml:"prefixes"`
+}
+
+// Prefixes are those that queries of an endpoint need not declare.
+type Prefixes struct {
+	Names  map[string]string `json:"names" yaml:"names"` // IRIs by names such as "wd:"
+	Source string            `json:"source" yaml:"source"`
 }
 
 // A Setting is a value of a setting of registry.Endpoint.
@@ -93,6 +101,24 @@ func Find(name string) (Pack, error) {
 	}
 	detail := fmt.Sprintf("there is no pack %q; there are %s", name, strings.Join(Names(), ", "))
 	return Pack{}, &registry.Problem{Kind: registry.KindBadEndpoint, Detail: detail, Errors: []registry.FieldError{{Pointer: "/pack", Detail: detail}}}
+}
+
+// Of returns the pack of an endpoint, by its name or its URL.
+func Of(name, url string) (Pack, bool) {
+	for _, p := range All() {
+		if p.Name == name || url != "" && p.Values(nil)["url"] == url {
+			return p, true
+		}
+	}
+	return Pack{}, false
+}
+
+// Declare adds the declarations of the endpoint's own prefixes to a query that uses them.
+func (p Pack) Declare(text string) string {
+	if p.Prefixes == nil {
+		return text
+	}
+	return sparql.Declare(text, p.Prefixes.Names)
 }
 
 // Values returns the settings of p by name, and the name. Values in given replace them.

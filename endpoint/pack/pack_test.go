@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -43,12 +44,48 @@ func TestPacks(t *testing.T) {
 		for _, q := range p.Quirks {
 			sources[q.Text] = q.Source
 		}
+		if p.Prefixes != nil {
+			sources["prefixes"] = p.Prefixes.Source
+		}
 		for line, source := range sources {
 			page, _, _ := strings.Cut(source, " ")
 			if u, err := url.Parse(page); !strings.HasPrefix(source, Conservative) && (err != nil || u.Host == "") || line == "" {
 				t.Errorf("%s: the source of %q is %q", p.Name, line, source)
 			}
 		}
+	}
+}
+
+// A query that runs at the endpoint without declarations has them in full, and its label service is
+// the endpoint's own.
+func TestDeclare(t *testing.T) {
+	for url, text := range map[string]string{
+		"https://query.wikidata.org/sparql": `SELECT ?x ?xLabel { ?x wdt:P31 wd:Q5; p:P39/ps:P39 ?y SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`,
+		"https://dbpedia.org/sparql":        "SELECT ?x { ?x a dbo:City; dct:subject dbc:Ulm; geo:lat ?lat; rdfs:label ?name }",
+	} {
+		p, ok := Of("", url)
+		if !ok {
+			t.Fatalf("no pack has %s", url)
+		}
+		a, err := sparql.Analyse(p.Declare(text))
+		if err != nil || slices.ContainsFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.UndeclaredPrefix }) {
+			t.Errorf("%s: %v %v", p.Name, a.Warnings, err)
+		}
+		e, err := p.Endpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, service := range a.Services {
+			if !slices.Contains(e.OwnServices, strings.Trim(service, "<>")) {
+				t.Errorf("%s does not provide %s", p.Name, service)
+			}
+		}
+	}
+	if p, ok := Of("uniprot", ""); !ok || p.Declare("ASK { ?a rdfs:label ?c }") != "ASK { ?a rdfs:label ?c }" {
+		t.Errorf("%v: declarations without prefixes", ok)
+	}
+	if _, ok := Of("other", "http://x.example/"); ok {
+		t.Error("any endpoint has a pack")
 	}
 }
 

@@ -17,6 +17,20 @@ func ExampleEntityIRI() {
 	// Wikidata
 }
 
+// A copied link says what to watch and where, without a request to anybody.
+func ExampleParseLink() {
+	l, err := watch.ParseLink("https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fcat%20%7B%20%3Fcat%20wdt%3AP31%20wd%3AQ146%20%7D")
+	fmt.Println(l.Describe(watch.Plain), "at", l.Endpoint, err)
+	fmt.Println(l.Query())
+	_, err = watch.ParseLink("https://w.wiki/3kD")
+	fmt.Println(err)
+	// Output:
+	// “Cats” at https://query.wikidata.org/sparql <nil>
+	// #title:Cats
+	// SELECT ?cat { ?cat wdt:P31 wd:Q146 }
+	// A setting is out of range: only w.wiki knows where this short link leads, and this server only asks its endpoints: open it in a browser and copy the address that it becomes
+}
+
 // A change of any query can be written for people.
 func ExampleInWords() {
 	docks := func(bikes string) *diff.Result {

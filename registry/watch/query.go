@@ -10,6 +10,8 @@ import (
 func (w Watch) Query() string {
 	entity := "<" + w.IRI + ">"
 	switch w.Kind {
+	case ByQuery:
+		return w.Text
 	case Instances:
 		return "SELECT ?instance WHERE { ?instance <" + w.Properties[0] + "> " + entity + " }"
 	case Members:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -108,6 +109,11 @@ const (
 func (w Watch) Describe(n Namer) string {
 	entity := n.name(w.IRI)
 	switch w.Kind {
+	case ByQuery:
+		if title := titleOf(w.Text); title != "" {
+			return "“" + title + "”"
+		}
+		return "the query " + short(w.Text, mostSide)
 	case Instances:
 		return "the instances of " + entity
 	case Members:
@@ -219,12 +225,19 @@ const mostSampled, mostCounted = 5, 10_000
 // Sample returns a few rows of a result as a change, for IRIs and Now: of an entity, one
 // for each of the first properties.
 func (w Watch) Sample(r *diff.Result) *diff.Delta {
-	if r == nil || r.Form() != diff.Select {
+	if r == nil || r.Form() != diff.Select && w.Kind != ByQuery {
 		return nil
 	}
 	d := &diff.Delta{Form: r.Form(), Vars: r.Vars()}
+	if r.Form() == diff.Ask {
+		return d
+	}
 	seen := map[group]bool{}
 	for i := 0; i < r.Len() && len(d.Added) < mostSampled; i++ {
+		if w.Kind == ByQuery {
+			d.Added = append(d.Added, r.Row(i))
+			continue
+		}
 		g := w.facts(diff.Rows{r.Row(i)}, d.Vars)[0].group()
 		if w.Kind == Entity && seen[g] {
 			continue
@@ -241,6 +254,9 @@ func (w Watch) Now(r *diff.Result, sample *diff.Delta, n Namer) string {
 	if sample == nil {
 		return ""
 	}
+	if r.Form() == diff.Ask {
+		return fmt.Sprintf("%v now", r.Boolean())
+	}
 	text := w.size(r) + " now"
 	for i, line := range w.Lines(sample, n) {
 		text += map[bool]string{true: ": ", false: "; "}[i == 0] + line
@@ -255,6 +271,8 @@ func (w Watch) Now(r *diff.Result, sample *diff.Delta, n Namer) string {
 func (w Watch) size(r *diff.Result) string {
 	one, many, n := "statement", "statements", r.Len()
 	switch {
+	case w.Kind == ByQuery:
+		return counted(n, r.Form())
 	case w.Kind == Instances:
 		one, many = "instance", "instances"
 	case w.Kind == Members:
@@ -275,6 +293,16 @@ func (w Watch) size(r *diff.Result) string {
 // Lines writes the added rows of a change for people.
 func (w Watch) Lines(d *diff.Delta, n Namer) []string {
 	lines := []string{}
+	if w.Kind == ByQuery {
+		vars := d.Vars
+		if d.Form.Graph() {
+			vars = nil
+		}
+		for _, terms := range terms(d.Form, d.Vars, d.Added) {
+			lines = append(lines, n.row(vars, terms))
+		}
+		return lines
+	}
 	for _, f := range w.facts(d.Added, d.Vars) {
 		lines = append(lines, w.line(f, "", n))
 	}
@@ -303,6 +331,9 @@ func byProperty(list []fact) map[group][]fact {
 func (w Watch) IRIs(changes ...*diff.Delta) []string {
 	list := append([]string{w.IRI}, w.Properties...)
 	seen := map[string]bool{}
+	if w.Kind == ByQuery {
+		list = nil
+	}
 	for _, iri := range list {
 		seen[iri] = true
 	}
@@ -313,6 +344,14 @@ func (w Watch) IRIs(changes ...*diff.Delta) []string {
 		}
 	}
 	for _, d := range changes {
+		if w.Kind == ByQuery && d != nil && !d.Baseline && d.Form != diff.Ask {
+			for _, row := range slices.Concat(terms(d.Form, d.OldVars, d.Removed), terms(d.Form, d.Vars, d.Added)) {
+				for _, t := range row {
+					add(t)
+				}
+			}
+			continue
+		}
 		if d == nil || d.Baseline || d.Form != diff.Select {
 			continue
 		}

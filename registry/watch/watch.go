@@ -13,14 +13,15 @@ import (
 // A Kind says what a watch is about.
 type Kind string
 
-// The kinds of watches.
+// The kinds of watches. ByQuery is of a query that was given as such, in a Link.
 const (
 	Entity    Kind = "entity"
 	Instances Kind = "instances"
 	Members   Kind = "members"
+	ByQuery   Kind = "query"
 )
 
-// Kinds lists the kinds of watches.
+// Kinds lists the kinds of watches of an IRI.
 func Kinds() []Kind { return []Kind{Entity, Instances, Members} }
 
 // The directions in which an entity is watched.
@@ -36,7 +37,9 @@ func Directions() []string { return []string{Outgoing, Incoming, Both} }
 // A Watch says what to watch.
 type Watch struct {
 	Kind Kind   `json:"kind"`
-	IRI  string `json:"iri"`
+	IRI  string `json:"iri,omitempty"`
+	// Text is the query of kind ByQuery.
+	Text string `json:"-"`
 	// Direction is of an entity only.
 	Direction string `json:"direction,omitempty"`
 	// Properties are those of an entity to watch; none means all within Within. The
@@ -71,6 +74,9 @@ func (w Watch) Normalize() (Watch, error) {
 	if w.Kind == "" {
 		w.Kind = Entity
 	}
+	if w.Kind == ByQuery && w.Text != "" {
+		return w.query()
+	}
 	if !slices.Contains(Kinds(), w.Kind) {
 		return w, wrong("kind", "kind must be entity, instances or members, not %q", w.Kind)
 	}
@@ -78,8 +84,8 @@ func (w Watch) Normalize() (Watch, error) {
 	if err := checkIRI("iri", w.IRI); err != nil {
 		return w, err
 	}
-	if otherPage.MatchString(w.IRI) {
-		return w, wrong("iri", "%q is a page of Wikidata, but not of an entity: give one such as https://www.wikidata.org/wiki/Q42", shortened(w.IRI))
+	if err := checkEntity("iri", w.IRI); err != nil {
+		return w, err
 	}
 	site := SiteOf(w.IRI)
 	w.Properties = slices.Clone(w.Properties)
@@ -101,6 +107,30 @@ func (w Watch) Normalize() (Watch, error) {
 		return w.entity(site)
 	}
 	return w.group(site)
+}
+
+// checkEntity refuses pages that are not about an entity.
+func checkEntity(field, iri string) error {
+	if otherPage.MatchString(iri) {
+		return wrong(field, "%q is a page of Wikidata, but not of an entity: give one such as https://www.wikidata.org/wiki/Q42", shortened(iri))
+	}
+	return nil
+}
+
+// anyLanguage is what Wikidata's editor replaces by the language of its reader.
+const anyLanguage = "[AUTO_LANGUAGE]"
+
+// query completes the watch of a query.
+func (w Watch) query() (Watch, error) {
+	if w.IRI != "" || w.Direction != "" || w.Within != "" || len(w.Properties) > 0 {
+		return w, bad("the link holds a query, which says itself what is watched: leave out iri, direction, properties and within")
+	}
+	language := "en"
+	if len(w.Labels) > 0 {
+		language = w.Labels[0]
+	}
+	w.Text = strings.ReplaceAll(w.Text, anyLanguage, language)
+	return w, checkLanguages(w.Labels)
 }
 
 // entity completes the watch of an entity.
@@ -189,8 +219,8 @@ func (w Watch) Apply(reg *registry.Registration) {
 	}
 }
 
-// Of returns what a registered query watches for a caller. ok is false if it is not a
-// watch of any holder.
+// Of returns what a registered query watches for a caller. ok is false if no holder
+// registered it as a watch.
 func Of(q *registry.Query, caller string) (w Watch, ok bool) {
 	tags := q.Tags()
 	if h, holds := q.Holder(caller); holds && slices.Contains(h.Tags, Tag) {
@@ -199,7 +229,9 @@ func Of(q *registry.Query, caller string) (w Watch, ok bool) {
 	if !slices.Contains(tags, Tag) {
 		return Watch{}, false
 	}
-	w, ok = parse(q.Normal)
+	if w, ok = parse(q.Normal); !ok {
+		w = Watch{Kind: ByQuery, Text: q.Text}
+	}
 	for _, t := range tags {
 		text, found := strings.CutPrefix(t, labelsTag)
 		if list := strings.Split(text, betweenLanguages); found && checkLanguages(list) == nil {
@@ -207,5 +239,5 @@ func Of(q *registry.Query, caller string) (w Watch, ok bool) {
 			break
 		}
 	}
-	return w, ok
+	return w, true
 }

@@ -104,8 +104,8 @@ func TestWatchFromQuery(t *testing.T) {
 		}
 	}
 	q := registry.Query{Normal: "SELECT ?property ?value WHERE { <http://x/a> ?property ?value . ?value ?a ?b }", Holders: []registry.Holder{{Tags: []string{Tag}}}}
-	if w, ok := Of(&q, ""); ok {
-		t.Errorf("another query is the watch %+v", w)
+	if w, ok := Of(&q, ""); !ok || w.Kind != ByQuery {
+		t.Errorf("another query is the watch %+v, %v", w, ok)
 	}
 }
 

@@ -78,7 +78,7 @@ func InWords(d *diff.Delta, w *Watch, n Namer) Words {
 		return Words{Headline: "first result: " + counted(d.NewLen, d.Form)}
 	}
 	out := Words{Headline: headline(d)}
-	if w != nil && d.Form == diff.Select {
+	if w != nil && w.Kind != ByQuery && d.Form == diff.Select {
 		out.Lines, out.More = w.changed(d, n)
 	} else {
 		out.lines(d, n)

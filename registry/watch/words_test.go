@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -212,5 +214,51 @@ func TestScreen(t *testing.T) {
 	}
 	if got := InWords(diff.Compare(nil, docks(t, diff.Options{}, rows...)), nil, Plain).Screen(); got != "first result: 17 rows" {
 		t.Errorf("%s", got)
+	}
+}
+
+// A watch of a query has its rows in words, its labels, and its title.
+func TestQueryInWords(t *testing.T) {
+	result := func(rows ...[2]string) *diff.Result {
+		b := diff.NewBuilder(diff.Select, diff.Options{})
+		err := b.SetVars([]string{"dock", "bikes"})
+		for _, row := range rows {
+			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + row[0]}, diff.Term{Kind: diff.Literal, Value: row[1], Datatype: "http://www.w3.org/2001/XMLSchema#integer"}))
+		}
+		r, e := b.Finish()
+		if err = errors.Join(err, e); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	w := Watch{Kind: ByQuery, Text: "# Bikes\nSELECT ?dock ?bikes { ?dock <http://x.example/bikes> ?bikes }"}
+	name := Namer(func(iri string) string {
+		return map[string]string{"http://x.example/d7": "dock 7"}[iri]
+	})
+	old, now := result([2]string{"d7", "3"}), result([2]string{"d7", "4"}, [2]string{"d8", "1"})
+	d := diff.Compare(old, now)
+	if got := InWords(d, &w, name).All(); !slices.Equal(got, []string{"dock 7: bikes 3 → 4", "+ dock d8, bikes 1"}) {
+		t.Errorf("%q", got)
+	}
+	if got := w.Now(now, w.Sample(now), name); got != "2 rows now: dock 7, bikes 4; dock d8, bikes 1" {
+		t.Errorf("%q", got)
+	}
+	if got := w.IRIs(d); !slices.Equal(got, []string{"http://x.example/d7", "http://x.example/d8"}) {
+		t.Errorf("%q", got)
+	}
+	if got := w.Describe(name); got != "“Bikes”" {
+		t.Errorf("%q", got)
+	}
+	if got := (Watch{Kind: ByQuery, Text: "ASK\n{ ?a ?b ?c }"}).Describe(name); got != "the query ASK { ?a ?b ?c }" {
+		t.Errorf("%q", got)
+	}
+	if got := InWords(&diff.Delta{Form: diff.Ask, Boolean: true}, &w, name).All(); !slices.Equal(got, []string{"now true, was false"}) {
+		t.Errorf("%q", got)
+	}
+	b := diff.NewBuilder(diff.Ask, diff.Options{})
+	err := b.SetBoolean(true)
+	yes, e := b.Finish()
+	if err != nil || e != nil || w.Now(yes, w.Sample(yes), name) != "true now" {
+		t.Errorf("%q %v %v", w.Now(yes, w.Sample(yes), name), err, e)
 	}
 }
