@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web/api"
@@ -36,10 +38,31 @@ func NewLabels(r *registry.Registry, x Daemon, clock Clock) *watch.Labels {
 	}, clock)
 }
 
-// A watchRequest is a registration with a watch instead of a query.
+// A watchRequest is a registration with a watch or a link instead of a query.
 type watchRequest struct {
 	watch.Watch
+	Link string `json:"link"`
 	registry.Registration
+}
+
+// ReadLink returns what a link, or without one a watch of an IRI, asks to watch. The watch has how.
+func ReadLink(text string, w watch.Watch) (l watch.Link, err error) {
+	l.Watch = w
+	if text != "" {
+		if l, err = watch.ParseLink(text); err != nil {
+			return l, err
+		}
+		if l.Kind == "" {
+			l.Kind = w.Kind
+		} else if w.Kind != "" {
+			return l, unprocessable(registry.KindBadSetting, "/kind", "the link holds a query, which says itself what is watched: leave out kind")
+		}
+		l.Direction, l.Properties, l.Within, l.Labels = w.Direction, w.Properties, w.Within, w.Labels
+	}
+	if l.Watch, err = l.Normalize(); l.Kind != watch.ByQuery {
+		l.Site = watch.SiteOf(l.IRI).Name
+	}
+	return l, err
 }
 
 // A watched is a registered query that is a watch.
@@ -67,31 +90,91 @@ func (c watchAPI) registration() (w watch.Watch, reg registry.Registration, err 
 	if err := c.decode(&body, typeJSON); err != nil {
 		return w, reg, err
 	}
-	if body.Text != "" {
-		return w, reg, unprocessable(registry.KindBadSetting, "/query", "a watch has no query: leave it out, or register it at /v1/queries")
+	switch {
+	case body.Registration.Text != "":
+		return w, reg, unprocessable(registry.KindBadSetting, "/query", "a watch has no query: give it as link, or register it at /v1/queries")
+	case body.Link != "" && body.IRI != "":
+		return w, reg, unprocessable(registry.KindBadSetting, "/link", "give either link or iri")
 	}
-	if w, err = body.Watch.Normalize(); err != nil {
+	l, err := ReadLink(body.Link, body.Watch)
+	if err != nil {
 		return w, reg, err
 	}
 	reg = body.Registration
+	err = ApplyLink(c.r.Context(), c.Registry, c.Daemon, l, &reg)
+	return l.Watch, reg, err
+}
+
+// ApplyLink makes a registration of a normalised link: it chooses the endpoint, unless one is given, and
+// declares the prefixes that the endpoint's own editor adds.
+func ApplyLink(ctx context.Context, r *registry.Registry, x Daemon, l watch.Link, reg *registry.Registration) (err error) {
 	if reg.Endpoint == "" {
-		reg.Endpoint, err = WatchEndpoint(c.r.Context(), c.Registry, c.Daemon, w)
+		reg.Endpoint, err = watchEndpoint(ctx, r, x, l)
 	}
-	w.Apply(&reg)
-	return w, reg, err
+	l.Apply(reg)
+	if l.Kind != watch.ByQuery {
+		return err
+	}
+	reg.DefaultGraphURI, reg.NamedGraphURI = append(reg.DefaultGraphURI, l.Graphs...), append(reg.NamedGraphURI, l.NamedOnes...)
+	if e, missing := r.Find(reg.Endpoint); missing == nil {
+		if p, ok := pack.Of(e.Name, e.URL); ok {
+			reg.Text = p.Declare(reg.Text)
+		}
+	}
+	return err
+}
+
+// MissingEndpoint returns the settings of the endpoint that a link names and a server does not have: those
+// of a pack, if there is one. ok is false if nothing is missing.
+func MissingEndpoint(r *registry.Registry, l watch.Link) (e registry.Endpoint, p *pack.Pack, ok bool) {
+	if _, known := namedEndpoint(r, l); known || l.Endpoint == "" && l.Site == "" {
+		return e, nil, false
+	}
+	if p, ok := pack.Of(l.Site, l.Endpoint); ok {
+		e, err := p.Endpoint()
+		return e, &p, err == nil
+	}
+	e = registry.Endpoint{Name: l.EndpointName(), URL: l.Endpoint}
+	return e, nil, e.URL != ""
+}
+
+// namedEndpoint returns the endpoint that a link names by its URL or by the name of its site.
+func namedEndpoint(r *registry.Registry, l watch.Link) (name string, ok bool) {
+	all, err := r.Endpoints()
+	if err != nil {
+		return "", false
+	}
+	site := l.Site
+	if p, ok := pack.Of("", l.Endpoint); ok {
+		site = p.Name
+	}
+	for _, same := range []func(e registry.Endpoint) bool{
+		func(e registry.Endpoint) bool { return l.Endpoint != "" && e.URL == l.Endpoint },
+		func(e registry.Endpoint) bool { return site != "" && e.Name == site },
+	} {
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			return all[i].Name, true
+		}
+	}
+	return "", false
 }
 
 // mostAsked is how many endpoints are asked whether they know an IRI.
 const mostAsked = 8
 
-// WatchEndpoint returns the endpoint for a watch that names none: the one with the name of
-// the watched site, else the default one ("") or, if there is none, the only one that knows
+// watchEndpoint returns the endpoint for a link: the one that it names, or with the name of the
+// watched site, else the default one ("") or, if there is none, the only one that knows
 // the IRI. The endpoints' budgets pay for the question. The error says which ones know it.
-func WatchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, w watch.Watch) (string, error) {
-	if name := watch.SiteOf(w.IRI).Name; name != "" {
-		if _, err := r.Endpoint(name); err == nil {
-			return name, nil
-		}
+func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.Link) (string, error) {
+	if name, ok := namedEndpoint(r, l); ok {
+		return name, nil
+	}
+	if l.Endpoint != "" {
+		return "", unprocessable(registry.KindUnknownEndpoint, "/endpoint", "the link is about %s, which this server does not ask: "+
+			"an admin can add it (freshet endpoint add %s %s), or choose an endpoint that has the same data", l.Endpoint, l.EndpointName(), l.Endpoint)
+	}
+	if l.Kind == watch.ByQuery {
+		return "", nil
 	}
 	all, err := r.Endpoints()
 	if r.HasDefault() || err != nil || len(all) < 2 || len(all) > mostAsked {
@@ -102,7 +185,7 @@ func WatchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, w watch.
 	knows := make([]bool, len(all))
 	var asked sync.WaitGroup
 	for i, e := range all {
-		asked.Go(func() { knows[i] = knowsIRI(ctx, r, x, e.Name, w.IRI) })
+		asked.Go(func() { knows[i] = knowsIRI(ctx, r, x, e.Name, l.IRI) })
 	}
 	asked.Wait()
 	var names []string

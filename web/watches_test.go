@@ -48,6 +48,73 @@ func properties(t *testing.T, list ...[2]string) *diff.Result {
 	return r
 }
 
+// A link says what is watched and where. The query has the prefixes of its site, and its changes are told
+// in words.
+func TestWatchLink(t *testing.T) {
+	w := newWorld(t)
+	w.labelling()
+	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:9/sparql", OwnServices: []string{"http://wikiba.se/ontology#label"}}); err != nil {
+		t.Fatal(err)
+	}
+	const link = "https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fitem%20%3FitemLabel%20%7B%20%3Fitem%20wdt%3AP31%20wd%3AQ146%20SERVICE%20wikibase%3Alabel" +
+		"%20%7B%20bd%3AserviceParam%20wikibase%3Alanguage%20%22%5BAUTO_LANGUAGE%5D%22%20%7D%20%7D"
+	body := func(members string) string { return `{"link":"` + link + `"` + members + `}` }
+	p := w.post("/v1/watches/validate", body(`,"labels":["de"]`)).status(200).json()
+	text := fmt.Sprint(p["query"])
+	if p["kind"] != "query" || p["describes"] != "“Cats”" || p["iri"] != nil || p["analysis"].(map[string]any)["endpoint"] != "wikidata" || len(p["analysis"].(map[string]any)["warnings"].([]any)) != 0 {
+		t.Errorf("preview %v", p)
+	}
+	for _, part := range []string{"#title:Cats\n", "PREFIX wdt: <http://www.wikidata.org/prop/direct/>", "PREFIX wikibase:", `wikibase:language "de"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the query has no %q:\n%s", part, text)
+		}
+	}
+	a := w.post("/v1/watches", body(`,"name":"cats"`)).status(201)
+	id := a.string("id")
+	if a.json()["query"].(map[string]any)["endpoint"] != "wikidata" {
+		t.Errorf("registered %s", a.body)
+	}
+	w.m.publish(id, properties(t, [2]string{"birthPlace", "Ulm"}))
+	w.m.publish(id, properties(t, [2]string{"birthPlace", "Ulm"}, [2]string{"birthPlace", "adams"}))
+	if v := w.get("/v1/watches/cats").status(200); !strings.HasPrefix(v.string("now"), "2 rows now: birth place, ") {
+		t.Errorf("now %s", v.body)
+	}
+	changes := w.get("/v1/watches/cats/changes").status(200).json()["changes"].([]any)
+	if got := fmt.Sprint(changes[len(changes)-1].(map[string]any)["summary"]); !strings.Contains(got, "birth place, Douglas Adams") {
+		t.Errorf("summary %s", got)
+	}
+	for body, want := range map[string]string{
+		body(`,"kind":"instances"`):                       "422 bad-setting /kind",
+		body(`,"iri":"Q42"`):                              "422 bad-setting /link",
+		body(`,"properties":["P31"]`):                     "422 bad-setting /link",
+		`{"link":"https://w.wiki/3kD"}`:                   "422 bad-setting /link",
+		`{"link":"https://query.wikidata.org/#SELECT%2"}`: "422 bad-setting /link",
+		`{"link":1}`:                                      "400 malformed /link",
+		`{}`:                                              "422 bad-setting /iri",
+		`{"link":"ASK { ?a ?b ?c }","endpoint":"moon"}`:   "422 unknown-endpoint /endpoint",
+		`{"link":"https://moon.example/sparql?query=ASK{?a?b?c}"}`:                      "422 unknown-endpoint /endpoint",
+		`{"endpoint":"city","link":"ASK { SERVICE <http://x.example/> { ?a ?b ?c } }"}`: "422 service-refused /query",
+	} {
+		got := w.post("/v1/watches", body)
+		pointer := ""
+		if list, ok := got.json()["errors"].([]any); ok {
+			pointer = fmt.Sprint(list[0].(map[string]any)["pointer"])
+		}
+		if have := fmt.Sprintf("%d %s %s", got.StatusCode, strings.TrimPrefix(got.string("type"), "/problems/"), pointer); have != want {
+			t.Errorf("%.80s: %s, want %s: %s", body, have, want, got.string("detail"))
+		}
+	}
+	if a := w.post("/v1/watches", `{"link":"`+strings.Repeat("%20", 1<<18)+`"}`); a.StatusCode != 422 && a.StatusCode != 413 {
+		t.Errorf("a long link: %s", a.body)
+	}
+	if a := w.post("/v1/watches", `{"link":"https://moon.example/sparql?query=ASK{?a?b?c}"}`); !strings.Contains(a.string("detail"), "freshet endpoint add moon.example https://moon.example/sparql") {
+		t.Errorf("no way out: %s", a.body)
+	}
+	if a := w.post("/v1/watches", `{"link":"Q5","kind":"instances","endpoint":"city"}`).status(201).json(); a["kind"] != "instances" || a["iri"] != "http://www.wikidata.org/entity/Q5" {
+		t.Errorf("a link of a class: %v", a)
+	}
+}
+
 // A watch is previewed, registered, changes, is told in words, and is released.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
@@ -71,7 +138,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("the registration is %s", q.body)
 	}
 	w.register(selectText)
-	other := w.post("/v1/queries", `{"query":"ASK { ?a ?b ?c }","tags":["watch"],"name":"other"}`).status(201).string("id")
+	other := w.post("/v1/queries", `{"query":"ASK { ?a ?b ?c }","name":"other"}`).status(201).string("id")
 	if list := w.get("/v1/watches").status(200).json()["watches"].([]any); len(list) != 1 || list[0].(map[string]any)["id"] != id || list[0].(map[string]any)["describes"] != "all properties of Douglas Adams" {
 		t.Errorf("list %v", list)
 	}

@@ -14,7 +14,7 @@ import (
 
 // definitions returns the policies that need no profiles.
 func definitions() []policy.Definition {
-	return append(append(policy.Definitions(), hybrid.Definition()), policy.Yardsticks()...)
+	return append(policy.Definitions(), hybrid.Definition(), policy.ClairvoyantDefinition())
 }
 
 func parse(spelling string) (policy.Policy, error) { return policy.Parse(definitions(), spelling) }

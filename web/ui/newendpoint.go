@@ -131,17 +131,11 @@ func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
 	if v.Check == nil {
 		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot check endpoints"}
 	}
-	select {
-	case v.tries <- struct{}{}:
-		defer func() { <-v.tries }()
-	default:
+	r, busy, err := v.examine(e)
+	switch {
+	case busy:
 		return v.again(f, &probed{Busy: true})
-	}
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(slowestWrite + checkTime))
-	ctx, stop := context.WithTimeout(v.r.Context(), checkTime)
-	defer stop()
-	r, err := v.Check(ctx, e)
-	if err != nil {
+	case err != nil:
 		return v.failed(f, err)
 	}
 	for _, s := range r.Settings {
@@ -151,6 +145,21 @@ func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
 	page := p.Data.(newEndpointPage)
 	page.Report = &r
 	return v.visit.again(f, "newendpoint", "endpoints", content{Data: page})
+}
+
+// examine runs a check, unless too many queries and endpoints are being tried.
+func (v newEndpointHandler) examine(e registry.Endpoint) (r registry.Report, busy bool, err error) {
+	select {
+	case v.tries <- struct{}{}:
+		defer func() { <-v.tries }()
+	default:
+		return r, true, nil
+	}
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(slowestWrite + checkTime))
+	ctx, stop := context.WithTimeout(v.r.Context(), checkTime)
+	defer stop()
+	r, err = v.Check(ctx, e)
+	return r, false, err
 }
 
 // tryTime limits the trial request to an endpoint.

@@ -21,6 +21,7 @@ type overviewPage struct {
 	At        string       // the log position up to which changes are shown
 	First     bool         // nothing is registered yet
 	Packs     []known.Pack // well-known endpoints, on the first page
+	Form      form         // of a link, on the first page
 }
 
 // A changeLine is a line of the list of changes.

@@ -228,13 +228,19 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 			s.Labels[strings.TrimSpace(name)] = strings.TrimSpace(text)
 		}
 	}
-	for line := range strings.Lines(f.Get("to")) {
+	s.To = receivers(f.Get("to"))
+	return f, s
+}
+
+// receivers reads one receiver from each line: its kind and its address.
+func receivers(text string) (list []registry.Receiver) {
+	for line := range strings.Lines(text) {
 		kind, address, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if kind != "" {
-			s.To = append(s.To, registry.Receiver{Kind: kind, Address: strings.TrimSpace(address)})
+			list = append(list, registry.Receiver{Kind: kind, Address: strings.TrimSpace(address)})
 		}
 	}
-	return f, s
+	return list
 }
 
 // act tries or makes the rule of the form, depending on the button.
@@ -273,16 +279,20 @@ func (v ruleHandler) act() error {
 	if err != nil {
 		return v.wrong(f, err)
 	}
-	var made []madeSecret
-	secrets := web.NewSecrets(old.To, r.To)
+	if made := secretsOf(r, old.To); len(made) > 0 {
+		return v.again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+	}
+	v.say("good", "rule-made", r.Name, "")
+	return v.to(v.link(&r))
+}
+
+// secretsOf returns the secrets of a rule that were not there before.
+func secretsOf(r registry.ListedRule, before []registry.Receiver) (made []madeSecret) {
+	secrets := web.NewSecrets(before, r.To)
 	for _, i := range slices.Sorted(maps.Keys(secrets)) {
 		made = append(made, madeSecret{web.MaskedCallback(r.To[i].Address), secrets[i]})
 	}
-	if len(made) == 0 {
-		v.say("good", "rule-made", r.Name, "")
-		return v.to(v.link(&r))
-	}
-	return v.again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+	return made
 }
 
 // wrong shows the form with an error that the visitor can correct.

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path"
@@ -79,7 +80,7 @@ func (s *Server) act(a action) http.Handler {
 		if !v.enter(a.path, a.need) {
 			return
 		}
-		if err := r.ParseForm(); err != nil {
+		if err := readForm(r); err != nil {
 			v.fail(formError(err))
 			return
 		}
@@ -87,6 +88,14 @@ func (s *Server) act(a action) http.Handler {
 			v.fail(err)
 		}
 	})
+}
+
+// readForm reads a form, which may have files. They stay in memory, as far as the body may be large.
+func readForm(r *http.Request) error {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		return r.ParseMultipartForm(math.MaxInt32)
+	}
+	return r.ParseForm()
 }
 
 func formError(err error) error {

@@ -54,7 +54,7 @@ func toVisit(t *testing.T) (*rig, *strings.Replacer) {
 	r := signedIn(t, registry.RoleAdmin)
 	moving, _, _ := r.three()
 	r.endpoint("wikidata")
-	r.post("/watch", "iri", "Q42", "kind", "entity", "labels", "en", "name", "adams").status(303)
+	r.post("/watch", "link", "Q42", "labels", "en", "name", "adams").status(303)
 	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Query: moving.ID, State: registry.Active, Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_1"}, Attempts: 2}}})
 	r.post("/rules", "name", "late", "query", moving.ID, "when", "changed").status(303)
 	board := r.post("/profiles", "name", "board", "items", moving.ID+" every 2 slots").status(303).Header.Get("Location")

@@ -1,98 +1,250 @@
 package ui
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
+	"fmt"
 	"html/template"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	known "github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web"
 )
 
-// A watchPage is the form of a watch, and what it would watch.
+// A watchPage is the form of a link, and what it would watch.
 type watchPage struct {
 	Form      form
 	Endpoints []registry.Endpoint
-	Seen      *seenWatch // nil until the visitor looks
+	Seen      *seenWatch       // nil until the visitor looks
+	Missing   *missingEndpoint // nil if the server has the endpoint of the link
+	Rules     bool             // the watch may have receivers
 }
 
 // A seenWatch shows a watch before it is registered.
 type seenWatch struct {
-	Describes, Endpoint, Text string
-	Trial                     *trial
-	Lines                     []string
-	Rest                      int // rows without a line
+	Describes, Text string
+	Endpoint        registry.Endpoint
+	Notes           []known.Note // about the endpoint
+	Warnings        []registry.Warning
+	Trial           *trial
+	Lines           []string // of a watch that is no query
+	Rest            int      // rows without a line
 }
 
-var watchFields = []string{"iri", "kind", "direction", "properties", "within", "labels", "endpoint", "name"}
+// A missingEndpoint is an endpoint that a link names and the server does not have.
+type missingEndpoint struct {
+	registry.Endpoint
+	Title     string // for people
+	Pack      *known.Pack
+	May       bool // the visitor may add it
+	NoContact bool // no public endpoint can be added
+	Tried     *probed
+	Report    *registry.Report // of a check in which it did not answer
+}
+
+var watchFields = []string{"link", "kind", "direction", "properties", "within", "labels", "endpoint", "name", "to"}
 
 // labelWait is how long a page waits for labels.
 const labelWait = 3 * time.Second
 
 func (v watchHandler) page() (content, error) {
-	f := form{Fields: watchFields, Values: url.Values{"iri": {v.r.URL.Query().Get("iri")}, "labels": {"en"}}}
-	p, err := v.fill(f, nil)
+	q := v.r.URL.Query()
+	f := form{Fields: watchFields, Values: url.Values{"link": {cmp.Or(q.Get("link"), q.Get("iri"))}, "labels": {"en"}}}
+	p, err := v.fill(f, nil, nil)
 	return content{Data: p}, err
 }
 
-func (v watchHandler) fill(f form, seen *seenWatch) (watchPage, error) {
+func (v watchHandler) fill(f form, seen *seenWatch, missing *missingEndpoint) (watchPage, error) {
 	all, err := v.Registry.Endpoints()
-	return watchPage{Form: f, Endpoints: all, Seen: seen}, err
+	return watchPage{Form: f, Endpoints: all, Seen: seen, Missing: missing, Rules: v.Rules != nil}, err
 }
 
-// typed reads the form.
-func (v watchHandler) typed() (form, watch.Watch, registry.Registration, error) {
+// typed reads the form. A file counts as the link.
+func (v watchHandler) typed() (form, watch.Link, error) {
 	f := v.visit.typed(watchFields)
-	w, err := watch.Watch{Kind: watch.Kind(f.Get("kind")), IRI: f.Get("iri"), Direction: f.Get("direction"), Properties: lines(f.Get("properties")), Within: f.Get("within"), Labels: lines(f.Get("labels"))}.Normalize()
-	reg := registry.Registration{Endpoint: f.Get("endpoint"), Name: f.Get("name")}
+	f.Values.Set("link", strings.ReplaceAll(f.Get("link"), "\r\n", "\n"))
+	if file, _, err := v.r.FormFile("file"); err == nil {
+		defer file.Close()
+		text, err := io.ReadAll(file)
+		if err != nil {
+			return f, watch.Link{}, err
+		}
+		if len(text) > 0 {
+			f.Values.Set("link", string(text))
+		}
+	}
+	text := cmp.Or(f.Get("link"), " ") // one that is missing is an error of the link
+	l, err := web.ReadLink(text, watch.Watch{Kind: watch.Kind(f.Get("kind")), Direction: f.Get("direction"), Properties: lines(f.Get("properties")), Within: f.Get("within"), Labels: lines(f.Get("labels"))})
 	if err != nil {
-		return f, w, reg, f.refuse(err)
+		return f, l, f.refuse(err)
 	}
-	if reg.Endpoint == "" {
-		reg.Endpoint, err = web.WatchEndpoint(v.r.Context(), v.Registry, v.Daemon, w)
-	}
-	if err != nil {
-		return f, w, reg, f.refuse(err)
-	}
-	w.Apply(&reg)
-	return f, w, reg, nil
+	return f, l, nil
 }
 
-// watch shows or registers the watch of the form, depending on the button.
+// watch shows or registers the watch of the form, depending on the button, or adds its endpoint first.
 func (v watchHandler) watch() error {
-	f, w, reg, err := v.typed()
+	f, l, err := v.typed()
 	if err != nil {
 		return err
 	}
 	if f.Status != 0 {
-		return v.again(f, nil)
+		return v.again(f, nil, nil)
 	}
-	if f.Get("do") == "look" {
-		seen, err := v.look(w, reg)
-		if err == nil {
-			return v.again(f, seen)
+	do := f.Get("do")
+	reg := registry.Registration{Endpoint: f.Get("endpoint"), Name: f.Get("name")}
+	err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, l, &reg)
+	if missing := v.missing(l, reg, err); missing != nil {
+		if do != "add" {
+			return v.again(f, nil, missing)
 		}
-		return f.refused(err, func() error { return v.again(f, nil) })
+		if err := v.add(missing, &f); err != nil {
+			return err
+		}
+		if missing.Report != nil || missing.Tried != nil || f.Status != 0 {
+			return v.again(f, nil, missing)
+		}
+		reg = registry.Registration{Endpoint: missing.Name, Name: f.Get("name")}
+		err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, l, &reg)
 	}
+	if err != nil {
+		return f.refused(err, func() error { return v.again(f, nil, nil) })
+	}
+	if do != "" {
+		if f.Get("name") == "" {
+			f.Values.Set("name", l.Name())
+		}
+		seen, err := v.look(l.Watch, reg)
+		if err == nil {
+			return v.again(f, seen, nil)
+		}
+		return f.refused(v.aboutLink(err), func() error { return v.again(f, nil, nil) })
+	}
+	return v.register(f, l, reg)
+}
+
+// aboutLink makes an error of the query one of the link that holds it.
+func (v watchHandler) aboutLink(err error) error {
+	p, told := web.ProblemOf(err)
+	if !told {
+		return err
+	}
+	about := *p
+	about.Errors = slices.Clone(p.Errors)
+	for i, e := range about.Errors {
+		if e.Pointer == "/query" {
+			about.Errors[i].Pointer = "/link"
+		}
+	}
+	return &about
+}
+
+// register registers a watch, and makes a rule if it has receivers.
+func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) error {
+	to := receivers(f.Get("to"))
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
-		return f.refused(err, func() error { return v.again(f, nil) })
+		return f.refused(v.aboutLink(err), func() error { return v.again(f, nil, nil) })
 	}
 	if created {
 		v.RunSoon(q.Endpoint)
 	}
 	v.catalogue.drop()
-	v.say("good", "watch-registered", "", "")
-	return v.to("/watches/" + url.PathEscape(q.ID))
+	path := "/watches/" + url.PathEscape(q.ID)
+	if len(to) == 0 || v.Rules == nil {
+		v.say("good", "watch-registered", "", "")
+		return v.to(path)
+	}
+	s := registry.RuleSettings{Name: cmp.Or(reg.Name, l.Name(), q.ID), Query: q.ID, When: "changed", To: to,
+		Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"} // of which only two are variables
+	r, err := v.createRule(s)
+	if err != nil {
+		return f.refused(err, func() error { return v.again(f, nil, nil) })
+	}
+	if made := secretsOf(r, nil); len(made) > 0 {
+		return ruleHandler(v).again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+	}
+	v.say("good", "watch-told", r.Name, "")
+	return v.to(path)
 }
 
-func (v watchHandler) again(f form, seen *seenWatch) error {
-	p, err := v.fill(f, seen)
+// createRule makes a rule, under another name if the caller has given its name to another one.
+func (v watchHandler) createRule(s registry.RuleSettings) (r registry.ListedRule, err error) {
+	name := s.Name
+	for n := 2; ; n++ {
+		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
+		if p, told := web.ProblemOf(err); !told || p.Kind != registry.KindExists || n > 9 {
+			return r, err
+		}
+		s.Name = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// missing returns the endpoint that has to be added before a link can be watched, nil if there is none.
+func (v watchHandler) missing(l watch.Link, reg registry.Registration, err error) *missingEndpoint {
+	e, p, ok := web.MissingEndpoint(v.Registry, l)
+	if _, unknown := v.Registry.Find(reg.Endpoint); !ok || v.r.PostForm.Get("endpoint") != "" || err == nil && unknown == nil {
+		return nil
+	}
+	m := &missingEndpoint{Endpoint: e.WithDefaults(), Title: e.URL, Pack: p, May: v.May(registry.RoleAdmin), NoContact: v.NoContact}
+	if p != nil {
+		m.Title = p.Title
+	}
+	return m
+}
+
+// add adds an endpoint after a check: of one with a pack whether it answers, of any other what it can do.
+func (v watchHandler) add(m *missingEndpoint, f *form) error {
+	if !m.May {
+		return forbidden("Adding an endpoint needs the role admin.")
+	}
+	h := newEndpointHandler(v)
+	if m.Pack == nil && v.Check != nil {
+		r, busy, err := h.examine(m.Endpoint)
+		switch {
+		case err != nil:
+			return f.refuse(err)
+		case busy:
+			m.Tried = &probed{Busy: true}
+			return nil
+		case !r.Answers:
+			m.Report = &r
+			return nil
+		}
+		s := settingsOf(m.Endpoint)
+		for _, p := range r.Settings {
+			s.Values.Set(p.Name, fmt.Sprint(p.Value))
+		}
+		s.apply(&m.Endpoint)
+	} else if v.Probe != nil {
+		ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
+		defer stop()
+		if _, err := v.Probe(ctx, m.Endpoint); err != nil {
+			if f.refuse(err) == nil {
+				return nil
+			}
+			f.Status, m.Tried = 0, &probed{Error: clip(err.Error(), longestWord)}
+			return nil
+		}
+	}
+	_, err := v.Registry.CreateEndpoint(v.caller, m.Endpoint)
+	if err != nil {
+		return f.refuse(err)
+	}
+	return nil
+}
+
+func (v watchHandler) again(f form, seen *seenWatch, missing *missingEndpoint) error {
+	p, err := v.fill(f, seen, missing)
 	if err != nil {
 		return err
 	}
@@ -105,13 +257,20 @@ func (v watchHandler) look(w watch.Watch, reg registry.Registration) (*seenWatch
 	if err != nil {
 		return nil, err
 	}
+	e, err := v.Registry.Endpoint(q.Endpoint)
+	if err != nil {
+		return nil, err
+	}
 	a, t, err := registerHandler(v).execute(&q)
 	if err != nil {
 		return nil, err
 	}
-	seen := &seenWatch{Endpoint: q.Endpoint, Text: reg.Text, Trial: t}
+	seen := &seenWatch{Endpoint: e, Text: reg.Text, Trial: t, Warnings: q.Warnings}
+	if p, ok := known.Of(e.Name, e.URL); ok {
+		seen.Notes = p.Quirks
+	}
 	var first []*diff.Delta
-	if t.Table != nil {
+	if t.Table != nil && w.Kind != watch.ByQuery {
 		first = append(first, watch.First(a.Result))
 	}
 	names := v.names(q.Endpoint, w, first...)

@@ -1,8 +1,14 @@
 package ui
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"mime/multipart"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -35,8 +41,8 @@ func TestWatchPages(t *testing.T) {
 	}
 	r.oracle.set(q.ID, fact("birthPlace", "Ulm"))
 	r.get("/queries").has(`href="/watch"`)
-	r.get("/watch?iri=Q42").status(200).has(`value="Q42"`, "Watch without SPARQL")
-	page := []string{"iri", "https://www.wikidata.org/wiki/Q42", "kind", "entity", "labels", "de, en", "name", "adams"}
+	r.get("/watch?iri=Q42").status(200).has(`>Q42</textarea>`, "Watch a link")
+	page := []string{"link", "https://www.wikidata.org/wiki/Q42", "labels", "de, en", "name", "adams"}
 	r.post("/watch", append(page, "do", "look")...).status(200).has("all properties of Q42", "at wikidata", "1 row now", "birthPlace: Ulm", "Nothing is saved yet.", "STRSTARTS", `value="adams"`)
 	if _, err := r.reg.Query(q.ID); err == nil {
 		t.Fatal("looking registers the watch")
@@ -59,7 +65,7 @@ func TestWatchPages(t *testing.T) {
 		}
 		r.oracle.set(known.ID, yes(t))
 	}
-	doubt := r.post("/watch", "iri", "http://x.example/a", "kind", "entity").status(422).has("Choose one: city, wikidata")
+	doubt := r.post("/watch", "link", "http://x.example/a").status(422).has("Choose one: city, wikidata")
 	if at := strings.Index(doubt.body, "f-endpoint"); at < 0 || at > strings.Index(doubt.body, "More settings") {
 		t.Error("the endpoint is folded away")
 	}
@@ -79,4 +85,106 @@ func yes(t *testing.T) *diff.Result {
 		t.Fatal(err, e)
 	}
 	return x
+}
+
+const catsLink = "https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fs%20%3Fo%20%7B%20%3Fs%20wdt%3AP31%20wd%3AQ146%20%3B%20rdfs%3Alabel%20%3Fo%20%7D"
+
+// On an empty server an admin pastes a link, adds the endpoint that it names, sees the first rows, and
+// watches them. The first page leads there.
+func TestLinkOnEmptyServer(t *testing.T) {
+	probes := 0
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRigWith(t, func(_ *rig, c *Config) {
+		c.Probe = func(context.Context, registry.Endpoint) (time.Duration, error) {
+			probes++
+			return time.Millisecond, nil
+		}
+	}, ops)
+	r.post("/signin", "token", secret, "next", "/").status(303)
+	r.get("/").status(200).has("Paste a link", `action="/watch"`, `name="link"`, "Name an endpoint")
+	r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("This server does not ask Wikidata Query Service yet", "Freshet knows it", "Add it, and see", "It is added as wikidata")
+	if all, err := r.reg.Endpoints(); err != nil || len(all) != 0 {
+		t.Fatalf("looking adds %v %v", all, err)
+	}
+	a := r.post("/watch", "link", catsLink, "labels", "en", "do", "add").status(200)
+	e, err := r.reg.Endpoint("wikidata")
+	if err != nil || e.URL != "https://query.wikidata.org/sparql" || e.MinGap == 0 || probes != 1 {
+		t.Fatalf("the endpoint is %+v %v after %d probes:\n%s", e, err, probes, a.main())
+	}
+}
+
+func TestLinkPages(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.post("/watch", "link", catsLink, "do", "look").status(200).has("This server does not ask Wikidata Query Service yet", "Only an admin can add it", "someone whose token has the role admin").lacks("Add it, and see")
+	r.post("/watch", "link", catsLink, "do", "add").status(403)
+	r.post("/watch", "link", "https://data.example.org/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D", "do", "look").status(200).has("does not ask https://data.example.org/sparql yet", "a check of up to 20 requests")
+	r.endpoint("wikidata")
+	seen := r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("“Cats”", "at wikidata", "0 rows now", "is asked by hand", "PREFIX wdt:", "Nothing is saved yet.", `value="cats"`, `name="to"`)
+	if strings.Contains(seen.body, "a prefix that is not declared") || strings.Contains(seen.body, "no PREFIX for") {
+		t.Error("the prefixes of Wikidata are not known")
+	}
+	watched := r.post("/watch", "link", catsLink, "labels", "en", "name", "cats", "to", "webhook http://127.0.0.1:9/alerts")
+	watched.status(201).has("Copy the secret of http://127.0.0.1:9/alerts now")
+	r.get("/rules/cats").status(200).has("changed", "“Cats”: ?added added")
+	r.get("/watches/cats").status(200).has("Changes of “Cats”")
+	q, err := r.reg.Resolve(admin, "cats")
+	if err != nil || !strings.Contains(q.Text, "PREFIX wd: <http://www.wikidata.org/entity/>") {
+		t.Fatalf("%+v %v", q, err)
+	}
+	for link, words := range map[string][]string{
+		"":                       {"There is nothing to watch", "Paste a link"},
+		"https://w.wiki/3kD":     {"Open it in a browser and copy the address"},
+		"SELECT ?x { ?x ?y":      {"Neither a link nor a query"},
+		"https://u:p@x.example/": {"user name or a password"},
+		"ASK { SERVICE <http://other.example/> { ?a ?b ?c } }": {"own_services"},
+	} {
+		a := r.post("/watch", "link", link, "endpoint", "city", "do", "look").status(422)
+		for _, w := range words {
+			if !strings.Contains(strings.ToLower(a.body), strings.ToLower(w)) {
+				t.Errorf("%q has no %q:\n%s", link, w, a.main())
+			}
+		}
+		if !strings.Contains(a.body, `id="f-link-e"`) {
+			t.Errorf("%q is not the error of the field:\n%s", link, a.main())
+		}
+	}
+	r.post("/watch", "link", strings.Repeat("x", 2<<20)).status(413)
+}
+
+// A file with a query is a link, too. It takes the endpoint from its decorators.
+func TestLinkFromFile(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	const text = "#+ summary: Free garages\n#+ endpoint: http://127.0.0.1:3030/sparql\nSELECT ?s ?o { ?s ?p ?o }"
+	var body bytes.Buffer
+	m := multipart.NewWriter(&body)
+	file, err := m.CreateFormFile("file", "free.rq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(file, text); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"link": "", "do": "look", "labels": "en"} {
+		if err := m.WriteField(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Close()
+	req, err := http.NewRequest("POST", r.server.URL+"/watch", &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", m.FormDataContentType())
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	res, err := r.browser.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 || !strings.Contains(string(b), "“Free garages”") || !strings.Contains(string(b), "at city") || !strings.Contains(string(b), `value="free-garages"`) {
+		t.Errorf("%s %v\n%s", res.Status, err, b)
+	}
 }
