@@ -3,6 +3,7 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -32,16 +33,28 @@ type Receiver struct {
 	Kind    string
 	Address string
 	Secret  string // of kinds that have one
+	Quiet          // of services that people read
+}
+
+// A Quiet says when people may be told something. Package notify/service reads it. "" is no restriction.
+type Quiet struct {
+	Digest string `json:"digest,omitempty"` // one message each hour or so, such as 1h, or each day at a time, such as 08:00
+	Zone   string `json:"zone,omitempty"`   // time zone of the times, such as Europe/Berlin; UTC if left out
+	Hours  string `json:"quiet,omitempty"`  // no message then, such as 22:00-07:00
+	Most   string `json:"most,omitempty"`   // messages in an hour
 }
 
 // MarshalJSON implements json.Marshaler.
 func (r Receiver) MarshalJSON() ([]byte, error) {
 	address, err := json.Marshal(map[string]string{r.Kind: r.Address})
-	if r.Secret == "" || err != nil {
+	rest, failed := json.Marshal(struct {
+		Quiet
+		Secret string `json:"secret,omitempty"`
+	}{r.Quiet, r.Secret})
+	if err := errors.Join(err, failed); err != nil || len(rest) == len("{}") {
 		return address, err
 	}
-	secret, err := json.Marshal(map[string]string{"secret": r.Secret})
-	return slices.Concat(address[:len(address)-1], []byte(","), secret[1:]), err
+	return slices.Concat(address[:len(address)-1], []byte(","), rest[1:]), nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler. A receiver with several addresses gets a kind that does not
@@ -51,11 +64,37 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &m) != nil {
 		return errors.New(`a receiver is an object of strings, as in {"webhook": "https://example.org/alerts"}`)
 	}
-	*r = Receiver{Secret: m["secret"]}
-	delete(m, "secret")
+	*r = Receiver{Secret: m["secret"], Quiet: Quiet{Digest: m["digest"], Zone: m["zone"], Hours: m["quiet"], Most: m["most"]}}
+	for _, name := range []string{"secret", "digest", "zone", "quiet", "most"} {
+		delete(m, name)
+	}
 	r.Kind = strings.Join(slices.Sorted(maps.Keys(m)), " and ")
 	r.Address = m[r.Kind]
 	return nil
+}
+
+// Notify is the kind of a receiver whose address says of which service it is.
+const Notify = "notify"
+
+// Masked returns the address as it may be shown. Those of chat services are secrets: their host is shown, and
+// a fingerprint that tells them apart. Of others a query string is hidden.
+func (r Receiver) Masked() string {
+	switch r.Kind {
+	case "email":
+		return r.Address
+	case "alertmanager", "webhook":
+		if base, _, ok := strings.Cut(r.Address, "?"); ok {
+			return base + "?…"
+		}
+		return r.Address
+	}
+	scheme, rest, _ := strings.Cut(r.Address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	host = host[strings.LastIndex(host, "@")+1:]
+	host, _, _ = strings.Cut(host, "?")
+	host, _, _ = strings.Cut(host, "#")
+	sum := sha256.Sum256([]byte(r.Address))
+	return scheme + "://" + host + "/…" + hex.EncodeToString(sum[:3])
 }
 
 // Key names the receiver within a rule.
@@ -67,13 +106,20 @@ const AlertPrefix = "al_"
 // ID returns the id of the subscription that a receiver is to a caller. Messages to one
 // subscription are sent in order, and signed with one secret.
 func (r Receiver) ID(caller string) string {
-	sum := sha256.Sum256([]byte(caller + "\x00" + r.Key() + "\x00" + r.Secret))
+	parts := []string{caller, r.Key(), r.Secret}
+	if r.Quiet != (Quiet{}) {
+		parts = append(parts, r.Digest, r.Zone, r.Hours, r.Most)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return AlertPrefix + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
 
 // Subscription returns the subscription that a receiver is to a caller, before its first message.
 func (r Receiver) Subscription(caller string, at time.Time) Subscription {
-	callback := r.Address
+	callback := r.Masked()
+	if r.Kind == "webhook" || r.Kind == "alertmanager" {
+		callback = r.Address
+	}
 	if r.Kind == "email" {
 		callback = "mailto:" + callback
 	}
@@ -94,7 +140,7 @@ type Rule struct {
 func (r *RuleSettings) Size() int {
 	n := len(r.Name) + len(r.When) + len(r.Summary) + TextBytes(r.Labels)
 	for i := range r.To {
-		n += len(r.To[i].Key()) + len(r.To[i].Secret)
+		n += len(r.To[i].Key()) + len(r.To[i].Secret) + len(r.To[i].Digest) + len(r.To[i].Zone) + len(r.To[i].Hours) + len(r.To[i].Most)
 	}
 	return n
 }

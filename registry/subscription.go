@@ -15,11 +15,12 @@ const (
 	WebSocket Way = "websocket"
 	SSE       Way = "sse"
 	SEPA      Way = "sepa"
-	Alerts    Way = "alert" // to a receiver of alert rules
+	Alerts    Way = "alert"  // to a receiver of alert rules
+	People    Way = "notify" // to a service that people read
 )
 
 // Ways lists all ways in the order in which they are shown.
-var Ways = []Way{WebSocket, SSE, SEPA, WebSub, Webhook, Alerts}
+var Ways = []Way{WebSocket, SSE, SEPA, WebSub, Webhook, People, Alerts}
 
 // Title is the name of a way in texts for people. For an unknown way it is the
 // stored text.
@@ -37,6 +38,8 @@ func (w Way) Title() string {
 		return "Webhook"
 	case Alerts:
 		return "Alerts"
+	case People:
+		return "People"
 	}
 	return string(w)
 }
@@ -100,13 +103,16 @@ type Subscription struct {
 	LastError    string     `json:"last_error,omitempty"`
 	LastAttempt  *time.Time `json:"last_attempt,omitempty"`
 	NextTry      *time.Time `json:"next_try,omitempty"`
+	Asked        bool       `json:"asked,omitempty"` // the receiver asked for the pause until then, so nothing is tried before
 	LastDelivery *time.Time `json:"last_delivery,omitempty"`
 	Deliveries   uint64     `json:"deliveries,omitempty"`
 	GaveUp       uint64     `json:"given_up,omitempty"` // number of messages given up
 
 	Dead []DeadLetter `json:"dead,omitempty"` // oldest first
 
-	// Of receivers of alerts. Their messages are stored in the order of their numbers, until they
+	Recent []time.Time `json:"recent,omitempty"` // of the last messages to people, as many as a receiver may get in an hour
+
+	// To is the receiver of alerts, or the one that people read. The rest is of receivers of alerts. Their messages are stored in the order of their numbers, until they
 	// are delivered or dropped; dead letters are among them.
 	To     *Receiver `json:"to,omitempty"`
 	Newest uint64    `json:"newest,omitempty"` // the number of the newest message
@@ -222,6 +228,14 @@ type WebhookRequest struct {
 	Filter   json.RawMessage `json:"filter"`
 	Rate     Duration        `json:"rate"`
 	Secret   string          `json:"secret"` // whsec_ and base64 of 24 to 64 bytes; generated if empty
+}
+
+// A ReceiverRequest is a request to tell people the changes of a query.
+type ReceiverRequest struct {
+	Address string `json:"notify"` // of a service, see package notify/service
+	Query   string `json:"query"`  // id or name
+	Name    string `json:"name"`
+	Quiet
 }
 
 // A WebhookEdit edits a webhook. Nil fields stay unchanged.

@@ -15,7 +15,7 @@ func TestWays(t *testing.T) {
 			connected++
 		}
 	}
-	if len(titles) != 6 || connected != 3 {
+	if len(titles) != 7 || connected != 3 {
 		t.Errorf("%d ways, %d of them connected", len(titles), connected)
 	}
 	if w := Way("newer"); w.Title() != "newer" || w.Connected() {

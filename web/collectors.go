@@ -61,6 +61,8 @@ var (
 		"Evaluations of alert rules by how they ended: complete, failed.", "result")
 	ruleLagDesc = level("freshet_rule_lag_seconds",
 		"For how long the oldest change has waited on which some rule was not evaluated; 0 when none waits.")
+	peopleMessagesDesc = counter("freshet_notify_messages_total",
+		"Messages to people about changes since the start, by service: delivered, failed attempts, dropped (given up).", "service", "result")
 	alertMessagesDesc = counter("freshet_alert_messages_total",
 		"Messages about alerts by how they ended: delivered, failed (attempts), dropped.", "receiver", "result")
 	alertWaitingDesc = level("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
@@ -175,6 +177,12 @@ func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 		return err
 	}
 	for _, d := range s.Deliveries() {
+		if d.Way == registry.People && d.Kind != "" {
+			put(peopleMessagesDesc, float64(d.Delivered), d.Kind, "delivered")
+			put(peopleMessagesDesc, float64(d.Failed), d.Kind, "failed")
+			put(peopleMessagesDesc, float64(d.Dropped), d.Kind, "dropped")
+			continue
+		}
 		if d.Kind != "" {
 			put(alertMessagesDesc, float64(d.Delivered), d.Kind, "delivered")
 			put(alertMessagesDesc, float64(d.Failed), d.Kind, "failed")

@@ -130,6 +130,7 @@ type Protocols struct {
 type Outbox struct {
 	Subscriptions Subscriptions
 	Webhooks      Webhooks
+	Receivers     Receivers   // nil: no routes of receivers
 	DeadLetters   DeadLetters // nil: no routes of dead letters
 	// Deliveries counts deliveries, one entry for each way out; nil: no metrics of deliveries.
 	Deliveries func() []Deliveries

@@ -244,10 +244,19 @@ type Webhooks interface {
 	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
 }
 
+// Receivers tells people the changes of queries, by services such as ntfy and Slack. Errors that a client can
+// correct are *registry.Problem.
+type Receivers interface {
+	// Create tells a receiver the changes of a query from now on, or gives it other settings.
+	Create(c registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error)
+	// Test sends a test message at once, and returns the kind of the service.
+	Test(ctx context.Context, c registry.Caller, address string) (kind string, err error)
+}
+
 // Deliveries holds the counters of one delivery type since the start of the process.
 type Deliveries struct {
 	Way         registry.Way
-	Kind        string // of receivers of alerts, "" for all of the way
+	Kind        string // of receivers of alerts and of people, "" for all of the way
 	Connections int64  // currently open; 0 for types without connections
 	Delivered   uint64 // messages with changes or results: written, or taken by the callback
 	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow

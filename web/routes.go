@@ -123,6 +123,11 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: of(webhook, followerAPI.rotateWebhook)},
 			route{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: of(webhook, followerAPI.replayWebhook)})
 	}
+	if s.Receivers != nil {
+		t = append(t,
+			route{method: "POST", path: "/v1/receivers", need: app, run: on(followerAPI.createReceiver)},
+			route{method: "POST", path: "/v1/receivers/test", need: app, stream: true, run: on(followerAPI.testReceiver)})
+	}
 	if s.DeadLetters != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/dead-letters", need: read, run: on(followerAPI.listLetters)},

@@ -41,7 +41,7 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
 		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
-		to := api.Receiver{Kind: x.To.Kind, Address: MaskedCallback(x.To.Address), Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
+		to := api.Receiver{Kind: x.To.Kind, Address: x.To.Masked(), Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
 		if x.LastDelivery != nil {
 			to.LastSent = *x.LastDelivery
 		}
@@ -242,7 +242,7 @@ func patchedRule(old registry.RuleSettings, patch map[string]any) (s registry.Ru
 func UnmaskReceivers(s *registry.RuleSettings, old registry.RuleSettings) {
 	for i := range s.To {
 		for _, was := range old.To {
-			if s.To[i].Kind == was.Kind && s.To[i].Address == MaskedCallback(was.Address) {
+			if s.To[i].Kind == was.Kind && s.To[i].Address == was.Masked() {
 				s.To[i].Address = was.Address
 			}
 		}

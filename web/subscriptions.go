@@ -18,6 +18,9 @@ func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.GaveUp, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
+	if s.To != nil {
+		v.Kind, v.Quiet = s.To.Kind, s.To.Quiet
+	}
 	var err error
 	if s.Profile != "" {
 		v.Lag, err = c.captureLag(s)

@@ -58,6 +58,7 @@ var apiStory = []apiStep{
 	{operation: "listDeadLetters", first: `until curl http://127.0.0.1:8080/v1/dead-letters | grep -q msg_; do sleep 0.1; done`, known: []shownID{{`\bmsg_\w+`, letterID}}},
 	{operation: "showWebhook", first: `freshet letter list | grep "` + hookID + ` *` + letterID + ` .*/orders.* 422$"`}, {operation: "patchWebhook"}, {operation: "rotateWebhook"}, {operation: "resendDeadLetter"}, {operation: "replayWebhook", first: `freshet letter resend ` + hookID + ` ` + letterID}, {operation: "dropDeadLetter"},
 	{operation: "listSubscriptions", first: `! freshet letter drop ` + hookID + ` ` + letterID}, {operation: "showSubscription"}, {operation: "pauseSubscription"}, {operation: "resumeSubscription"}, {operation: "dropWebhook"},
+	{operation: "testReceiver"}, {operation: "createReceiver"},
 	{operation: "hub"},
 	{operation: "dropSubscription", first: `until curl 'http://127.0.0.1:8080/v1/subscriptions?way=websub&state=active' | grep -o 'ws_\w*'; do sleep 0.1; done`, known: []shownID{{`\bws_\w+`, hubID}}},
 	{operation: "refreshQuery"}, {operation: "pauseQuery"}, {operation: "resumeQuery"},

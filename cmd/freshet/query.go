@@ -49,7 +49,7 @@ var queryTable = row{use: "query", short: "Register and manage queries",
 to another text, use --replace: it moves the name to the new query and releases your
 registration of the old one. The new query starts a history of its own.`,
 			example: "freshet query add --endpoint coins --name types --tag demo types.rq\nfreshet query add --name types --replace types.rq",
-			call:    "POST /v1/queries", body: queryText, out: printWith(printAdded), flags: []option{
+			call:    "POST /v1/queries", body: queryText, out: withReceivers(printAdded, func(q api.Query) string { return q.ID }), flags: []option{
 				{name: "endpoint", value: "", usage: "endpoint to ask (default: the server's default, or the only one)"},
 				{name: "name", value: "", usage: "your name for the query"},
 				{name: "tag", value: commaTexts(nil), usage: "tag; may be given several times", member: "tags"},
@@ -61,6 +61,7 @@ registration of the old one. The new query starts a history of its own.`,
 				{name: "public", value: false, usage: "let anyone read the results without a token"},
 				{name: "replace", value: false, usage: "move the name from your other query, and release that query"},
 				{name: "default-graph", value: texts(nil), usage: "default graph IRI; may be given several times", member: "default_graph_uri"},
+				notifyFlag,
 				{name: "named-graph", value: texts(nil), usage: "named graph IRI; may be given several times", member: "named_graph_uri"},
 			}},
 		{use: "list", short: "List queries", example: "freshet query list --tag demo --state stale",

@@ -65,6 +65,7 @@ var watchFlags = []option{
 	{name: "tag", value: commaTexts(nil), usage: "tag; may be given several times", member: "tags"},
 	{name: "max-staleness", value: "", usage: "maximum age of the result, e.g. 10m"},
 	{name: "min-interval", value: "", usage: "minimum time between two executions, e.g. 1m"},
+	notifyFlag,
 	{name: "follow", value: false, usage: "print the changes as they arrive"},
 	{name: "preview", value: false, usage: "show what would be watched, and register nothing"},
 }
@@ -89,13 +90,16 @@ func registerWatch(ctx context.Context, a *remote, r sending) error {
 	_, preview := body["preview"]
 	delete(body, "follow")
 	delete(body, "preview")
+	if to, _ := body["notify"].([]string); len(to) > 0 && (preview || follow) {
+		return cli.UsageErrorf("--notify: it goes with neither --preview nor --follow")
+	}
 	switch {
 	case preview:
 		return namesEndpoint(a.previewWatch(ctx, body))
 	case follow:
 		return a.followWatch(ctx, body)
 	}
-	return namesEndpoint(printWith(printWatch)(ctx, a, r))
+	return namesEndpoint(withReceivers(printWatch, func(v api.Watch) string { return v.ID })(ctx, a, r))
 }
 
 // namesEndpoint adds the flag that names an endpoint to an error that wants one.

@@ -3,14 +3,14 @@
 package alert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/rule"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -88,10 +88,26 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 	return err
 }
 
+var errQuiet = errors.New("only services that people read have digest, zone, quiet and most")
+
 // checkKind checks that a receiver has one address, and completes its secret.
 func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
+	if to.Kind == registry.Notify {
+		found, _, err := service.Find("", to.Address)
+		if err != nil {
+			return nil, registry.BadSetting(pointer+"/"+registry.Notify, "this address cannot be used: %v", err)
+		}
+		to.Kind = found.Name
+	}
 	if k = kinds[to.Kind]; k == nil {
-		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		var names []string
+		for _, k := range Kinds() {
+			names = append(names, k.Name)
+		}
+		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(names, ", "))
+	}
+	if _, wrong := service.ReadQuiet(to.Quiet); wrong != nil || !k.service && to.Quiet != (registry.Quiet{}) {
+		return nil, registry.BadSetting(pointer, "%v", cmp.Or(wrong, errQuiet))
 	}
 	if k.secret != nil {
 		to.Secret, err = k.secret(to.Secret)

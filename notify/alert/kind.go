@@ -33,6 +33,7 @@ type kind struct {
 	together bool
 	// repeats says that firing alerts are sent again and again.
 	repeats bool
+	service bool // people read its messages
 }
 
 // kinds are the kinds of receivers by their names. The file of each adds it.
@@ -43,10 +44,12 @@ func known(k *kind) *kind {
 	return k
 }
 
-// Kinds returns the kinds of receivers, ordered by their names.
+// Kinds returns the kinds of receivers, ordered by their names. Those of services that people read are one.
 func Kinds() (list []Kind) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		list = append(list, kinds[name].Kind)
+		if !kinds[name].service {
+			list = append(list, kinds[name].Kind)
+		}
 	}
-	return list
+	return append(list, Kind{registry.Notify, "address of a service that people read, such as https://ntfy.sh/TOPIC"})
 }

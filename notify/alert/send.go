@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -70,6 +71,11 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 		return deliver.Step{}, err
 	case denied:
 		return bury(list, deliver.Reply{Err: errDenied, At: now}), nil
+	}
+	if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {
+		if due := quiet.Next(list[0].At, now, s.Recent); due.After(now) {
+			return deliver.Step{Hold: due}, nil
+		}
 	}
 	return t.call(s, k, list)
 }
@@ -132,11 +138,14 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		list := list[r.Settled:]
 		switch {
 		case r.Verdict == deliver.Taken:
+			if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {
+				s.Recent = quiet.Sent(s.Recent, r.At)
+			}
 			if s.Batch *= 2; s.Batch >= k.batch {
 				s.Batch = 0
 			}
 		case r.Verdict == deliver.Gone:
-			s.State, s.Reason, s.NextTry = registry.Disabled, deliver.ReasonGone, nil
+			s.State, s.Reason, s.NextTry = registry.Disabled, deliver.GoneReason(r), nil
 		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
 			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
 		case r.Verdict == deliver.GiveUp && r.Refused():

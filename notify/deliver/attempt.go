@@ -64,7 +64,7 @@ func (e *Engine) turn(ctx context.Context, x *subscriber, probe bool) outcome {
 		case step.Call != nil:
 			return e.deliver(ctx, x, &s, step.Call)
 		}
-		return outcome{hold: step.Hold, at: step.At, failing: s.NextTry != nil && step.Hold.Equal(*s.NextTry)}
+		return outcome{hold: step.Hold, at: step.At, failing: s.NextTry != nil && step.Hold.Equal(*s.NextTry) && !s.Asked}
 	}
 	return outcome{more: true}
 }
@@ -166,7 +166,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
 		}
 		if c.Done == nil && r.Verdict == Gone {
-			Disable(s, ReasonGone)
+			Disable(s, GoneReason(r))
 		}
 		if c.Done == nil {
 			return nil
@@ -185,7 +185,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	case after.State == registry.Ended:
 		v.gone = true
 	case after.NextTry != nil && after.Intent == nil:
-		v.hold, v.failing = *after.NextTry, !r.OK()
+		v.hold, v.failing = *after.NextTry, !r.OK() && !after.Asked
 	case after.ExpiresAt != nil:
 		v.at = *after.ExpiresAt
 	}

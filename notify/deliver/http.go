@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -52,10 +53,30 @@ func (c *Client) do(ctx context.Context, method, url string, header http.Header,
 	}
 	defer resp.Body.Close()
 	r.Status = resp.StatusCode
-	if read > 0 && r.OK() {
-		r.Body, r.Err = io.ReadAll(io.LimitReader(resp.Body, int64(read)+1))
+	r.Wait = retryAfter(resp, r.Sent)
+	if read > 0 {
+		var err error
+		if r.Body, err = io.ReadAll(io.LimitReader(resp.Body, int64(read)+1)); r.OK() {
+			r.Err = err
+		}
 	}
 	// Read a short rest so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	return r
+}
+
+// retryAfter returns how long a receiver wants no call that is busy or was called too often.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	text := resp.Header.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, at.Sub(now))
 }

@@ -19,14 +19,15 @@ import (
 
 // A Reply is the result of a call.
 type Reply struct {
-	Sent, At time.Time // its beginning and its end
-	Status   int       // of HTTP, 0 without an answer; 200 of a receiver that does not speak HTTP and has the message
-	Body     []byte    // of HTTP, as much as was asked for and one byte
-	Err      error     // why there is no answer
-	Said     string    // why, of a receiver that does not speak HTTP
-	Settled  int       // of a call with several messages: how many of them the receiver has
-	Verdict  Verdict   // zero if the engine does not judge the call
-	Expired  time.Time // messages that were made until then have waited for as long as the schedule allows
+	Sent, At time.Time     // its beginning and its end
+	Status   int           // of HTTP, 0 without an answer; 200 of a receiver that does not speak HTTP and has the message
+	Body     []byte        // of HTTP, as much as was asked for and one byte
+	Err      error         // why there is no answer
+	Said     string        // what failed, of a receiver that is more than an address that speaks HTTP
+	Wait     time.Duration // how long the receiver wants no call, zero if it did not say
+	Settled  int           // of a call with several messages: how many of them the receiver has
+	Verdict  Verdict       // zero if the engine does not judge the call
+	Expired  time.Time     // messages that were made until then have waited for as long as the schedule allows
 }
 
 // OK reports whether the receiver accepted the call.
@@ -80,6 +81,9 @@ type Schedule struct {
 	Probe    time.Duration   // default 30 s
 }
 
+// mostWait is the longest pause that a receiver can ask for.
+const mostWait = 6 * time.Hour
+
 // mostRefusals is how often a receiver is sent a message that it refuses.
 const mostRefusals = 2
 
@@ -104,7 +108,7 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 	if refused { // the receiver answers: there is no need to spare it
 		failed(s, r, p.Pauses[0])
 	} else {
-		failed(s, r, p.Pauses[min(max(s.Failures, 0), len(p.Pauses)-1)]) // a damaged store may have fewer than 0
+		failed(s, r, cmp.Or(min(r.Wait, mostWait), p.Pauses[min(max(s.Failures, 0), len(p.Pauses)-1)])) // a damaged store may have fewer than 0
 	}
 	since := *s.FailingSince
 	if c.Since.After(since) {
@@ -127,7 +131,7 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 
 // Delivered records an accepted delivery, or an accepted question.
 func Delivered(s *registry.Subscription, r Reply, asks bool) {
-	s.Failures, s.Refusals, s.FailingSince, s.LastError, s.NextTry = 0, 0, nil, "", nil
+	s.Failures, s.Refusals, s.FailingSince, s.LastError, s.NextTry, s.Asked = 0, 0, nil, "", nil, false
 	s.LastAttempt = utc(r.At)
 	if !asks {
 		s.LastDelivery = s.LastAttempt
@@ -167,10 +171,13 @@ func Replayed(s *registry.Subscription, letter string, r Reply) bool {
 		d.Attempts++
 	}
 	if r.Status == http.StatusGone {
-		Disable(s, ReasonGone)
+		Disable(s, GoneReason(r))
 	}
 	return false
 }
+
+// GoneReason says why a receiver is disabled that wants no more messages.
+func GoneReason(r Reply) string { return cmp.Or(r.Said, ReasonGone) }
 
 // ReasonGone is why a receiver is disabled that wants no more messages.
 const ReasonGone = "the endpoint answered 410 Gone"
@@ -184,7 +191,7 @@ func Disable(s *registry.Subscription, reason string) {
 // by a random tenth at most, so that callbacks that failed together are not retried together.
 func failed(s *registry.Subscription, r Reply, pause time.Duration) {
 	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
-	s.Failures = max(s.Failures, 0) + 1
+	s.Failures, s.Asked = max(s.Failures, 0)+1, r.Wait > 0
 	if s.FailingSince == nil {
 		s.FailingSince = utc(r.Sent)
 	}

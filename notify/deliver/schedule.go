@@ -43,11 +43,11 @@ func (e *turns) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s), way: s.Way, caller: s.Caller, deaf: s.To != nil, at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s), way: s.Way, caller: s.Caller, deaf: s.Way == registry.Alerts, at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}
-		x.probing = x.deaf && s.Failures > 0 // the settings may be others since the start
+		x.probing = x.deaf && s.Failures > 0 && !s.Asked // the settings may be others since the start
 		e.enter(x)
 	}
 	x.hold, x.probe = time.Time{}, time.Time{}

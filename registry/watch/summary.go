@@ -68,6 +68,9 @@ func (n Namer) step(old, now diff.Term) string {
 
 func shortText(s string) string { return short(s, mostText) }
 
+// Line returns at most so many characters of a text for people, in one line and without control characters.
+func Line(s string, most int) string { return short(s, most) }
+
 // short returns at most so many characters of a text, in one line. What would not be seen, or would
 // change how the rest is seen, such as an escape or a change of direction, is left out.
 func short(s string, most int) string {

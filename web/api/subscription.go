@@ -10,18 +10,20 @@ import (
 // A Subscription is a subscription without secrets that would allow others to act
 // as the subscriber.
 type Subscription struct {
-	ID           string                     `json:"id"`
-	Way          registry.Way               `json:"way"`
-	Caller       string                     `json:"caller"`
-	Name         string                     `json:"name,omitempty"`
-	Client       string                     `json:"client,omitempty"`
-	Remote       string                     `json:"remote,omitempty"`
-	Query        string                     `json:"query,omitempty"`
-	Profile      string                     `json:"profile,omitempty"`
-	Tag          string                     `json:"tag,omitempty"`
-	Endpoint     string                     `json:"endpoint,omitempty"`
-	Topic        string                     `json:"topic,omitempty"`
-	Callback     string                     `json:"callback,omitempty"`
+	ID       string       `json:"id"`
+	Way      registry.Way `json:"way"`
+	Caller   string       `json:"caller"`
+	Name     string       `json:"name,omitempty"`
+	Client   string       `json:"client,omitempty"`
+	Remote   string       `json:"remote,omitempty"`
+	Query    string       `json:"query,omitempty"`
+	Profile  string       `json:"profile,omitempty"`
+	Tag      string       `json:"tag,omitempty"`
+	Endpoint string       `json:"endpoint,omitempty"`
+	Topic    string       `json:"topic,omitempty"`
+	Callback string       `json:"callback,omitempty"`
+	Kind     string       `json:"kind,omitempty"` // of a receiver of alerts, or of a service that people read
+	registry.Quiet
 	State        registry.SubscriptionState `json:"state"`
 	Reason       string                     `json:"reason,omitempty"`
 	CreatedAt    time.Time                  `json:"created_at"`

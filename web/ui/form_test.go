@@ -42,6 +42,8 @@ func refusedForms(query string) []refusedForm {
 		{"/watch", "/watch", []string{"link", "Q42", "labels", "en, e n", "do", "look"}, "labels"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "max_staleness"},
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "name"},
+		{"/queries/{id}/notify", "/queries/" + query, []string{"notify", "ftp://example.org"}, "notify"},
+		{"/queries/{id}/notify", "/queries/" + query, []string{"notify", "ftp://example.org", "do", "test"}, "notify"},
 		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "late"}, "when"},
 		{"/rules", "/rules", []string{"name", "late", "query", "nothing", "when", "rows > 0", "do", "try"}, "query"},
 		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "?boolean = true", "for", "long"}, "for"},

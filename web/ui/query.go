@@ -29,6 +29,7 @@ type queryPage struct {
 	Notes   []registry.Warning
 	Who     whoView
 	Asked   askedView
+	Notify  *notifyForm // nil if the visitor may not use it
 }
 
 // A queryNow is the state of a query, from which the page states whether its result is
@@ -145,7 +146,7 @@ func (v queryHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d := queryPage{Head: v.head(&q, st), Notes: st.Warnings(&q), Text: v.text(&q), Asked: v.asked(&q, st)}
+	d := queryPage{Head: v.head(&q, st), Notes: st.Warnings(&q), Text: v.text(&q), Asked: v.asked(&q, st), Notify: v.notifyForm(&q)}
 	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not running has no last slot
 	d.Why = v.why(&q, st, stats, x, e, loop)
 	n := newNamer(q.Text)

@@ -163,7 +163,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 		f := r.hub.FollowAll()
 		return f.C(), f.Close
 	}}
-	all.Rules = r.rules()
+	all.Rules, all.Receivers = r.rules(), &told{}
 	edit(r, &all)
 	if r.pages, err = New(all); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ func (s *Server) actions() []action {
 		{path: "/queries", need: app, run: do(queriesHandler.act)},
 		{path: "/queries/{id}", need: app, run: do(queryHandler.act)},
 		{path: "/queries/{id}/release", need: app, run: do(holderHandler.release)},
+		{path: "/queries/{id}/notify", need: app, run: do(queryHandler.notify), absent: s.Receivers == nil},
 		{path: "/queries/{id}/settings", need: app, run: do(holderHandler.save)},
 		{path: "/register", need: app, run: do(registerHandler.register)},
 		{path: "/register/check", need: app, run: do(registerHandler.check)},

@@ -131,7 +131,7 @@ func ruleValues(r registry.ListedRule) url.Values {
 		}
 	}
 	for _, x := range r.To {
-		to = append(to, x.Kind+" "+web.MaskedCallback(x.Address))
+		to = append(to, x.Kind+" "+x.Masked())
 	}
 	values.Set("to", strings.Join(to, "\n"))
 	return values
@@ -232,10 +232,14 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 	return f, s
 }
 
-// receivers reads one receiver from each line: its kind and its address.
+// receivers reads one receiver from each line: its kind and its address, or the address of a service that
+// people read.
 func receivers(text string) (list []registry.Receiver) {
 	for line := range strings.Lines(text) {
-		kind, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		kind, address, two := strings.Cut(strings.TrimSpace(line), " ")
+		if !two && strings.Contains(kind, "://") {
+			kind, address = registry.Notify, kind
+		}
 		if kind != "" {
 			list = append(list, registry.Receiver{Kind: kind, Address: strings.TrimSpace(address)})
 		}
@@ -290,7 +294,7 @@ func (v ruleHandler) act() error {
 func secretsOf(r registry.ListedRule, before []registry.Receiver) (made []madeSecret) {
 	secrets := web.NewSecrets(before, r.To)
 	for _, i := range slices.Sorted(maps.Keys(secrets)) {
-		made = append(made, madeSecret{web.MaskedCallback(r.To[i].Address), secrets[i]})
+		made = append(made, madeSecret{r.To[i].Masked(), secrets[i]})
 	}
 	return made
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/people"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/notify/websub"
 	"github.com/freshet/freshet/registry"
@@ -26,6 +28,7 @@ type deliveries struct {
 	websub *websub.Hub
 	hub    http.Handler
 	hooks  *webhook.Manager
+	people *people.Manager
 	store  deliver.Store
 	live   *notify.Server
 	peers  *peers // nil without a cluster; they have further live connections
@@ -54,18 +57,26 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
 		Format: s.inWords(), Now: s.clock.Now,
 	})
+	told := people.New(people.Options{
+		Log: s.Store.History, Query: s.Store.Queries.Query, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"),
+		Names: c.Labels.Known, Now: s.clock.Now,
+	})
 	engine, err := deliver.New(deliver.Options{
 		Owns: owns, Now: s.clock.Now,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
-		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.Alerts: alert.Target{Engine: s.alerts}},
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.People: told, registry.Alerts: alert.Target{Engine: s.alerts}},
 	})
 	if err != nil {
 		return nil, err
 	}
+	for _, k := range service.Kinds() {
+		engine.CountKind(registry.People, k.Name)
+	}
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
-		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
-		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
+		hub:    websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
+		hooks:  &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
+		people: &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
 	}, nil
 }
 

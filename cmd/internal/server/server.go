@@ -263,7 +263,7 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	s.alerts.Deliver(s.deliveries.engine)
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close

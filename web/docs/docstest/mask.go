@@ -18,7 +18,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "<time>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<address>"},
 	{regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`), "<hash>"},
-	{regexp.MustCompile(`\b(?:[pqr]|rule|w[hs]|msg|whsec)_[0-9A-Za-z+/=_-]{16,}`), "<id>"},
+	{regexp.MustCompile(`\b(?:[pqr]|rule|w[hs]|nt|msg|whsec)_[0-9A-Za-z+/=_-]{16,}`), "<id>"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "<id>"},
 	{regexp.MustCompile(`v1,[A-Za-z0-9+/]{43}=`), "<signature>"},
 	{regexp.MustCompile(`\b[0-9a-f]{32,}\b`), "<id>"},

@@ -1,0 +1,91 @@
+// This file sends alerts to services that people read.
+
+package alert
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/service"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+// The kinds of package service. Alerts that wait for one go in one message.
+var _ = func() *kind {
+	for _, k := range service.Kinds() {
+		known(&kind{Kind: Kind{k.Name, k.Form}, batch: row, together: true, service: true, check: checkService(k.Name), send: toService})
+	}
+	return nil
+}()
+
+func checkService(name string) func(*Options, string) (string, error) {
+	return func(o *Options, address string) (string, error) {
+		_, complete, err := service.Find(name, address)
+		if err == nil {
+			_, err = o.Guard.Check(service.Base(complete))
+		}
+		return complete, err
+	}
+}
+
+func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	send, err := service.Send(to.Kind, to.Address, o.words(list))
+	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
+		r := send(ctx, c)
+		if r.OK() {
+			r.Settled = len(list)
+		}
+		return r
+	}, err
+}
+
+// mostSaid is the number of alerts that have a line in a message, mostLine that of characters of a line.
+const mostSaid, mostLine = 10, 200
+
+// words writes alerts for people.
+func (o *Options) words(list []registry.AlertMessage) service.Message {
+	first := &list[0]
+	m := service.Message{ID: first.ID, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved}
+	for i := range list {
+		if list[i].State == registry.AlertFiring {
+			m.State = registry.AlertFiring
+		}
+		if list[i].Query != first.Query {
+			m.Link = o.PublicURL + "/rules"
+		}
+	}
+	if len(list) == 1 {
+		m.Title = watch.Line("["+strings.ToUpper(string(first.State))+"] "+first.Name, mostLine)
+		m.Text = strings.Join(slices.DeleteFunc([]string{watch.Line(first.Summary, 2*mostLine), labelled(first)}, func(s string) bool { return s == "" }), "\n")
+		return m
+	}
+	m.Title = watch.Line(subject(list), mostLine)
+	var said []string
+	for i := range list[:min(len(list), mostSaid)] {
+		x := &list[i]
+		what := x.Summary
+		if what == "" {
+			what = labelled(x)
+		}
+		said = append(said, watch.Line(string(x.State)+" "+x.Name+": "+what, mostLine/2))
+	}
+	if more := len(list) - len(said); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	m.Text = strings.Join(said, "\n")
+	return m
+}
+
+// labelled writes the labels of an alert.
+func labelled(m *registry.AlertMessage) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
+		list = append(list, name+" "+m.Labels[name])
+	}
+	return watch.Line(strings.Join(list, ", "), mostLine)
+}

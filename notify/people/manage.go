@@ -1,0 +1,127 @@
+package people
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/service"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Manager registers receivers, and sends test messages. Its errors are *registry.Problem if the
+// caller can act on them.
+type Manager struct {
+	Engine *deliver.Engine
+	Guard  *deliver.Guard
+	Target *Target
+	// Resolve finds a query by id or by a name.
+	Resolve  func(c registry.Caller, ref string) (registry.Query, error)
+	Most     int // subscriptions of all ways; 0: 1,000,000
+	MostEach int // receivers of one caller; 0: 1,000
+}
+
+// check returns the kind of an address and its complete form.
+func (m *Manager) check(address string) (*service.Kind, string, error) {
+	k, complete, err := service.Find("", address)
+	if err == nil {
+		_, err = m.Guard.Check(service.Base(complete))
+	}
+	if err != nil {
+		return nil, "", registry.BadSetting("/notify", "the address cannot be used: %v", err)
+	}
+	return k, complete, nil
+}
+
+// Create tells a receiver the changes of a query from now on. The same receiver of the same query gets the
+// new settings, and goes on from where it is.
+func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error) {
+	k, address, err := m.check(r.Address)
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	if _, err := service.ReadQuiet(r.Quiet); err != nil {
+		return registry.Subscription{}, registry.BadSetting(quietPointer(err), "%v", err)
+	}
+	if len(r.Name) > 256 {
+		return registry.Subscription{}, registry.BadSetting("/name", "a name has at most 256 bytes")
+	}
+	q, err := m.Resolve(c, r.Query)
+	if errors.Is(err, registry.ErrNotFound) || r.Query == "" {
+		return registry.Subscription{}, registry.BadSetting("/query", "no query has this id or name")
+	} else if err != nil {
+		return registry.Subscription{}, err
+	}
+	if !c.MayRead(&q) {
+		return registry.Subscription{}, &registry.Problem{Kind: registry.KindForbidden, Detail: "your token may not read this query"}
+	}
+	st, _, err := m.Target.opts.Log.Current(q.ID, false)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return registry.Subscription{}, err
+	}
+	to := registry.Receiver{Kind: k.Name, Address: address, Quiet: r.Quiet}
+	made := registry.Subscription{ID: id(c.Name, q.ID, address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID, To: &to, Callback: to.Masked(),
+		State: registry.Active, CreatedAt: m.Target.opts.Now().UTC(), Cursor: st.Position}
+	if !m.Engine.Has(made.ID) {
+		if err := m.admit(c); err != nil {
+			return registry.Subscription{}, err
+		}
+	}
+	s, err := m.Engine.Edit(made.ID, func(s *registry.Subscription, found bool) error {
+		if !found {
+			*s = made
+			return nil
+		}
+		s.To, s.Name = made.To, cmp.Or(made.Name, s.Name)
+		if s.State == registry.Disabled {
+			s.State, s.Reason, s.Cursor, s.Outbox = registry.Active, "", made.Cursor, nil
+		}
+		return nil
+	})
+	if err == nil {
+		m.Engine.CountKind(registry.People, k.Name)
+	}
+	return s, err
+}
+
+// quietPointer points to the setting that an error of service.ReadQuiet names first.
+func quietPointer(err error) string {
+	name, _, _ := strings.Cut(err.Error(), " ")
+	return "/" + name
+}
+
+// admit checks the limits of a caller who gets another receiver.
+func (m *Manager) admit(c registry.Caller) error {
+	if all, _ := m.Engine.Counts(""); all >= cmp.Or(m.Most, 1_000_000) {
+		return &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all"}
+	}
+	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.People, c.Name) >= most {
+		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
+	}
+	return nil
+}
+
+// Test sends a test message to an address at once. The error says why it did not arrive.
+func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (kind string, err error) {
+	k, complete, err := m.check(address)
+	if err != nil {
+		return "", err
+	}
+	now := m.Target.opts.Now()
+	send, err := service.Send(k.Name, complete, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
+		Text: "Changes that you follow will come here.", Link: m.Target.opts.PublicURL})
+	if err != nil {
+		return "", err
+	}
+	r, err := m.Engine.Try(ctx, c.Name, send)
+	if err != nil {
+		return "", err
+	}
+	if !r.OK() {
+		return "", registry.BadSetting("/notify", "the test message did not arrive: %s", r.Problem())
+	}
+	return k.Name, nil
+}

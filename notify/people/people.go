@@ -1,0 +1,283 @@
+// Package people tells people the changes of results, in words, by the services of package service.
+//
+// A message is the exact net change of a query between two positions of its log, and the link to it. What
+// is to be told is not stored: a subscription holds the position up to which its people know everything,
+// and before the first attempt the position up to which the next message goes. So a digest of a night is
+// the sum of what the log has, a killed process loses and repeats nothing, and a message that was under
+// way is sent again with the same id and the same words.
+//
+// What waits while a receiver fails, or while it wants quiet, comes in one message. When messages are sent
+// again and when they are given up is up to deliver.Schedule. One that is given up is set aside, and the
+// next begins after it.
+package people
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/service"
+	"github.com/freshet/freshet/notify/webhook"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
+)
+
+const (
+	// disableAfter is how long a receiver may fail before it is disabled.
+	disableAfter = 5 * 24 * time.Hour
+	// mostSum is about the largest size in bytes of the rows of a net change that is written in words.
+	mostSum = 8 << 20
+)
+
+// Options hold the dependencies of a Target. All but the last two are required.
+type Options struct {
+	Log       notify.Log
+	Query     func(id string) (registry.Query, error)
+	Caller    func(name string) (registry.Caller, error) // without a role if the name has no token any more
+	PublicURL string
+
+	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
+	Names func(endpoint string, languages []string) watch.Namer
+	Now   func() time.Time
+}
+
+// A Target decides what people are told. It implements deliver.Target.
+type Target struct {
+	opts   Options
+	reader cursor.Reader
+}
+
+var _ deliver.Target = (*Target)(nil)
+
+// New returns a Target.
+func New(o Options) *Target {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Names == nil {
+		o.Names = func(string, []string) watch.Namer { return watch.Plain }
+	}
+	return &Target{opts: o, reader: cursor.Reader{Log: o.Log}}
+}
+
+// Next implements deliver.Target.
+func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	switch {
+	case s.To == nil:
+		return deliver.Step{}, fmt.Errorf("%w: it has no address; drop it", deliver.ErrUnsupported)
+	case deliver.BackingOff(s, now):
+		return deliver.Step{Hold: *s.NextTry}, nil
+	case s.State != registry.Active:
+		return deliver.Step{}, nil
+	}
+	q, err := t.opts.Query(s.Query)
+	if errors.Is(err, registry.ErrNotFound) {
+		return t.ended(ctx, s)
+	} else if err != nil {
+		return deliver.Step{}, err
+	}
+	if who, err := t.opts.Caller(s.Caller); err != nil {
+		return deliver.Step{}, err
+	} else if !who.MayRead(&q) {
+		return edit(func(s *registry.Subscription) { deliver.Disable(s, "its token may not read this any more") }), nil
+	}
+	for i := range s.Dead {
+		if s.Dead[i].Replay {
+			return t.send(ctx, s, &q, s.Dead[i].OutboxMessage, true)
+		}
+	}
+	if s.Outbox != nil {
+		return t.send(ctx, s, &q, *s.Outbox, false)
+	}
+	return t.plan(s, now)
+}
+
+func edit(do func(*registry.Subscription)) deliver.Step {
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		do(s)
+		return nil
+	}}
+}
+
+// plan fixes up to where the next message goes, once it may be sent.
+func (t *Target) plan(s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	st, _, err := t.opts.Log.Current(s.Query, false)
+	if errors.Is(err, registry.ErrNotFound) {
+		return deliver.Step{}, nil // it is asked about again when the query has ended
+	}
+	if err != nil || st.Position.Seq == 0 || st.Position == s.Cursor {
+		return deliver.Step{}, err
+	}
+	quiet, err := service.ReadQuiet(s.To.Quiet)
+	if err != nil {
+		return deliver.Step{}, fmt.Errorf("%w: %w", deliver.ErrUnsupported, err)
+	}
+	since := now
+	first, err := t.opts.Log.After(s.Query, s.Cursor, 1)
+	if gap := (*registry.GapError)(nil); err != nil && !errors.As(err, &gap) {
+		return deliver.Step{}, err
+	}
+	if len(first) > 0 {
+		since = first[0].Time
+	}
+	if due := quiet.Next(since, now, s.Recent); due.After(now) {
+		return deliver.Step{Hold: due}, nil
+	}
+	return t.prepare(s, webhook.TypeChanged, st.Position), nil
+}
+
+// prepare fixes the next message. Another node may have taken over meanwhile, so nothing that it has
+// fixed is replaced.
+func (t *Target) prepare(s *registry.Subscription, typ string, until registry.Position) deliver.Step {
+	from := s.Cursor
+	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: t.opts.Now().UTC()}
+	return edit(func(s *registry.Subscription) {
+		if s.Cursor == from && s.Outbox == nil {
+			s.Outbox = m
+		}
+	})
+}
+
+// ended tells that a query has ended, and then ends the subscription.
+func (t *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
+	if s.Outbox == nil {
+		return t.prepare(s, webhook.TypeEnded, s.Cursor), nil
+	}
+	m := *s.Outbox
+	m.Type = webhook.TypeEnded // of a message about changes the log is gone
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: "A query that you follow has ended", Text: "There will be no more messages about it."}, false)
+}
+
+// send returns the call that tells a net change, or an edit if there is nothing to tell.
+func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry.Query, m registry.OutboxMessage, again bool) (deliver.Step, error) {
+	if m.Type == webhook.TypeEnded { // it is registered again
+		return edit(func(s *registry.Subscription) { s.Outbox = nil }), nil
+	}
+	net, _, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
+	var words string
+	switch gap := (*registry.GapError)(nil); {
+	case errors.As(err, &gap), errors.Is(err, cursor.ErrTooLarge):
+		if words, err = t.total(s.Query); err != nil {
+			return deliver.Step{}, err
+		}
+	case err != nil:
+		return deliver.Step{}, err
+	case net.Delta == nil:
+		return edit(func(s *registry.Subscription) { settle(s, m) }), nil
+	default:
+		words = t.words(q, s.Caller, &net).Screen()
+	}
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: watch.Line(title(q, s.Caller), 120), Text: words, Link: t.link(q, m.Until)}, again)
+}
+
+// words writes a net change.
+func (t *Target) words(q *registry.Query, caller string, net *registry.Change) watch.Words {
+	w, ok := watch.Of(q, caller)
+	if !ok {
+		return watch.InWords(net.Delta, nil, watch.Plain)
+	}
+	return watch.InWords(net.Delta, &w, t.opts.Names(q.Endpoint, w.Labels))
+}
+
+// total says how much there is, in place of changes that cannot be listed.
+func (t *Target) total(query string) (string, error) {
+	_, r, err := t.opts.Log.Current(query, true)
+	if err != nil || r == nil {
+		return "It has changed.", err
+	}
+	return fmt.Sprintf("It has changed too much for a list. Rows now: %d", r.Len()), nil
+}
+
+// title is the name of a query, or the beginning of its text.
+func title(q *registry.Query, caller string) string {
+	if name := q.NameFor(caller); name != "" {
+		return name
+	}
+	return q.Text
+}
+
+// link is the page of a change of a public query, "" for others.
+func (t *Target) link(q *registry.Query, at registry.Position) string {
+	if !(registry.Caller{}).MayRead(q) {
+		return ""
+	}
+	return fmt.Sprintf("%s/queries/%s/changes/%d", t.opts.PublicURL, url.PathEscape(q.ID), at.Seq)
+}
+
+// call returns the call that sends a message.
+func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said service.Message, again bool) (deliver.Step, error) {
+	send, err := service.Send(s.To.Kind, s.To.Address, said)
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	c := &deliver.Call{Send: send, Since: m.At, Done: func(s *registry.Subscription, r deliver.Reply) error {
+		m.Summary = registry.FirstLine(said.Title + ": " + said.Text)
+		t.done(s, m, r)
+		return nil
+	}}
+	if again { // a replay is one attempt
+		c.Since, c.Done = time.Time{}, func(s *registry.Subscription, r deliver.Reply) error {
+			deliver.Replayed(s, m.ID, r)
+			return nil
+		}
+	}
+	return deliver.Step{Call: c}, nil
+}
+
+// done records the outcome of an attempt.
+func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deliver.Reply) {
+	mine := s.Outbox != nil && s.Outbox.ID == m.ID
+	switch r.Verdict {
+	case deliver.Taken:
+		if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {
+			s.Recent = quiet.Sent(s.Recent, r.At)
+		}
+		if mine {
+			settle(s, m)
+		}
+		return
+	case deliver.Gone:
+		deliver.Disable(s, deliver.GoneReason(r))
+		return
+	case deliver.GiveUp:
+		if mine {
+			deliver.Bury(s, m, 0, r)
+			settle(s, m)
+		}
+	}
+	if s.FailingSince != nil && r.At.Sub(*s.FailingSince) >= disableAfter {
+		deliver.Disable(s, "the receiver failed for five days")
+	}
+}
+
+// settle moves a subscription to the end of a message.
+func settle(s *registry.Subscription, m registry.OutboxMessage) {
+	if s.Outbox != nil && s.Outbox.ID == m.ID {
+		s.Cursor, s.Outbox = m.Until, nil
+		if m.Type == webhook.TypeEnded {
+			s.State = registry.Ended
+		}
+	}
+	for i := range s.Dead {
+		if s.Dead[i].ID == m.ID && s.Dead[i].Replay { // there is nothing to tell any more
+			s.Dead[i].Replay, s.Dead[i].Error = false, "the changes cancelled out"
+		}
+	}
+}
+
+// Prefix begins the ids of subscriptions of people.
+const Prefix = "nt_"
+
+// id is the same for the same receiver of a query's changes.
+func id(caller, query, address string) string {
+	sum := sha256.Sum256([]byte(caller + "\x00" + query + "\x00" + address))
+	return Prefix + hex.EncodeToString(sum[:13])
+}

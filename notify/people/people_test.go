@@ -1,0 +1,464 @@
+package people_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/people"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+var app = registry.Caller{Name: "app", Role: registry.RoleApp}
+
+type rig struct {
+	*people.Manager
+	t         *testing.T
+	log       *notifytest.Log
+	waker     *notify.Waker
+	store     *notifytest.Subscriptions
+	clock     atomic.Int64 // what the clock is ahead, in nanoseconds
+	withdrawn atomic.Bool
+	schedule  deliver.Schedule
+	stop      func()
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, log: notifytest.NewLog("e1"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
+		schedule: deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond}, Probe: 20 * time.Millisecond}}
+	r.start()
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }
+
+func (r *rig) start() {
+	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now,
+		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
+		Caller: func(name string) (registry.Caller, error) {
+			if r.withdrawn.Load() {
+				return registry.Caller{Name: name}, nil
+			}
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+		}})
+	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Now: r.now, Schedule: r.schedule,
+		Targets: map[registry.Way]deliver.Target{registry.People: target}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Manager = &people.Manager{Engine: engine, Guard: guard, Target: target, Resolve: r.log.Resolve}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+func (r *rig) record(id string, rows ...string) {
+	r.log.Record(id, notifytest.Rows(rows...), r.now())
+	r.waker.Wake(id)
+}
+
+func (r *rig) create(req registry.ReceiverRequest) registry.Subscription {
+	r.t.Helper()
+	s, err := r.Create(app, req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+func (r *rig) get(id string) registry.Subscription {
+	r.t.Helper()
+	s, err := r.store.Subscription(id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// A room is a room of Matrix, in which each message has an id and appears once.
+type room struct {
+	*httptest.Server
+	mu     sync.Mutex
+	answer func(n int) (status int, body string)
+	got    []string // bodies, in the order in which they came first
+	ids    map[string]string
+	calls  int
+}
+
+func newRoom(t *testing.T) *room {
+	h := &room{ids: map[string]string{}}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		var m struct{ Body string }
+		_ = json.Unmarshal(raw, &m)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.calls++
+		if h.answer != nil {
+			if status, body := h.answer(h.calls); status != 200 {
+				w.WriteHeader(status)
+				io.WriteString(w, body)
+				return
+			}
+		}
+		id := path.Base(r.URL.Path)
+		if was, ok := h.ids[id]; ok && was != m.Body {
+			t.Errorf("%s says\n%s\nand said\n%s", id, m.Body, was)
+		} else if !ok {
+			h.ids[id] = m.Body
+			h.got = append(h.got, m.Body)
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *room) address() string {
+	return "matrix+http://tok@" + strings.TrimPrefix(h.URL, "http://") + "/!r:x"
+}
+
+func (h *room) messages() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.got...)
+}
+
+// People are told what changes after they were added, in words, and what waits while their service fails
+// comes in one message.
+func TestMessages(t *testing.T) {
+	r, h := newRig(t), newRoom(t)
+	q := r.log.Add("free spaces", diff.Select, false)
+	r.record(q, "a")
+	s := r.create(registry.ReceiverRequest{Address: h.address(), Query: q})
+	r.record(q, "a", "b")
+	until(t, "a message", func() bool { return len(h.messages()) == 1 })
+	if got := h.messages()[0]; !strings.HasPrefix(got, "free spaces\n+ ") {
+		t.Errorf("%q", got)
+	}
+	h.mu.Lock()
+	h.answer = func(int) (int, string) { return 500, "" }
+	h.mu.Unlock()
+	r.record(q, "a")
+	until(t, "a failure", func() bool { return r.get(s.ID).Failures > 1 })
+	r.record(q, "c")
+	r.record(q, "c", "d")
+	h.mu.Lock()
+	h.answer = nil
+	h.mu.Unlock()
+	until(t, "the rest", func() bool { return r.get(s.ID).Cursor.Seq == 5 })
+	if got := h.messages(); len(got) != 3 || strings.Count(got[2], "\n") != 3 {
+		t.Errorf("%q", got)
+	}
+	r.log.Remove(q)
+	r.waker.Wake(q)
+	until(t, "the end", func() bool { return !r.Engine.Has(s.ID) })
+	if got := h.messages(); len(got) != 4 || !strings.Contains(got[3], "has ended") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A service that asks for a pause is not called before, and one that is gone is called no more. Others go on.
+func TestAnswers(t *testing.T) {
+	r, good, busy, lost, wrong := newRig(t), newRoom(t), newRoom(t), newRoom(t), newRoom(t)
+	busy.answer = func(int) (int, string) { return 429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":3600000}` }
+	lost.answer = func(int) (int, string) { return 410, "" }
+	wrong.answer = func(n int) (int, string) { return map[bool]int{true: 401, false: 200}[n <= 2], "" }
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a")
+	ids := map[*room]string{}
+	for _, h := range []*room{good, busy, lost, wrong} {
+		ids[h] = r.create(registry.ReceiverRequest{Address: h.address(), Query: q}).ID
+	}
+	r.record(q, "b")
+	until(t, "the good one", func() bool { return len(good.messages()) == 1 })
+	until(t, "the lost one is disabled", func() bool { return r.get(ids[lost]).State == registry.Disabled })
+	until(t, "a dead letter", func() bool { return len(r.get(ids[wrong]).Dead) == 1 })
+	until(t, "the busy one fails", func() bool { return r.get(ids[busy]).Failures == 1 })
+	s := r.get(ids[busy])
+	if wait := s.NextTry.Sub(*s.LastAttempt); wait < time.Hour || wait > 67*time.Minute || !s.Asked {
+		t.Errorf("the pause is %v", wait)
+	}
+	if d := r.get(ids[wrong]).Dead[0]; !strings.Contains(d.Summary, "q: ") || strings.Contains(d.Error, "tok") || !strings.Contains(d.Error, "secret in the address is wrong") {
+		t.Errorf("%+v", d)
+	}
+	r.stop()
+	r.start() // it waits after a restart, too
+	r.record(q, "c")
+	until(t, "the good one goes on", func() bool { return len(good.messages()) == 2 })
+	until(t, "the other goes on after its dead letter", func() bool { return len(wrong.messages()) == 1 })
+	time.Sleep(5 * r.schedule.Probe)
+	busy.mu.Lock()
+	if busy.calls != 1 {
+		t.Errorf("the busy service was called %d times", busy.calls)
+	}
+	busy.answer = nil
+	busy.mu.Unlock()
+	if _, err := r.Engine.Resend(ids[wrong], ""); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the dead letter", func() bool { return len(wrong.messages()) == 2 && len(r.get(ids[wrong]).Dead) == 0 })
+	r.withdrawn.Store(true)
+	r.record(q, "d")
+	until(t, "no token, no message", func() bool { return r.get(ids[good]).State == registry.Disabled })
+}
+
+// A receiver that hangs delays no other.
+func TestHanging(t *testing.T) {
+	r, good := newRig(t), newRoom(t)
+	release := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer hanging.Close()
+	defer close(release)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a")
+	for i := range 20 {
+		r.create(registry.ReceiverRequest{Address: fmt.Sprintf("text+%s/%d", hanging.URL, i), Query: q})
+	}
+	r.create(registry.ReceiverRequest{Address: good.address(), Query: q})
+	for i := range 5 {
+		r.record(q, fmt.Sprint("x", i))
+		until(t, "a message", func() bool {
+			return len(good.messages()) > 0 && strings.Contains(good.messages()[len(good.messages())-1], fmt.Sprint("x", i))
+		})
+	}
+}
+
+// What a caller cannot use is said without the address, and limits hold.
+func TestCreate(t *testing.T) {
+	r := newRig(t)
+	r.MostEach = 2
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a")
+	for _, x := range []struct {
+		r    registry.ReceiverRequest
+		want string
+	}{
+		{registry.ReceiverRequest{Address: "https://h.example/SECRET", Query: q}, "no service has such addresses"},
+		{registry.ReceiverRequest{Address: "text+http://192.168.0.1/SECRET", Query: q}, "may not be called"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: "none"}, "no query"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET"}, "no query"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Digest: "25h"}}, "digest"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Zone: "../x"}}, "zone"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Hours: "22-7"}}, "quiet"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Most: "0"}}, "most"},
+	} {
+		if _, err := r.Create(app, x.r); err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%+v: %v", x.r, err)
+		}
+	}
+	for i := range 3 {
+		s, err := r.Create(app, registry.ReceiverRequest{Address: fmt.Sprintf("text+http://127.0.0.1:9/SECRET%d", i), Query: q})
+		if (err != nil) != (i == 2) {
+			t.Errorf("receiver %d: %v", i, err)
+		}
+		if err == nil && strings.Contains(s.Callback, "SECRET") {
+			t.Errorf("it is shown as %s", s.Callback)
+		}
+	}
+	s := r.create(registry.ReceiverRequest{Address: "text+http://127.0.0.1:9/SECRET1", Query: q, Quiet: registry.Quiet{Digest: "1h"}}) // again: an edit
+	if r.get(s.ID).To.Digest != "1h" {
+		t.Errorf("%+v", r.get(s.ID).To)
+	}
+}
+
+func TestTestMessage(t *testing.T) {
+	r, h := newRig(t), newRoom(t)
+	if kind, err := r.Test(t.Context(), app, h.address()); err != nil || kind != "matrix" || len(h.messages()) != 1 {
+		t.Errorf("%q, %v, %q", kind, err, h.messages())
+	}
+	h.answer = func(int) (int, string) { return 401, "" }
+	if _, err := r.Test(t.Context(), app, h.address()); err == nil || !strings.Contains(err.Error(), "secret in the address is wrong") {
+		t.Errorf("%v", err)
+	}
+	if _, err := r.Test(t.Context(), app, "text+http://10.0.0.1/"); err == nil {
+		t.Error("a private address is called")
+	}
+}
+
+// A digest is exactly what changed since the one before, whatever history, and wherever the process is
+// killed: what the messages say adds up to the result, in messages that come when they may.
+func TestDigestsAddUp(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	h := newRoom(t)
+	quiets := []registry.Quiet{{Digest: "1h"}, {Digest: "08:00", Zone: "Europe/Berlin"}, {Hours: "22:00-07:00", Most: "2"}, {Most: "1"}, {}}
+	for n := range 200 {
+		g := rand.New(rand.NewPCG(seed, uint64(n)))
+		history(t, g, h, quiets[n%len(quiets)])
+		if t.Failed() {
+			t.Fatalf("history %d", n)
+		}
+	}
+}
+
+func history(t *testing.T, g *rand.Rand, h *room, quiet registry.Quiet) {
+	h.mu.Lock()
+	h.got, h.ids = nil, map[string]string{}
+	h.answer = func(int) (int, string) {
+		if g.IntN(6) == 0 {
+			return 503, ""
+		}
+		return 200, ""
+	}
+	h.mu.Unlock()
+	now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
+	log, store := notifytest.NewLog("e1"), notifytest.NewSubscriptions()
+	guard, _ := deliver.NewGuard([]string{"127.0.0.0/8"})
+	target := people.New(people.Options{Log: log, Now: func() time.Time { return now }, Query: func(id string) (registry.Query, error) { return log.Resolve(app, id) },
+		Caller: func(string) (registry.Caller, error) { return app, nil }})
+	engine, err := deliver.New(deliver.Options{Store: store, Waker: notify.NewWaker(), Guard: guard, Targets: map[registry.Way]deliver.Target{registry.People: target}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := log.Add("q", diff.Select, false)
+	rows := map[string]bool{"a": true}
+	result := func() *diff.Result {
+		var list []string
+		for _, x := range "abcdefgh" {
+			if rows[string(x)] {
+				list = append(list, string(x))
+			}
+		}
+		return notifytest.Rows(list...)
+	}
+	log.Record(q, result(), now)
+	st, _, _ := log.Current(q, false)
+	s := registry.Subscription{ID: "nt_1", Way: registry.People, Caller: "app", Query: q, State: registry.Active, Cursor: st.Position,
+		To: &registry.Receiver{Kind: "matrix", Address: h.address(), Quiet: quiet}}
+	put := func(do func(*registry.Subscription) error) {
+		e := registry.SubscriptionEdit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { return do(x) }}
+		if err := store.EditSubscriptions([]*registry.SubscriptionEdit{&e}); err != nil || e.Err != nil {
+			t.Fatal(err, e.Err)
+		}
+	}
+	put(func(x *registry.Subscription) error { *x = s; return nil })
+	told, seen, tries := map[string]bool{"a": true}, 0, 0
+	var sent []time.Time
+	turn := func() {
+		for range 50 {
+			x, err := store.Subscription(s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step, err := target.Next(t.Context(), &x, now)
+			killed := g.IntN(5) == 0
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case step.Edit != nil && !killed:
+				put(step.Edit)
+			case step.Edit != nil:
+			case step.Call != nil:
+				tries++
+				r, err := engine.Try(t.Context(), fmt.Sprint("caller", tries), step.Call.Send)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if list := h.messages(); len(list) > seen {
+					seen = len(list)
+					sent = append(sent, now)
+					add(t, told, list[seen-1])
+				}
+				if r.At = now; !killed && r.OK() {
+					r.Verdict = deliver.Taken
+					put(func(x *registry.Subscription) error { return step.Call.Done(x, r) })
+				}
+			default:
+				return
+			}
+		}
+	}
+	for range 10 + g.IntN(30) {
+		for range g.IntN(4) {
+			x := string("abcdefgh"[g.IntN(8)])
+			rows[x] = !rows[x]
+			log.Record(q, result(), now)
+		}
+		turn()
+		now = now.Add(time.Duration(1+g.IntN(150)) * time.Minute)
+	}
+	for range 8 { // a day and more passes, and at last everything is told
+		now = now.Add(6 * time.Hour)
+		turn()
+	}
+	for x := range map[string]bool{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true, "g": true, "h": true} {
+		if told[x] != rows[x] {
+			t.Errorf("%+v: %s: told %v, is %v: %q", quiet, x, told[x], rows[x], h.messages())
+		}
+	}
+	check(t, quiet, sent)
+}
+
+// add applies what a message says.
+func add(t *testing.T, told map[string]bool, message string) {
+	for _, line := range strings.Split(message, "\n")[1:] {
+		sign, row, _ := strings.Cut(line, " ")
+		row = row[len(row)-1:]
+		if was := told[row]; sign == "+" && was || sign == "−" && !was || sign != "+" && sign != "−" {
+			t.Errorf("%q, and %s was %v", message, row, was)
+		}
+		told[row] = sign == "+"
+	}
+}
+
+// check checks that messages came when they may.
+func check(t *testing.T, q registry.Quiet, sent []time.Time) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range sent {
+		hour := at.Hour()
+		if q.Hours != "" && (hour >= 22 || hour < 7) {
+			t.Errorf("a message at %v", at)
+		}
+		if i == 0 {
+			continue
+		}
+		was := sent[i-1]
+		switch {
+		case q.Digest == "1h" && was.Truncate(time.Hour).Equal(at.Truncate(time.Hour)),
+			q.Most == "1" && at.Sub(was) < time.Hour,
+			q.Most == "2" && i > 1 && at.Sub(sent[i-2]) < time.Hour,
+			q.Zone != "" && at.Sub(was) < 20*time.Hour && at.In(berlin).Day() == was.In(berlin).Day():
+			t.Errorf("%+v: messages at %v and %v", q, was, at)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// This file says when people may be told something.
+
+package service
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Quiet says when the next message may be sent. Its zero value allows all.
+type Quiet struct {
+	every    time.Duration // between two digests
+	at       clock         // of a digest each day
+	daily    bool
+	from, to clock // quiet hours, the same if there are none
+	zone     *time.Location
+	most     int // messages in an hour, 0 for any number
+}
+
+// A clock is a time of day in minutes.
+type clock int
+
+// mostHour is the largest number of messages in an hour that can be asked for.
+const mostHour = 60
+
+// ReadQuiet reads settings. Its errors are for their author.
+func ReadQuiet(q registry.Quiet) (out Quiet, err error) {
+	if out.zone, err = time.LoadLocation(q.Zone); err != nil || q.Zone == "Local" {
+		return out, errors.New("zone is a time zone such as Europe/Berlin")
+	}
+	if q.Digest != "" {
+		if out.at, err = readClock(q.Digest); err == nil {
+			out.daily = true
+		} else if out.every, err = time.ParseDuration(q.Digest); err != nil || out.every < time.Minute || out.every > 24*time.Hour {
+			return out, errors.New("digest is a time of day such as 08:00, or a duration from 1m to 24h")
+		}
+	}
+	if q.Hours != "" {
+		from, to, _ := strings.Cut(q.Hours, "-")
+		out.from, err = readClock(from)
+		if err == nil {
+			out.to, err = readClock(to)
+		}
+		if err != nil || out.from == out.to {
+			return out, errors.New("quiet is two times of day such as 22:00-07:00")
+		}
+	}
+	if q.Most != "" {
+		if out.most, err = strconv.Atoi(q.Most); err != nil || out.most < 1 || out.most > mostHour {
+			return out, fmt.Errorf("most is a number of messages in an hour, from 1 to %d", mostHour)
+		}
+	}
+	return out, nil
+}
+
+func readClock(text string) (clock, error) {
+	t, err := time.Parse("15:04", strings.TrimSpace(text))
+	return clock(60*t.Hour() + t.Minute()), err
+}
+
+// on returns the time of day on the day of t, and days later.
+func (c clock) on(t time.Time, days int) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d+days, int(c)/60, int(c)%60, 0, 0, t.Location())
+}
+
+// Next returns when a message may be sent about something that waits since a time: now, or later. recent
+// are the times of the last messages.
+func (q Quiet) Next(since, now time.Time, recent []time.Time) time.Time {
+	at := now
+	if since.After(now) { // the clock was set back
+		since = now
+	}
+	switch {
+	case q.daily:
+		due := q.at.on(since.In(q.zone), 0)
+		if !due.After(since) {
+			due = q.at.on(since.In(q.zone), 1)
+		}
+		at = later(at, due)
+	case q.every > 0:
+		at = later(at, since.Truncate(q.every).Add(q.every))
+	}
+	for range 3 { // each rule may move the time into another one
+		if n := len(recent) - q.most; q.most > 0 && n >= 0 && !recent[n].After(now) {
+			at = later(at, recent[n].Add(time.Hour))
+		}
+		at = q.wake(at)
+	}
+	return at
+}
+
+// wake returns the end of the quiet hours if a time is in them, else the time.
+func (q Quiet) wake(at time.Time) time.Time {
+	if q.from == q.to {
+		return at
+	}
+	local := at.In(q.zone)
+	c := clock(60*local.Hour() + local.Minute())
+	switch {
+	case q.from < q.to && c >= q.from && c < q.to, q.from > q.to && c < q.to:
+		return q.to.on(local, 0)
+	case q.from > q.to && c >= q.from:
+		return q.to.on(local, 1)
+	}
+	return at
+}
+
+// Sent adds the time of a message to those that Next wants.
+func (q Quiet) Sent(recent []time.Time, at time.Time) []time.Time {
+	if q.most == 0 {
+		return nil
+	}
+	recent = append(recent, at.UTC())
+	return recent[max(0, len(recent)-q.most):]
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

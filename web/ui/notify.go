@@ -1,0 +1,84 @@
+package ui
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A notifyForm asks where people are. The template "notify-form" shows it on the pages of queries, of watches
+// and wherever else something is to be told.
+type notifyForm struct {
+	form
+	Action string // where it is posted to
+	Tested string // the kind of the service that has taken the test message
+}
+
+var notifyFields = []string{"notify", "digest", "quiet", "zone", "most"}
+
+// receiverOf reads the form.
+func receiverOf(f form) registry.ReceiverRequest {
+	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	return registry.ReceiverRequest{Address: get("notify"), Quiet: registry.Quiet{Digest: get("digest"), Zone: get("zone"), Hours: get("quiet"), Most: get("most")}}
+}
+
+// act sends a test message to the receiver of the form, or else does the work of the form. done is
+// false if the form is to be shown again, with what it says.
+func (f *notifyForm) act(v *visit, receivers web.Receivers, save func(registry.ReceiverRequest) error) (done bool, err error) {
+	r := receiverOf(f.form)
+	if f.Get("do") == "test" {
+		f.Tested, err = receivers.Test(v.r.Context(), v.caller, r.Address)
+	} else {
+		err = save(r)
+		done = err == nil
+	}
+	if err != nil {
+		return false, f.refuse(err)
+	}
+	return done, nil
+}
+
+// notifyForm is the form of the page of a query.
+func (v queryHandler) notifyForm(q *registry.Query) *notifyForm {
+	if v.Receivers == nil || !v.May(registry.RoleApp) {
+		return nil
+	}
+	return &notifyForm{form: form{Fields: notifyFields}, Action: queryPath(q.ID) + "/notify"}
+}
+
+// notify tells people the changes of the query of the path.
+func (v queryHandler) notify() error {
+	q, err := v.resolve()
+	if err != nil {
+		return err
+	}
+	f := notifyForm{form: v.typed(notifyFields), Action: queryPath(q.ID) + "/notify"}
+	done, err := f.act(v.visit, v.Receivers, func(r registry.ReceiverRequest) error {
+		r.Query = q.ID
+		s, err := v.Receivers.Create(v.caller, r)
+		if err == nil {
+			v.say("good", "notify-added", s.Callback, "")
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case done:
+		return v.to(queryPath(q.ID) + "#who")
+	}
+	c, err := v.page()
+	if err != nil {
+		return err
+	}
+	if d, ok := c.Data.(queryPage); ok {
+		d.Notify = &f
+		c.Data = d
+	}
+	if f.Status == 0 {
+		f.Status = http.StatusOK
+	}
+	return v.again(f.form, "query", "queries", c)
+}

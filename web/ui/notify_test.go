@@ -1,0 +1,55 @@
+package ui
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// told records who is told what. It knows ntfy only.
+type told struct {
+	made   []registry.ReceiverRequest
+	tested []string
+}
+
+func (d *told) check(address string) error {
+	if !strings.HasPrefix(address, "https://ntfy.sh/") {
+		return registry.BadSetting("/notify", "the address cannot be used")
+	}
+	return nil
+}
+
+// Create implements web.Receivers.
+func (d *told) Create(_ registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error) {
+	d.made = append(d.made, r)
+	return registry.Subscription{Callback: "ntfy+https://ntfy.sh/…a1b2c3"}, d.check(r.Address)
+}
+
+// Test implements web.Receivers.
+func (d *told) Test(_ context.Context, _ registry.Caller, address string) (string, error) {
+	d.tested = append(d.tested, address)
+	return "ntfy", d.check(address)
+}
+
+// The page of a query has a form that sends a test and keeps what was typed, and then tells people.
+func TestNotifyForm(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	q := r.register("city", "q", "ASK { ?s ?p ?o }")
+	d := &told{}
+	r.pages.Receivers = d
+	at := "/queries/" + q.ID
+	r.get(at).status(200).has("Send a test", `action="`+at+`/notify#notify"`)
+	r.post(at+"/notify", "notify", " https://ntfy.sh/city ", "digest", "08:00", "zone", "Europe/Berlin", "do", "test").status(200).
+		has("The test message was sent", `value=" https://ntfy.sh/city "`, `value="08:00"`)
+	if len(d.made) != 0 || len(d.tested) != 1 || d.tested[0] != "https://ntfy.sh/city" {
+		t.Errorf("%+v", d)
+	}
+	r.post(at+"/notify", "notify", "https://ntfy.sh/city", "digest", "08:00", "zone", "Europe/Berlin").status(303)
+	if want := (registry.ReceiverRequest{Address: "https://ntfy.sh/city", Query: q.ID, Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin"}}); len(d.made) != 1 || d.made[0] != want {
+		t.Errorf("%+v", d.made)
+	}
+	signedIn(t, registry.RoleRead).get("/").lacks("Send a test")
+}
