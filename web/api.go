@@ -60,8 +60,8 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	origin.SetDenyHandler(refuse(&problem{Problem: newProblem("cross-origin", "requests that change something are taken from this server's own pages and from the configured origins only")}))
 
-	h := s.mux()
-	h = origin.Handler(h)
+	s.inner = s.mux()
+	h := origin.Handler(s.inner)
 	if len(s.Origins) > 0 { // an empty list would mean all origins
 		h = crossOriginReads(s.Origins).Handler(h)
 	}
@@ -73,7 +73,8 @@ func crossOriginReads(origins []string) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: origins,
 		AllowedMethods: []string{"GET", "HEAD", "POST", "PATCH", "DELETE"},
-		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Accept-Datetime"},
+		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Accept-Datetime",
+			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
 		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At", "Memento-Datetime"},
 		MaxAge:         600,
 	})

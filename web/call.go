@@ -118,7 +118,7 @@ func (c *call) start(rt route) error {
 			return malformed(pointer(jsontext.Pointer("?"+name)), "a parameter is given twice")
 		}
 	}
-	if limit := int64(c.Limits.Body); c.r.ContentLength > limit {
+	if limit := int64(c.Limits.Body); c.r.ContentLength > limit && !rt.rpc {
 		return &http.MaxBytesError{Limit: limit}
 	}
 	c.body = &requestBody{ReadCloser: http.MaxBytesReader(c.w, c.r.Body, int64(c.Limits.Body))}
@@ -250,6 +250,7 @@ type route struct {
 	need   registry.Role // "" if no role is required
 	topic  bool          // callers without a token may read it of public queries
 	stream bool          // has no deadline
+	rpc    bool          // says itself that a body is too large
 	run    func(*call) error
 }
 
@@ -265,6 +266,8 @@ type server struct {
 	tries   chan struct{} // limits trial executions
 	// scrapes limits scrapes of results, which have a document in memory.
 	scrapes chan struct{}
+	inner   http.Handler // of the routes, for calls that the server makes for an agent
+	agents  agents
 }
 
 // A handler serves a group of calls: it is a call with the methods that they need.
@@ -298,4 +301,5 @@ type (
 	tokenAPI    struct{ *call }
 	watchAPI    struct{ *call } // registrations without SPARQL
 	ruleAPI     struct{ *call } // alert rules
+	agentAPI    struct{ *call } // the Model Context Protocol
 )

@@ -87,7 +87,7 @@ func (w *world) body(r *http.Request, a *answer, schema string) {
 	if r.Method == "HEAD" {
 		return
 	}
-	if a.StatusCode >= 400 {
+	if a.StatusCode >= 400 && strings.HasSuffix(a.Header.Get("Content-Type"), "problem+json") {
 		slug := strings.TrimPrefix(a.string("type"), "/problems/")
 		if k, ok := problemKinds[registry.Kind(slug)]; !ok || k.status != a.StatusCode || a.string("title") == "" {
 			w.t.Errorf("%s %s: the problem %q is not explained, or not as %d", r.Method, r.URL.Path, slug, a.StatusCode)

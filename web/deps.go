@@ -97,6 +97,8 @@ type Followers interface {
 	All(w http.ResponseWriter, r *http.Request, caller string, keep func(*registry.Change) bool)
 	// ProfileCaptures follows the captures of one profile.
 	ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
+	// Updates says when the results of queries move on from positions, without saying what changed.
+	Updates(w http.ResponseWriter, r *http.Request, caller string, u registry.Updates)
 }
 
 // Rechecks reports changes of tokens.

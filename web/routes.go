@@ -32,6 +32,8 @@ func (s *server) table() []route {
 		{method: "GET", path: "/freshet-rdfjs.d.ts", run: asset("application/typescript; charset=utf-8", client.QuadTypes)},
 		{method: "GET", path: "/freshet.py", run: asset("text/x-python; charset=utf-8", client.Python)},
 
+		{method: "POST", path: "/mcp", need: read, stream: true, rpc: true, run: on(agentAPI.answer)},
+
 		{method: "GET", path: "/v1/queries", need: read, run: on(queryAPI.list)},
 		{method: "POST", path: "/v1/queries", need: app, run: on(queryAPI.register)},
 		{method: "POST", path: "/v1/queries/validate", need: app, stream: true, run: on(queryAPI.validate)},

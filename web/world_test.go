@@ -131,6 +131,10 @@ func (s streams) All(w http.ResponseWriter, r *http.Request, _ string, keep func
 	s.all(w, r, keep)
 }
 
+func (s streams) Updates(w http.ResponseWriter, _ *http.Request, _ string, u registry.Updates) {
+	sse(w, string(u.First))
+}
+
 func (s streams) ProfileCaptures(w http.ResponseWriter, _ *http.Request, _ string, p registry.Profile) {
 	sse(w, "profile "+p.ID)
 }

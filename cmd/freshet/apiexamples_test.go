@@ -53,7 +53,7 @@ var apiStory = []apiStep{
 	{operation: "createWebhook", known: []shownID{{`\bwh_\w+`, hookID}}},
 	{operation: "listWebhooks", first: `until curl http://127.0.0.1:8080/v1/webhooks | grep -q last_delivery; do sleep 0.1; done`},
 	{operation: "hintEndpoint", first: `update 'DELETE { ?g :free ?n } INSERT { ?g :free 2 } WHERE { ?g :free ?n }'`},
-	{operation: "queryChanges", first: `until curl http://127.0.0.1:8080/v1/queries/free | grep -q '"seq":2'; do curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick; sleep 0.1; done`}, {operation: "latestChange"}, {operation: "netChange"}, {operation: "timeMap"}, {operation: "queryFeed"},
+	{operation: "queryChanges", first: `until curl http://127.0.0.1:8080/v1/queries/free | grep -q '"seq":2'; do curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick; sleep 0.1; done`}, {operation: "latestChange"}, {operation: "agent"}, {operation: "netChange"}, {operation: "timeMap"}, {operation: "queryFeed"},
 	{operation: "allChanges"}, {operation: "allFeed"},
 	{operation: "listDeadLetters", first: `until curl http://127.0.0.1:8080/v1/dead-letters | grep -q msg_; do sleep 0.1; done`, known: []shownID{{`\bmsg_\w+`, letterID}}},
 	{operation: "showWebhook", first: `freshet letter list | grep "` + hookID + ` *` + letterID + ` .*/orders.* 422$"`}, {operation: "patchWebhook"}, {operation: "rotateWebhook"}, {operation: "resendDeadLetter"}, {operation: "replayWebhook", first: `freshet letter resend ` + hookID + ` ` + letterID}, {operation: "dropDeadLetter"},
