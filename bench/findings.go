@@ -30,7 +30,7 @@ func (s *Study) findings() (out []string) {
 	}
 	for _, b := range s.budgets() {
 		list := s.summaries(b)
-		out = append(out, found(list, b, all), lateness(list, b))
+		out = append(out, found(list, b, all, s.bound(b)), lateness(list, b))
 		if s.Compare {
 			out = append(out, order(list, b))
 		}
@@ -38,21 +38,40 @@ func (s *Study) findings() (out []string) {
 	return slices.DeleteFunc(out, func(text string) bool { return text == "" })
 }
 
+// bound returns the mean of the bounds of the traces, 0 if there are none.
+func (s *Study) bound(budget time.Duration) float64 {
+	sum := 0.0
+	for _, rows := range s.Rows {
+		for i := range rows {
+			if rows[i].BudgetMS == budget.Milliseconds() {
+				sum += float64(rows[i].Bound) / float64(len(s.Rows))
+				break
+			}
+		}
+	}
+	return sum
+}
+
 // ranked lists the policies that can run by a column, the best first.
 func ranked(list []summary, m int) []summary {
-	out := slices.DeleteFunc(slices.Clone(list), func(s summary) bool { return s.policy == clairvoyant })
+	out := slices.DeleteFunc(slices.Clone(list), func(s summary) bool { return yardstick(s.policy) })
 	slices.SortStableFunc(out, func(a, b summary) int { return tableColumns[m].best * cmp.Compare(b.means[m], a.means[m]) })
 	return out
 }
 
-// found names the policy that finds most and the rank of the default.
-func found(list []summary, budget time.Duration, all float64) string {
+// found names the policy that finds most and the rank of the default. all is the number of
+// changes, and bound what no schedule exceeds, 0 if that is not known.
+func found(list []summary, budget time.Duration, all, bound float64) string {
 	order := ranked(list, relevantAt)
 	if len(order) == 0 {
 		return ""
 	}
 	of, reference := all, "them"
-	text := fmt.Sprintf("Budget %s: there are %s changes. ", seconds(budget), decimal(all, 0))
+	text := fmt.Sprintf("Budget %s: there are %s changes", seconds(budget), decimal(all, 0))
+	if bound > 0 {
+		text += fmt.Sprintf(", of which no schedule finds more than %s", decimal(bound, 0))
+	}
+	text += ". "
 	for _, s := range list {
 		if s.policy == clairvoyant {
 			of, reference = s.means[relevantAt], "what "+clairvoyant+" finds"

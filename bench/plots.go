@@ -161,6 +161,16 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		p.Add(dots)
 		p.Legend.Add(set.name, dots)
 	}
+	if b := s.rowsOf(budget)[0].Bound; b > 0 {
+		y := 100 * float64(b) / all
+		line, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: y}, {X: p.X.Max, Y: y}})
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width, line.Dashes = figure.Palette[7], vg.Points(0.7), []vg.Length{vg.Points(3), vg.Points(2)}
+		p.Add(line)
+		p.Legend.Add("no schedule finds more", line)
+	}
 	names.Others = theirs
 	p.Add(&names)
 	p.Y.Min, p.Y.Max = 0, 108

@@ -105,7 +105,7 @@ All columns are taken from the trace, not from what happened to be executed.</p>
 <h2>Columns</h2>
 <dl>{{range .Measures}}<dt>{{name .}}</dt><dd>{{meaning .}}</dd>
 {{end}}</dl>
-<p>A slot is one revision. <strong>Bold</strong>: the best value of a column, <code>{{.Clairvoyant}}</code> left out: it knows all results beforehand and runs what is stale longest first. No live endpoint can run it, and it is not the most that can be found.
+<p>A slot is one revision. <strong>Bold</strong>: the best value of a column, the yardsticks left out, which no live endpoint can run: <code>{{.Clairvoyant}}</code> and <code>edf</code> know all results beforehand, and run what is stale longest or what changes again first; <code>rates</code> knows how often each result changes. Findings and the plots of detection have a bound that no schedule of requests for one query each exceeds.
 <code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the traces.{{end}}{{if .Compare}}
 Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace), and by how many per cent ours are above or below.
 {{.Why}}{{end}}</p>

@@ -19,7 +19,7 @@ import (
 )
 
 // RunAll runs several setups, as many at a time as there are processors, and returns
-// their rows in the order of the setups. It calls done after each setup, one call at
+// their rows with bounds in the order of the setups. It calls done after each setup, one call at
 // a time.
 func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
 	for _, s := range setups {
@@ -55,6 +55,9 @@ func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) 
 	}
 	close(next)
 	wait.Wait()
+	if failed == nil {
+		w.setBounds(rows)
+	}
 	return rows, failed
 }
 
@@ -97,6 +100,7 @@ var rowColumns = []struct {
 	{"max_debt", func(r *Row) string { return number(r.MaxDebt) }},
 	{"merge", func(r *Row) string { return r.Merge }},
 	{"requests", func(r *Row) string { return strconv.Itoa(cmp.Or(r.Requests, r.Total)) }},
+	{"bound", func(r *Row) string { return strings.TrimPrefix(strconv.Itoa(r.Bound), "0") }},
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
@@ -135,7 +139,7 @@ func WriteCSV(w io.Writer, rows []Row) error {
 }
 
 // WriteTable writes rows as a text table with the columns of a study. Rows that say how
-// requests are merged have two more columns.
+// requests are merged have two more columns. Below are the bounds.
 func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	merges := slices.ContainsFunc(rows, func(r Row) bool { return r.Merge != "" })
@@ -157,7 +161,18 @@ func WriteTable(w io.Writer, rows []Row) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	said := map[string]bool{}
+	for _, r := range rows {
+		line := fmt.Sprintf("No schedule finds more than %s changes with %g s a slot (%s).\n", figure.Thousands(r.Bound), float64(r.BudgetMS)/1000, r.Rule)
+		if r.Bound > 0 && !said[line] {
+			fmt.Fprint(w, line)
+			said[line] = true
+		}
+	}
+	return nil
 }
 
 // SplitPolicies splits a list of spellings at its commas. A comma before a digit is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type Row struct {
 	BudgetMS int64          `json:"budget_ms"`
 	Rule     string         `json:"rule"`
 	Merge    string         `json:"merge,omitempty"`
+	Bound    int            `json:"bound,omitempty"` // Simulator.Bound, set by RunAll
 	Metrics
 	// Slots lists the complete executions of each slot in order. Cuts lists slot and
 	// query of each execution that was cut. Both need Setup.Schedule.
@@ -85,9 +87,7 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 		}
 		c.Merged = w.merged(s.Merge)
 	}
-	if p.String() == clairvoyant {
-		c.Policy = policy.Clairvoyant(y.oracle)
-	}
+	c.Policy = policy.Foresee(p, y.oracle)
 	r, err := plan.NewReplay(c)
 	if err != nil {
 		return Row{}, err
@@ -127,22 +127,31 @@ func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {
 }
 
 // clairvoyant is the policy that knows all results in advance and runs what is stale
-// longest first. It exists in simulations only, as a yardstick. It is not an upper bound: with
-// the same knowledge, whatever the next change overwrites first can be run first.
+// longest first. It exists in simulations only, as a yardstick. It is no upper bound, which
+// Simulator.Bound computes: "edf" finds more with the same knowledge.
 const clairvoyant = "cv"
 
-// oracle tells the clairvoyant policy since when a result is stale, and the cost of
-// its query.
-func (y *tally) oracle(m policy.Moment, c *policy.Candidate) (since uint64, cost time.Duration) {
-	q := c.Number
-	if y.w.series[q] < 0 {
-		return 0, 0
+// yardstick reports whether a policy is one that no endpoint can run.
+func yardstick(spelling string) bool {
+	p, err := scheduler.ParsePolicy(spelling)
+	return err == nil && policy.NeedsOracle(p)
+}
+
+// oracle implements policy.Oracle.
+func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
+	i := y.w.series[c.Number]
+	if i < 0 {
+		return policy.Foresight{}
 	}
-	from, stale := y.stale(int(y.w.series[q]))
-	if !stale {
-		return 0, 0
+	f := policy.Foresight{Next: math.MaxUint64, Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
+	if since, stale := y.stale(int(i)); stale {
+		f.Since = uint64(since)
 	}
-	return uint64(from), milliseconds(y.w.t.Times[m.Slot][q])
+	s := &y.w.t.Series[i]
+	if k := y.now(int(i)); k+1 < len(s.Versions) {
+		f.Next = uint64(s.Versions[k+1].Rev)
+	}
+	return f
 }
 
 // params returns the parameters of a policy's canonical spelling, including defaults.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -21,6 +22,7 @@ type Simulator struct {
 	groups  []uint8 // by query: the index in Groups
 	queries []registry.Query
 	changes int
+	rates   []float64 // by series: changes a slot
 }
 
 // slotTotal is the cost of executing all queries in a slot.
@@ -50,6 +52,8 @@ func NewSimulator(t *trace.Trace) *Simulator {
 	for i, s := range t.Series {
 		w.series[s.Query] = int32(i)
 		n := len(s.Versions) - 1
+		// Of r revisions at random times, the share e^(−λ) is without a change.
+		w.rates = append(w.rates, -math.Log1p(-min(float64(n)/float64(max(1, t.Revisions)), 1-1e-9)))
 		for n > Groups[w.groups[s.Query]].Most {
 			w.groups[s.Query]++
 		}

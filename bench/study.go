@@ -18,7 +18,7 @@ import (
 // out policies that the scheduler does not know.
 func Configurations() []string {
 	wanted := []string{
-		"cv", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
+		"cv", "edf", "rates", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
 		"ttl:max=32:half", "ttl:max=32:reset", "ttl:max=64:half", "ttl:max=128:half", "ttl:max=128:reset", "ttl:max=256:half",
 		"sqrt", registry.DefaultPolicy,
 	}
@@ -175,7 +175,7 @@ func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 func (s *Study) shown(budget time.Duration) (out []*Row) {
 	for _, r := range s.rowsOf(budget) {
 		switch r.Policy {
-		case "cv", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", registry.DefaultPolicy:
+		case "cv", "edf", "rates", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", registry.DefaultPolicy:
 			out = append(out, r)
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Study) summaries(budget time.Duration) (out []summary) {
 }
 
 // best returns the policies with the best value of a column. It excludes the
-// clairvoyant policy, which no endpoint can run.
+// yardsticks, which no endpoint can run.
 func best(list []summary, m int) map[string]bool {
 	out := map[string]bool{}
 	if tableColumns[m].best == 0 {
@@ -76,7 +76,7 @@ func best(list []summary, m int) map[string]bool {
 	for _, s := range list {
 		v := float64(tableColumns[m].best) * s.means[m]
 		switch {
-		case s.policy == clairvoyant || v < top:
+		case yardstick(s.policy) || v < top:
 			continue
 		case v > top:
 			clear(out)

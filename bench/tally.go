@@ -128,10 +128,7 @@ func (y *tally) playAll() {
 // fetch records that the version of the current slot is fetched.
 func (y *tally) fetch(i int) {
 	s := &y.w.t.Series[i]
-	was, now := y.fetched[i], y.fetched[i]
-	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
-		now++
-	}
+	was, now := y.fetched[i], y.now(i)
 	y.fetched[i], y.last[i] = now, y.slot
 	if now == was {
 		return
@@ -148,6 +145,15 @@ func (y *tally) fetch(i int) {
 	y.m.MaxMiss = max(y.m.MaxMiss, passed)
 }
 
+// now returns the version of a series in the current slot.
+func (y *tally) now(i int) int {
+	s, k := &y.w.t.Series[i], y.fetched[i]
+	for k+1 < len(s.Versions) && s.Versions[k+1].Rev <= y.slot {
+		k++
+	}
+	return k
+}
+
 // staleSince returns the revision in which the fetched version became stale, where
 // now is the true one: the first change after the last version that equals the
 // fetched one.
@@ -162,11 +168,7 @@ func staleSince(s *trace.Series, fetched, now int) int {
 // stale reports whether a series is stale in the current slot, and since when.
 func (y *tally) stale(i int) (since int, stale bool) {
 	s := &y.w.t.Series[i]
-	was := y.fetched[i]
-	now := was
-	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
-		now++
-	}
+	was, now := y.fetched[i], y.now(i)
 	if s.Versions[was].Same(s.Versions[now]) {
 		return 0, false
 	}

@@ -94,7 +94,8 @@
 //	sup:x=1:life=overwrite   the fewest that report every x-th update while it is alive
 //	fbsup:x=1:life=overwrite the same, corrected by what executions find
 //	hybrid                   worth per second from learnt rates, and a price for waiting
-//	cv                       clairvoyant: a yardstick of simulations, refused elsewhere
+//	cv edf                   clairvoyant: yardsticks of simulations, refused elsewhere
+//	rates                    knows how often each result changes: another yardstick
 //	sedf:p mrsf:p medf:p     intervals of profiles first, by their end, by what their
 //	                         round lacks, by the time that it has left; the endpoint's
 //	                         second policy orders the rest

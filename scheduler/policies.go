@@ -36,7 +36,7 @@ func Register(d policy.Definition) {
 func Policies() []policy.Definition {
 	others.Lock()
 	defer others.Unlock()
-	table := append(policy.Definitions(), hybrid.Definition(), policy.ClairvoyantDefinition())
+	table := append(append(policy.Definitions(), hybrid.Definition()), policy.Yardsticks()...)
 	return append(append(table, claimingDefinitions()...), others.list...)
 }
 

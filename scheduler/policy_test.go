@@ -58,9 +58,9 @@ func named(spelling string) policy.Policy {
 }
 
 // told is an oracle that reads the future in the id of a query.
-func told(_ policy.Moment, c *policy.Candidate) (since uint64, cost time.Duration) {
-	fmt.Sscanf(c.Query.ID, "s%d,c%d", &since, &cost)
-	return since, cost
+func told(_ policy.Moment, c *policy.Candidate) (f policy.Foresight) {
+	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g", &f.Since, &f.Cost, &f.Next, &f.Rate)
+	return f
 }
 
 func query(id string) registry.Query {
@@ -169,6 +169,22 @@ func TestPolicies(t *testing.T) {
 			{"s8,c6", []string{"7"}},
 		}, []string{"s7,c9", "s8,c4", "s8,c5", "s8,c6"}},
 
+		{"edf", 10, []named{ // and when it changes again
+			{"s8,c5,n14", []string{"1"}},
+			{"s7,c9,n12", []string{"2"}},
+			{"s8,c4,n14", []string{"3"}},
+			{"s0,c1,n11", []string{"1"}}, // not stale: left out
+			{"s8,c6,n11", []string{"7"}},
+		}, []string{"s8,c6,n11", "s7,c9,n12", "s8,c4,n14", "s8,c5,n14"}},
+
+		{"rates", 10, []named{ // (1 − e^(−x)(1 + x)) / seconds, x = rate × slots
+			{"s0,c0,n0,r0.1", []string{"1", "9"}},           // x = 0.1 in 1 s: 0.0047
+			{"s8,c0,n0,r0.1", []string{"1", "5"}},           // 0.5: 0.0902, whether it is stale or not
+			{"s0,c0,n0,r0.2", []string{"1", "5"}},           // 1: 0.264
+			{"s0,c0,n0,r0.3", []string{"1/2000", "8/2000"}}, // 0.6 in 2 s: 0.061
+			{"s8,c0,n0,r0", []string{"1", "2"}},             // never changes: left out
+		}, []string{"s0,c0,n0,r0.2", "s8,c0,n0,r0.1", "s0,c0,n0,r0.3", "s0,c0,n0,r0.1"}},
+
 		{"hybrid:d=8", 12, []named{
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
 			{"b", []string{"1", "2", "3", "11"}},             // never did
@@ -248,9 +264,7 @@ func TestPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.policy == "cv" {
-				p = policy.Clairvoyant(told)
-			}
+			p = policy.Foresee(p, told)
 			covered[strings.Split(c.policy, ":")[0]] = true
 			var entries []policy.Entry
 			for _, q := range c.given {

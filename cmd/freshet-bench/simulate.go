@@ -26,7 +26,8 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 prints one row per policy and budget. Under the rule strict no slot takes more
 than its budget. Under debt an execution that has started may finish within
 --timeout, and later slots repay what it took beyond the budget, at most half of
-one each. Under overrun the last execution of a slot may take any time.
+one each. Under overrun the last execution of a slot may take any time. The lines
+below the table say what no schedule of requests for one query each exceeds.
 
 With --merge, queries of a template are asked together, as the server does it, in
 traces that have templates; generated and recorded ones do. Each mode has its rows.

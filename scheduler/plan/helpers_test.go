@@ -14,7 +14,7 @@ import (
 
 // definitions returns the policies that need no profiles.
 func definitions() []policy.Definition {
-	return append(policy.Definitions(), hybrid.Definition(), policy.ClairvoyantDefinition())
+	return append(append(policy.Definitions(), hybrid.Definition()), policy.Yardsticks()...)
 }
 
 func parse(spelling string) (policy.Policy, error) { return policy.Parse(definitions(), spelling) }

@@ -146,17 +146,21 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	for slot, row := range stale {
 		copy(w.changed[slot], row[:])
 	}
-	oracle := func(m policy.Moment, c *policy.Candidate) (uint64, time.Duration) {
+	oracle := func(m policy.Moment, c *policy.Candidate) policy.Foresight {
 		for q, x := range w.queries() {
 			if x.ID == c.Query.ID && stale[m.Slot][q] {
-				return m.Slot, w.times[m.Slot][q]
+				return policy.Foresight{Since: m.Slot, Cost: w.times[m.Slot][q]}
 			}
 		}
-		return 0, 0
+		return policy.Foresight{}
+	}
+	cv, err := policy.Parse(policy.Yardsticks(), "cv")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, rule := range []string{plan.RuleStrict, plan.RuleOverrun} {
 		r, err := plan.NewReplay(plan.ReplayConfig{
-			Policy: policy.Clairvoyant(oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
+			Policy: policy.Foresee(cv, oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -186,7 +186,7 @@ func TestPlayErrors(t *testing.T) {
 	if _, err := Play(context.Background(), Config{Policy: p, Entries: entries}); err == nil {
 		t.Error("played without a budget")
 	}
-	if _, err := Play(context.Background(), Config{Policy: policy.Clairvoyant(nil), Budget: time.Second, Entries: entries}); !errors.Is(err, policy.ErrPolicy) {
+	if _, err := Play(context.Background(), Config{Policy: parse(t, "cv"), Budget: time.Second, Entries: entries}); !errors.Is(err, policy.ErrPolicy) {
 		t.Errorf("a clairvoyant policy: %v", err)
 	}
 }

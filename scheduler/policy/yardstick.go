@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"math"
+	"time"
+)
+
+// A Foresight is what a simulation tells about a query and no client can know.
+type Foresight struct {
+	Since uint64        // slot from which its current result differs from the one last fetched, 0 if it does not differ
+	Next  uint64        // slot of the next change of the current result, math.MaxUint64 if there is none
+	Cost  time.Duration // of an execution in this slot
+	Rate  float64       // changes a slot, over the whole history
+}
+
+// An Oracle gives a simulation the foresight about a query in the slot of m.
+type Oracle func(m Moment, c *Candidate) Foresight
+
+// A yardstick is a policy that needs an oracle. It shows what knowledge is worth, and no
+// endpoint can run it.
+type yardstick struct {
+	name   string
+	key    func(m Moment, c *Candidate, f Foresight) (k Key, runs bool)
+	oracle Oracle
+}
+
+// Foresee returns a yardstick with its oracle, and other policies as they are. The
+// yardstick that Parse returns has none: it cannot run.
+func Foresee(p Policy, o Oracle) Policy {
+	if y, is := p.(yardstick); is {
+		y.oracle = o
+		return y
+	}
+	return p
+}
+
+// NeedsOracle reports whether a policy is a yardstick.
+func NeedsOracle(p Policy) bool {
+	_, is := p.(yardstick)
+	return is
+}
+
+// Yardsticks lists the policies of simulations.
+func Yardsticks() []Definition {
+	yards := func(d Definition, key func(Moment, *Candidate, Foresight) (Key, bool)) Definition {
+		d.Simulated = true
+		d.Build = func(Args) (Policy, error) { return yardstick{name: d.Name, key: key}, nil }
+		return d
+	}
+	return []Definition{
+		yards(Definition{Name: "cv", Doc: "clairvoyant: only what has changed, stale longest first", Source: "Knuth, Hartig, Sack 2016, section 4"}, oldest),
+		yards(Definition{Name: "edf", Doc: "clairvoyant: only what has changed, what changes again first first",
+			Source: "Liu, Layland 1973, section 7: earliest deadline first"}, deadline),
+		yards(Definition{Name: "rates", Doc: "knows how often each result changes, but not when",
+			Source: "Azar, Horvitz, Lubetzky, Peres, Shahaf 2018, section 3"}, knownRate),
+	}
+}
+
+// oldest is the order of "cv": the longest stale come first, ties go to the cheapest.
+func oldest(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
+	return Key{Value: float64(f.Since), Low: float64(f.Cost)}, f.Since > 0
+}
+
+// deadline is the order of "edf": what the next change overwrites first comes first, ties
+// go to the cheapest.
+func deadline(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
+	return Key{Value: float64(f.Next), Low: float64(f.Cost)}, f.Since > 0
+}
+
+// knownRate is the order of "rates": descending (1 − e^(−λa)·(1 + λa)) / c, for a query
+// with λ changes a slot that ran a slots ago and takes the time c. If changes come at
+// random, executions in every a-th slot find x·(1 − e^(−λ/x)) changes a slot, x = 1/a. The
+// order is by the derivative of this with respect to x, for each second. A query that
+// never changes does not run.
+//
+// Source: Azar et al., "Tractable near-optimal policies for crawling", 2018, with the
+// changes found in place of the share of time.
+func knownRate(m Moment, c *Candidate, f Foresight) (Key, bool) {
+	x := f.Rate * float64(m.Slot-c.Stats.Last)
+	gain := -math.Expm1(-x) - x*math.Exp(-x)
+	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
+}
+
+func (y yardstick) String() string { return y.name }
+
+func (yardstick) Fold([]float64, uint64, Sample) []float64 { return nil }
+
+func (yardstick) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+
+func (y yardstick) Rank(m Moment, all []*Candidate) Ranking {
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		k, runs := y.key(m, c, y.oracle(m, c))
+		if !runs {
+			k.Due = m.Slot + 1
+		}
+		keys[i] = k
+	}
+	return Ranking{Keys: keys}
+}
+
+func (yardstick) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
+	return map[string]float64{"last": float64(c.Stats.Last)}
+}
