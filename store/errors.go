@@ -129,14 +129,24 @@ func plausible(path string) error {
 	return nil
 }
 
-// whole refuses a file that was cut off. size is that of the file before it was opened.
-func whole(b *bbolt.DB, size int64) error {
-	return b.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > size {
-			return fmt.Errorf("%w: the file was cut off (%d of %d bytes): put a backup in its place", ErrDamaged, size, tx.Size())
+// whole refuses a file that was cut off. It opens it without the list of free pages: if a page
+// of that is missing, bbolt faults while it opens the file, and the file stays mapped and locked.
+func whole(path string) error {
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
+	if err != nil {
+		return err
+	}
+	err = b.View(func(tx *bbolt.Tx) error {
+		i, err := os.Stat(path) // while no other process writes it
+		if err != nil {
+			return err
+		}
+		if tx.Size() > i.Size() {
+			return fmt.Errorf("%w: the file was cut off (%d of %d bytes): put a backup in its place", ErrDamaged, i.Size(), tx.Size())
 		}
 		return nil
 	})
+	return errors.Join(err, b.Close())
 }
 
 // createWhole makes a new file as a whole, so that a file that is empty or cut off is always a damaged one.

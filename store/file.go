@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,6 @@ const lockWait = time.Second
 // A boltFile runs the transactions of an open store. The stores of the subjects embed it.
 type boltFile struct {
 	bolt      *bbolt.DB
-	file      *os.File // bolt's
 	path      string
 	epoch     storeEpoch
 	seed      uint64

@@ -42,43 +42,28 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, withRemedy(dir, err)
 	}
 	path := filepath.Join(dir, File)
-	if err := guarded(func() error { return errors.Join(createWhole(path), plausible(path)) }); err != nil {
+	err := guarded(func() error {
+		if err := errors.Join(createWhole(path), plausible(path)); err != nil {
+			return err
+		}
+		return whole(path)
+	})
+	if err != nil {
 		return nil, withRemedy(path, err)
 	}
 	var b *bbolt.DB
-	var file *os.File
-	var size int64
-	err := guarded(func() (err error) {
+	err = guarded(func() (err error) {
 		b, err = bbolt.Open(path, 0o600, &bbolt.Options{
 			Timeout:         lockWait,
 			FreelistType:    bbolt.FreelistMapType,
 			InitialMmapSize: mapSize(path),
-			OpenFile: func(path string, flag int, mode os.FileMode) (f *os.File, err error) {
-				if file, err = os.OpenFile(path, flag, mode); err != nil {
-					return nil, err
-				}
-				i, err := file.Stat()
-				if err == nil {
-					size = i.Size()
-				}
-				return file, err
-			},
 		})
-		if err != nil {
-			return err
-		}
-		if err := whole(b, size); err != nil {
-			return errors.Join(err, b.Close())
-		}
-		return nil
+		return err
 	})
 	if err != nil {
-		if file != nil {
-			_ = file.Close() // a fault may have left it open, and locked
-		}
 		return nil, withRemedy(path, err)
 	}
-	d := newDB(&boltFile{bolt: b, empty: newCommand, file: file, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
+	d := newDB(&boltFile{bolt: b, empty: newCommand, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
 		removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{}), others: foreign{wake: make(chan struct{}, 1)}})
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)

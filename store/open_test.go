@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,38 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal("a refused store stays locked")
 			}
 		})
+	}
+}
+
+// A file that lost pages at its end is refused with the same sentence wherever it ends: also if the list of
+// free pages is lost, of which bbolt says nothing and faults.
+func TestOpenRefusesEveryCut(t *testing.T) {
+	dir := t.TempDir()
+	lived(t, dir)
+	d := open(t, dir, Options{})
+	used, err := fetch(d.boltFile, func(tx *bbolt.Tx) (int64, error) { return tx.Size(), nil })
+	if err = errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := int64(8192); size < used; size += 4096 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, File)
+		if err := os.WriteFile(path, good[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it is not locked afterwards
+			d, err := Open(dir, Options{})
+			if err == nil {
+				d.Close()
+			}
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("the file was cut off (%d of %d bytes)", size, used)) {
+				t.Errorf("%d of %d bytes: %v", size, used, err)
+			}
+		}
 	}
 }
 
