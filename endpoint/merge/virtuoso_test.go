@@ -25,12 +25,12 @@ func askVirtuoso(s *virtuosotest.Server) asker {
 		}
 		r, err := http.PostForm(s.URL, url.Values{"query": {text}, "default-graph-uri": {graphName}, "named-graph-uri": {graphName}, "format": {accept}})
 		if err != nil {
-			return nil, err
+			return nil, failed(s, err)
 		}
 		defer r.Body.Close()
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return nil, err
+			return nil, failed(s, err)
 		}
 		partial := r.Header.Get("X-SQL-State") + r.Trailer.Get("X-SQL-State")
 		if r.StatusCode != http.StatusOK || partial != "" {
@@ -41,6 +41,15 @@ func askVirtuoso(s *virtuosotest.Server) asker {
 		}
 		return diff.DecodeJSON(body, form, o)
 	}
+}
+
+// failed is the error of a request without an answer: it says nothing if the server has crashed
+// and serves again.
+func failed(s *virtuosotest.Server, err error) error {
+	if s.Revive() {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
 }
 
 // blanks are blank nodes, which Virtuoso does not accept in INSERT DATA.

@@ -3,7 +3,9 @@
 package virtuosotest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -27,8 +29,12 @@ type Options struct {
 type Server struct {
 	URL string // of its SPARQL endpoint
 
-	t   testing.TB
-	log string
+	t       testing.TB
+	dir     string
+	sql     string // where isql-vt finds it
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
+	crashes int
 }
 
 const startTime = 2 * time.Minute
@@ -43,9 +49,9 @@ func Start(t testing.TB, o Options) *Server {
 		}
 	}
 	for tries := 3; ; tries-- {
-		s, sql, err := launch(t, o)
+		s, err := launch(t, o)
 		if err == nil {
-			s.grant(sql)
+			s.grant()
 			return s
 		}
 		if tries == 1 {
@@ -55,29 +61,65 @@ func Start(t testing.TB, o Options) *Server {
 	}
 }
 
-// launch starts a server and waits until it answers. sql is where isql-vt finds
-// it.
-func launch(t testing.TB, o Options) (s *Server, sql string, err error) {
+// launch starts a server and waits until it answers.
+func launch(t testing.TB, o Options) (*Server, error) {
 	t.Helper()
-	dir := t.TempDir()
 	sql, web := loopback.Reserve(t), loopback.Reserve(t)
-	ini := filepath.Join(dir, "virtuoso.ini")
-	if err := os.WriteFile(ini, []byte(settings(dir, sql, web, o)), 0o600); err != nil {
+	s := &Server{URL: "http://" + web + "/sparql", t: t, dir: t.TempDir(), sql: sql}
+	if err := os.WriteFile(filepath.Join(s.dir, "virtuoso.ini"), []byte(settings(s.dir, sql, web, o)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = &Server{URL: "http://" + web + "/sparql", t: t, log: filepath.Join(dir, "virtuoso.log")}
-	cmd := exec.Command("virtuoso-t", "+foreground", "+configfile", ini)
-	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	s.run()
+	t.Cleanup(func() {
+		s.stop()
+		if t.Failed() {
+			t.Logf("the log of virtuoso (%v):\n%s", s.process.ProcessState, s.lastLog())
+		}
+	})
+	return s, s.await()
+}
+
+// run starts the process.
+func (s *Server) run() {
+	s.t.Helper()
+	s.process = exec.Command("virtuoso-t", "+foreground", "+configfile", filepath.Join(s.dir, "virtuoso.ini"))
+	s.process.Dir = s.dir
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
+	s.ended = make(chan struct{})
+	go func(p *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
-		_ = cmd.Wait()
-	}()
-	t.Cleanup(func() { stop(cmd.Process, ended) })
-	return s, sql, s.await(ended)
+		_ = p.Wait()
+	}(s.process, s.ended)
+}
+
+// mostCrashes bounds how often a test starts its server again.
+const mostCrashes = 3
+
+// Revive is for tests of long series of requests: now and then one of Virtuoso's threads reads
+// a null pointer, and its process ends. Revive starts it again, with its data, and reports whether it
+// had ended. It is called after a request failed, by one goroutine at a time.
+func (s *Server) Revive() bool {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(10 * time.Second): // the kernel may still write its memory to a file
+		return false
+	}
+	s.crashes++
+	s.t.Logf("virtuoso ended (%v), the %d. time:\n%s", s.process.ProcessState, s.crashes, s.lastLog())
+	if s.crashes > mostCrashes {
+		return false
+	}
+	if err := os.Remove(filepath.Join(s.dir, "virtuoso.lck")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	s.run()
+	if err := s.await(); err != nil {
+		s.t.Fatal(err)
+	}
+	return true
 }
 
 func absent(t testing.TB) {
@@ -92,24 +134,24 @@ func absent(t testing.TB) {
 }
 
 // stop shuts the server down, and kills it if it does not end.
-func stop(p *os.Process, ended <-chan struct{}) {
-	_ = p.Signal(syscall.SIGTERM)
+func (s *Server) stop() {
+	_ = s.process.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
+	case <-s.ended:
 	case <-time.After(20 * time.Second):
-		_ = p.Kill()
-		<-ended
+		_ = s.process.Process.Kill()
+		<-s.ended
 	}
 }
 
 // await returns when the endpoint answers, or with an error if the server
 // ended.
-func (s *Server) await(ended <-chan struct{}) error {
+func (s *Server) await() error {
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		select {
-		case <-ended:
+		case <-s.ended:
 			return fmt.Errorf("virtuoso ended at its start:\n%s", s.lastLog())
 		default:
 		}
@@ -124,14 +166,14 @@ func (s *Server) await(ended <-chan struct{}) error {
 }
 
 func (s *Server) lastLog() string {
-	b, _ := os.ReadFile(s.log)
+	b, _ := os.ReadFile(filepath.Join(s.dir, "virtuoso.log"))
 	return string(b[max(0, len(b)-2000):])
 }
 
 // grant allows updates by anyone, which the tests need.
-func (s *Server) grant(sql string) {
+func (s *Server) grant() {
 	s.t.Helper()
-	out, err := exec.Command("isql-vt", sql, "dba", "dba", `exec=GRANT SPARQL_UPDATE TO "SPARQL";`).CombinedOutput()
+	out, err := exec.Command("isql-vt", s.sql, "dba", "dba", `exec=GRANT SPARQL_UPDATE TO "SPARQL";`).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("granting the right to update: %v\n%s", err, out)
 	}
