@@ -172,8 +172,6 @@ func (r *wayRun) follower(name string, options string) *wayFollower {
 	return f
 }
 
-const waySteps = 110
-
 func TestTruthWays(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
@@ -189,7 +187,8 @@ func TestTruthWays(t *testing.T) {
 	defer cancel()
 	r.startFollowers(ctx, receiver)
 	crashes := 0
-	for step := range waySteps {
+	steps := atLength(110, 60)
+	for step := range steps {
 		r.s.Update(t, fmt.Sprintf(`DELETE WHERE { <http://x/clock> <http://x/n> ?n } ; INSERT DATA { <http://x/clock> <http://x/n> %d }`, step))
 		for range r.rng.IntN(3) {
 			r.s.Update(t, randomUpdate(r.rng))
@@ -216,7 +215,7 @@ func TestTruthWays(t *testing.T) {
 	if crashes == 0 || failed == 0 {
 		t.Errorf("nothing was tried: %d crashes, %d failures of the receiver", crashes, failed)
 	}
-	t.Logf("seed %d: %d steps, %d crashes, %d failures of the receiver", seed, waySteps, crashes, failed)
+	t.Logf("seed %d: %d steps, %d crashes, %d failures of the receiver", seed, steps, crashes, failed)
 	for _, f := range r.followers {
 		n := mirror{}
 		for _, m := range f.has {
