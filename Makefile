@@ -68,21 +68,29 @@ check: ## check formatting, vet and staticcheck
 	go vet -C web/browsertest .
 
 # The names of long tests match LONG. They replay data in one goroutine, where the
-# race detector finds nothing and takes ten times as long.
-LONG      := ^Test(Long|Truth)
-LONG_IN    = $(sort $(dir $(shell git grep -lE 'func Test(Long|Truth)' -- '*_test.go')))
+# race detector finds nothing and takes ten times as long. So it does in packages that
+# start no goroutines, and in cmd/freshet/trial, which runs the program as users do.
+LONG       := ^Test(Long|Truth)
+GOROUTINES := ^[[:space:]]*go [a-zA-Z]|[.]Go\(|AfterFunc\(|httptest[.]New[STU]|[.]Parallel\(|bubble[.]Test
+dirs        = $(sort $(filter-out ./web/browsertest/,$(addprefix ./,$(dir $(shell $(1) | grep '/')))))
+RACED       = $(filter-out ./cmd/freshet/trial/,$(filter $(call dirs,git grep -lE '$(GOROUTINES)' -- '*.go'),$(TESTED)))
+TESTED      = $(call dirs,git ls-files '*_test.go')
+LONG_IN     = $(filter $(RACED),$(call dirs,git grep -lE 'func Test(Long|Truth)' -- '*_test.go'))
 # The target "check" vets the tests.
-GOTEST    := go test -tags=$(TAGS) -vet=off -timeout 90m -json
-UITEST    := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
-REPORT    := go run .ci/report.go
+GOTEST     := go test -tags=$(TAGS) -vet=off -timeout 90m -json
+UITEST     := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
+REPORT     := go run .ci/report.go
 
-# The second run is beside the first, because many tests wait for processes. The
-# browser has the machine for itself: pages must not move while they load.
-unit: ## run the Go tests, with the race detector except for the long ones
+# The runs are side by side, because many tests wait for processes. The browser has the
+# machine for itself: pages must not move while they load.
+unit: ## run the Go tests, with the race detector where goroutines are
 	@mkdir -p test-output
+	export FRESHET_TEST_PROGRAMS=$$(mktemp -d) && trap 'rm -rf "$$FRESHET_TEST_PROGRAMS"' EXIT; \
+	for p in freshet freshet-bench; do go build -o $$FRESHET_TEST_PROGRAMS/$$p/$$p ./cmd/$$p; done; \
 	$(REPORT) -out test-output/tests.txt \
-	  '$(GOTEST) -race -skip "$(LONG)" ./...' \
-	  '$(GOTEST) -p 1 -run "$(LONG)" $(addprefix ./,$(LONG_IN))' \
+	  '$(GOTEST) -p 1 $(filter-out $(RACED),$(TESTED))' \
+	  '$(GOTEST) -race -skip "$(LONG)" $(RACED)' \
+	  '$(GOTEST) -p 1 -run "$(LONG)" $(LONG_IN)' \
 	  then '$(UITEST)'
 
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui

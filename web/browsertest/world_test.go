@@ -45,8 +45,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program builds freshet once.
+// program builds freshet once, or takes it from the directory that "make test" built it in.
 var program = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv("FRESHET_TEST_PROGRAMS"); dir != "" {
+		return filepath.Join(dir, "freshet", "freshet"), nil
+	}
 	path := filepath.Join(workplace, "freshet")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/freshet")
 	cmd.Dir = root

@@ -35,9 +35,17 @@ type Process struct {
 
 var builds sync.Map // build flags → func() (string, error)
 
-// Build builds a program, such as freshet, once per process and set of flags.
+// ProgramsEnv names a directory of programs that were just built, so that not every package that
+// runs them links them once more. "make test" sets it.
+const ProgramsEnv = "FRESHET_TEST_PROGRAMS"
+
+// Build builds a program, such as freshet, once per process and set of flags. A program without
+// flags is taken from the directory that ProgramsEnv names.
 func Build(t testing.TB, program string, flags ...string) string {
 	t.Helper()
+	if dir := os.Getenv(ProgramsEnv); dir != "" && len(flags) == 0 {
+		return filepath.Join(dir, program, program)
+	}
 	once, _ := builds.LoadOrStore(program+" "+strings.Join(flags, " "), sync.OnceValues(func() (string, error) {
 		dir, err := os.MkdirTemp("", "freshet-test-")
 		if err != nil {
