@@ -163,7 +163,11 @@ Homepage: https://github.com/freshet/freshet
 	if err != nil {
 		return err
 	}
-	return command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}, "dpkg-deb", "--root-owner-group", "-Zxz", "-z3",
+	level := "-z3"
+	if r.fast {
+		level = "-z0"
+	}
+	return command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}, "dpkg-deb", "--root-owner-group", "-Zxz", level,
 		"--build", root, filepath.Join(r.out, fmt.Sprintf("%s_%s_%s.deb", pkg.name, version, arch)))
 }
 

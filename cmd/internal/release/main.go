@@ -32,6 +32,7 @@ type release struct {
 	out     string    // directory
 	work    string    // directory for what goes into archives
 	files   []file    // of every platform
+	fast    bool      // compress packages of Debian as little as possible
 }
 
 // A file goes into an archive or a package.
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&r.out, "out", "dist", "directory for what is built; what it holds is removed")
 	flag.StringVar(&list, "platforms", platforms, "platforms to make archives for; \"\" for none")
 	flag.StringVar(&deb, "deb", "amd64,arm64", "architectures to make Debian packages for; \"\" for none")
+	flag.BoolVar(&r.fast, "fast", false, "compress Debian packages as little as possible, which takes a tenth of the time")
 	flag.Parse()
 	if *pack {
 		if err := r.pack(); err != nil {
