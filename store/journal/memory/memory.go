@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	poll        = time.Millisecond
-	mostEntries = 64 // of a page
+	poll        = time.Second // commits wake the readers, too
+	mostEntries = 64          // of a page
 )
 
 // A Log is the log that the journals of several nodes share.
@@ -25,6 +25,7 @@ type Log struct {
 	first   uint64 // number of entries[0]
 	entries []stored
 	ids     map[string]uint64
+	nodes   []*engine.Node
 }
 
 // A stored is an entry with its time, and the bytes of all commands up to it.
@@ -45,6 +46,9 @@ func (l *Log) Open() *Journal { return l.open(0) }
 func (l *Log) open(inFlight int64) *Journal {
 	j := &Journal{log: l}
 	j.Node = engine.Engine{Name: l.name, Poll: poll, InFlight: inFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes = append(l.nodes, j.Node)
 	return j
 }
 
@@ -79,6 +83,9 @@ func (j *Journal) commit(_ context.Context, items []engine.Item) ([]uint64, erro
 		seqs[i] = l.ids[it.ID]
 	}
 	j.Mark.Raise(l.head())
+	for _, n := range l.nodes {
+		n.Wake()
+	}
 	return seqs, nil
 }
 
