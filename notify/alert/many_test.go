@@ -78,7 +78,7 @@ func (r *rig) await(what string, rules int, ok func(registry.ListedRule) bool) {
 
 // Each of ten thousand rules sends its alert once, and its end once, also if the engine is
 // restarted in the middle.
-func TestTenThousandRules(t *testing.T) {
+func TestLongTenThousandRules(t *testing.T) {
 	var got atomic.Int64
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
