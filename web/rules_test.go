@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -154,9 +155,18 @@ func TestRules(t *testing.T) {
 // The document of the API names every kind of receivers, in requests and in answers.
 func TestReceiverKinds(t *testing.T) {
 	text := newWorld(t).get("/v1/openapi.yaml").status(200).body
+	var names []string
 	for _, k := range alert.Kinds() {
-		if n := len(regexp.MustCompile(`(?m)^ +`+k.Name+`: \{type: string`).FindAll(text, -1)); n != 2 {
-			t.Errorf("%s is a property of %d schemas, want Receiver and the receivers of Rule", k.Name, n)
+		if k.Name != registry.Notify {
+			names = append(names, k.Name)
+		}
+	}
+	for _, k := range service.Kinds() {
+		names = append(names, k.Name)
+	}
+	for _, name := range names {
+		if n := len(regexp.MustCompile(`(?m)^ +`+name+`: \{type: string`).FindAll(text, -1)); n != 2 {
+			t.Errorf("%s is a property of %d schemas, want Receiver and the receivers of Rule", name, n)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/people"
 	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/registry"
 )
@@ -32,7 +33,11 @@ func (w *world) outbox(c *Config) {
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Webhook: target},
+	told := people.New(people.Options{Log: w.m, Query: w.m.Query, Caller: func(name string) (registry.Caller, error) {
+		return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+	}})
+	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard,
+		Targets:  map[registry.Way]deliver.Target{registry.Webhook: target, registry.People: told},
 		Schedule: deliver.Schedule{Pauses: []time.Duration{time.Millisecond}, Patience: time.Millisecond}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -48,6 +53,7 @@ func (w *world) outbox(c *Config) {
 	})
 	c.Subscriptions = managed{w.subs, w.engine}
 	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, Most: 4, Resolve: c.Registry.Resolve}
+	c.Receivers = &people.Manager{Engine: w.engine, Guard: guard, Target: told, Resolve: c.Registry.Resolve}
 	c.DeadLetters = w.engine
 	c.Hub = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.FormValue("status"))
