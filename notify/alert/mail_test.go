@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -37,7 +38,7 @@ func TestMail(t *testing.T) {
 	b := notifytest.NewMailbox(t, &web.TLS.Certificates[0])
 	b.Answer(notifytest.Refuse(451, "come back later"))
 	r := newRig(t)
-	r.mailing(alert.Mail{Server: b.Addr, Security: alert.StartTLS, Username: "freshet", Password: "sesame", TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS, Username: "freshet", Password: "sesame", TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "Süd=5", "Nord=11\nBcc: x@example.com")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value contains 11", Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
@@ -75,7 +76,7 @@ func TestMailIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	b := notifytest.NewMailbox(t, nil)
-	r.mailing(alert.Mail{Server: b.Addr, Security: alert.StartTLS})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS})
 	for to, want := range map[string]string{"ops": "not an address", "Ops <ops@example.org>": "not an address", "ops@example.com": "mail.recipients", "two@example.net": "mail.recipients", "x@sub.example.org": "mail.recipients"} {
 		if err := make(to); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
@@ -90,7 +91,7 @@ func TestMailIsRefused(t *testing.T) {
 	if n := len(b.Letters()); n != 0 {
 		t.Errorf("%d e-mails without TLS", n)
 	}
-	r.mailing(alert.Mail{Server: b.Addr, Security: alert.NoTLS})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.NoTLS})
 	until(t, "the e-mail", func() bool { return len(b.Letters()) == 1 })
 }
 
@@ -99,7 +100,7 @@ func TestMailServerHangsUp(t *testing.T) {
 	b := notifytest.NewMailbox(t, nil)
 	b.HangUp()
 	r := newRig(t)
-	r.mailing(alert.Mail{Server: b.Addr, Security: alert.NoTLS})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.NoTLS})
 	q := r.log.Add("late", diff.Select, false)
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	for i, rows := range [][]string{{"a=11"}, nil} {
@@ -129,7 +130,7 @@ func TestSlowMailOfAnotherToken(t *testing.T) {
 	})
 	r := newRig(t)
 	defer close(release)
-	r.mailing(alert.Mail{Server: b.Addr, Security: alert.NoTLS})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.NoTLS})
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
 	for i := range 4 {
