@@ -19,13 +19,14 @@ import (
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web"
 )
 
-// A follower watches one entity, at a running server or at one of its own.
+// A follower watches what one link names, at a running server or at one of its own.
 type follower struct {
 	*remote
-	site                       watch.Site
-	iri                        string
+	text                       string // of the link
+	link                       watch.Link
 	name                       string // of the endpoint
 	url, listen, data, contact string
 	insists                    bool // the contact was given on the command line
@@ -34,18 +35,26 @@ type follower struct {
 
 func followCommand(w *cli.Env) *cobra.Command {
 	f := follower{remote: &remote{w: w}}
-	c := &cobra.Command{Use: "follow IRI", Short: "Watch an entity and print its changes, with a server of its own if none runs", Args: cobra.ExactArgs(1),
-		Long: `Watches an entity, such as a page of Wikidata, and prints its changes in words until it
-is interrupted. If no server runs, it starts one, with the pack of the site as its
-endpoint. Public endpoints need a contact: give --contact, or set FRESHET_CONTACT.
+	c := &cobra.Command{Use: "follow LINK", Short: "Watch a link or an entity and print its changes, with a server of its own if none runs", Args: cobra.ExactArgs(1),
+		Long: `Watches what a link is about and prints its changes in words until it is interrupted. LINK
+is the page of an entity, such as one of Wikidata, an IRI, a link to a query at
+query.wikidata.org, QLever, YASGUI or an endpoint, or a file with a query (- reads the
+standard input), whose decorators “#+ endpoint:” and “#+ summary:” count. If no server
+runs, it starts one, with the endpoint of the link and the pack for it. Public endpoints need a contact: give --contact, or set FRESHET_CONTACT.
 The first result comes at once, as far as the endpoint's budget allows. A server with
 several endpoints asks which of them knows the entity, unless --endpoint names one.
 The server keeps its data in a temporary directory unless --data names one; with
 --data, the next start continues the history.`,
-		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow http://dbpedia.org/resource/Ulm --labels de,en --data ulm",
+		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow http://dbpedia.org/resource/Ulm --labels de,en --data ulm\n  freshet follow cats.rq",
 		RunE: func(c *cobra.Command, args []string) error {
-			f.iri = watch.EntityIRI(args[0])
-			f.site, f.insists = watch.SiteOf(f.iri), c.Flags().Changed("contact")
+			text, err := f.read(args[0])
+			if err != nil {
+				return err
+			}
+			f.text, f.insists = text, c.Flags().Changed("contact")
+			if f.link, err = web.ReadLink(text, watch.Watch{Labels: f.labels, Properties: f.properties}); err != nil {
+				return cli.WithCode(cli.ExitUsage, err)
+			}
 			return f.run(c.Context())
 		}}
 	f.flags(c)
@@ -61,11 +70,19 @@ The server keeps its data in a temporary directory unless --data names one; with
 	return c
 }
 
-func (f follower) run(ctx context.Context) error {
-	w := watch.Watch{IRI: f.iri, Labels: f.labels, Properties: f.properties}
-	if _, err := w.Normalize(); err != nil {
-		return cli.WithCode(cli.ExitUsage, err)
+// read returns the text of a file or of the standard input, and any other argument as it is.
+func (f follower) read(arg string) (string, error) {
+	info, err := os.Stat(arg)
+	switch name := strings.ToLower(arg); {
+	case arg == "-", err == nil && info.Mode().IsRegular():
+		return f.readQuery(arg)
+	case !strings.Contains(name, "://") && (strings.HasSuffix(name, ".rq") || strings.HasSuffix(name, ".sparql")):
+		return "", cli.UsageErrorf("there is no file %s", arg)
 	}
+	return arg, nil
+}
+
+func (f follower) run(ctx context.Context) error {
 	if f.listen == "" {
 		err := f.do(ctx, http.MethodGet, "/v1/endpoints", nil, nil)
 		var e *cli.ExitError
@@ -73,7 +90,7 @@ func (f follower) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err = f.follow(ctx, w); !noContact(err) {
+			if err = f.follow(ctx); !noContact(err) {
 				return err
 			}
 			if f.server != "" || f.w.Getenv("FRESHET_SERVER") != "" || f.contact == "" {
@@ -81,11 +98,11 @@ func (f follower) run(ctx context.Context) error {
 			}
 			fmt.Fprintf(f.w.Stderr, "the server at %s has no contact, so this command starts a server of its own\n", f.base())
 			f.listen = "127.0.0.1:0"
-			return f.alone(ctx, w)
+			return f.alone(ctx)
 		}
 		f.listen = "127.0.0.1:8080"
 	}
-	return f.alone(ctx, w)
+	return f.alone(ctx)
 }
 
 // noContact reports whether a server refused an endpoint because it has no contact.
@@ -94,9 +111,9 @@ func noContact(err error) bool {
 	return ok && strings.Contains(p.Error(), endpoint.ErrNoContact.Error())
 }
 
-// follow watches at a running server, to which it adds the endpoint of the site.
-func (f follower) follow(ctx context.Context, w watch.Watch) error {
-	request := map[string]any{"iri": w.IRI, "labels": w.Labels, "properties": w.Properties}
+// follow watches at a running server, to which it adds the endpoint of the pack.
+func (f follower) follow(ctx context.Context) error {
+	request := map[string]any{"link": f.text, "labels": f.labels, "properties": f.properties}
 	if f.insists && f.listen == "" {
 		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which gives its own contact: --contact is for a server of this command\n", f.base())
 	}
@@ -142,17 +159,21 @@ func (f follower) endpoint() (map[string]any, error) {
 		return p.Values(given), nil
 	}
 	if f.url == "" {
-		return nil, cli.UsageErrorf("no server runs at %s, and no pack knows which endpoint has %s: name one with --url", f.base(), f.iri)
+		return nil, cli.UsageErrorf("no server runs at %s, and no pack knows which endpoint has %s: name one with --url", f.base(), cmp.Or(f.link.IRI, "the data of this query"))
 	}
-	given["name"] = cmp.Or(f.name, "follow")
+	given["name"] = cmp.Or(f.name, f.link.EndpointName(), "follow")
 	return given, nil
 }
 
 // pack returns the name of the pack for the endpoint.
-func (f follower) pack() string { return cmp.Or(f.name, f.site.Name) }
+func (f follower) pack() string {
+	p, _ := pack.Of("", f.link.Endpoint)
+	return cmp.Or(f.name, p.Name, f.link.Site)
+}
 
-// alone runs a server for the time of the command and follows at it.
-func (f follower) alone(ctx context.Context, w watch.Watch) error {
+// alone runs a server for the time of the command and follows at it. It has the endpoint that the link names.
+func (f follower) alone(ctx context.Context) error {
+	f.url = cmp.Or(f.url, f.link.Endpoint)
 	srv, done, err := f.start(ctx)
 	if err != nil {
 		return err
@@ -173,7 +194,7 @@ func (f follower) alone(ctx context.Context, w watch.Watch) error {
 	own := *f.remote
 	own.server, own.tokenFile = srv.URL(), os.DevNull
 	f.remote = &own
-	err = f.follow(ctx, w)
+	err = f.follow(ctx)
 	stop()
 	return errors.Join(err, <-ended)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -92,6 +94,52 @@ func TestFollow(t *testing.T) {
 		"follow Q42 --url http://127.0.0.1:1/ --server http://127.0.0.1:1": "no answer",
 	} {
 		if code, _, stderr := runCLI(t, nil, "", strings.Fields(args)...); code == cli.ExitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// A file and a copied link are followed like an entity: at the endpoint that they name, in words.
+func TestFollowLink(t *testing.T) {
+	w := newTown(t, "")
+	w.Update(t, `INSERT DATA { <http://x.example/north> <http://x.example/free> 3 }`)
+	const query = "SELECT ?garage ?free { ?garage <http://x.example/free> ?free }"
+	file := filepath.Join(t.TempDir(), "free.rq")
+	if err := os.WriteFile(file, []byte("#+ summary: Free garages\n#+ endpoint: "+w.Endpoint+"\n"+query), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		link, title string
+		more        []string
+	}{
+		"file":  {file, "“Free garages”", nil},
+		"link":  {w.Endpoint + "?query=" + url.QueryEscape(query), "the query SELECT", nil},
+		"query": {query, "the query SELECT", []string{"--url", w.Endpoint}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var out, stderr printed
+			ended := make(chan int, 1)
+			args := append([]string{"follow", c.link, "--listen", "127.0.0.1:0", "--set", "slot=@every 1s", "--set", "budget=900ms"}, c.more...)
+			go func() {
+				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
+			}()
+			clitest.Eventually(t, "the first result", func() bool {
+				return strings.Contains(out.String(), " 1 row now: north, free 3\n") || len(ended) > 0
+			})
+			stop()
+			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), "1 row now") || !strings.Contains(stderr.String(), "watching "+c.title) {
+				t.Errorf("exit code %d\n%s%s", code, out.String(), stderr.String())
+			}
+		})
+	}
+	for args, want := range map[string]string{
+		"follow none.rq":                          "there is no file none.rq",
+		"follow https://w.wiki/3kD":               "open it in a browser",
+		"follow ASK{?a?b?c} --listen 127.0.0.1:0": "--url",
+	} {
+		if code, _, stderr := runCLI(t, nil, "", strings.Fields(args)...); code != cli.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s, want %q", args, code, stderr, want)
 		}
 	}
