@@ -9,6 +9,12 @@
 //	?value > 10 and ?s != "x"   rows that meet all comparisons; each set of labels
 //	                            is an alert
 //	changed                     a change of the result; at most one alert
+//	added, removed              a change that adds or removes rows
+//	changed ?v where ?s = "x"   a change of these variables, of rows that meet all
+//	                            comparisons; the same for added and removed
+//
+// A row that is removed and one that is added with the same values of the variables have not
+// changed. Where the log does not lead to a result, any other result counts as a change.
 //
 // Comparisons are =, !=, <, <=, >, >=, contains and starts, with a number, true, false, a
 // quoted string, an IRI in angle brackets, or a word. They are those of

@@ -31,8 +31,11 @@ func (p *Program) Change(s *registry.RuleState, c *registry.Change) []registry.R
 	d := c.Delta
 	s.At, s.Hash, s.Rows = c.Position(), d.NewHash, d.NewLen
 	f := fold{Program: p, state: s, time: c.CheckedAt, changed: !c.Baseline, added: len(d.Added), removed: len(d.Removed)}
-	if p.kind == byRow {
+	switch {
+	case p.kind == byRow:
 		f.rows(d, c.Baseline)
+	case p.kind == byChange && !c.Baseline:
+		f.changes(d)
 	}
 	return f.settle()
 }
@@ -123,6 +126,7 @@ type fold struct {
 	changed        bool
 	ending         bool
 	added, removed int
+	value          func(name string) string // of the first row that a rule on changes is about; nil for none
 }
 
 func cut(s string, most int) string {
@@ -257,6 +261,12 @@ func (f *fold) number(name string) string {
 		return strconv.Itoa(f.added)
 	case "removed":
 		return strconv.Itoa(f.removed)
+	}
+	if name != "rows" && f.value != nil {
+		return f.value(name)
+	}
+	if name != "rows" {
+		return ""
 	}
 	return strconv.Itoa(f.state.Rows)
 }

@@ -40,7 +40,9 @@ const (
 // A Program is a rule that can be evaluated. It is immutable.
 type Program struct {
 	kind    kind
-	where   []registry.Condition // byRow
+	where   []registry.Condition // byRow, byChange
+	change  string               // byChange: what must have happened, one of changes
+	of      []string             // byChange: the variables whose values count; none for all
 	count   registry.Condition   // byCount
 	wait    time.Duration
 	keep    time.Duration
@@ -62,6 +64,9 @@ type part struct {
 	text string // as it is, if name is empty
 	name string // of a variable
 }
+
+// changes are the words that begin a condition on changes.
+var changes = []string{"changed", "added", "removed"}
 
 // countVars are the variables of summaries of rules that are not about rows.
 var countVars = []string{"rows", "added", "removed"}
@@ -98,9 +103,17 @@ func Compile(r registry.RuleSettings, form diff.Form, vars []string, most int) (
 	case p.kind == byChange && p.keep == 0:
 		p.keep = usualChanged
 	}
+	for _, v := range p.of {
+		if err := known(v, "/when", "when", vars); err != nil {
+			return nil, err
+		}
+	}
 	inText := vars
-	if p.kind != byRow {
+	switch {
+	case p.kind == byCount:
 		inText = countVars
+	case p.kind == byChange && vars != nil:
+		inText = slices.Concat(countVars, vars)
 	}
 	var err error
 	if p.summary, err = parseTemplate(r.Summary, "/summary", "summary", inText); err != nil {
@@ -243,7 +256,7 @@ func (t template) fill(value func(name string) string) string {
 	return b.String()
 }
 
-const whenExamples = `write rows > 0, ?value > 10, ?a >= 2 and ?b = "x", or changed`
+const whenExamples = `write rows > 0, ?value > 10, ?a >= 2 and ?b = "x", changed, or removed ?a where ?b = "x"`
 
 // parseWhen parses a condition.
 func (p *Program) parseWhen(text string, form diff.Form) error {
@@ -256,14 +269,37 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 		return bad("the condition is missing")
 	case len(rest) > maxText || !utf8.ValidString(rest):
 		return bad("the condition is a text of at most %d bytes", maxText)
-	case rest == "changed":
-		p.kind = byChange
-		return nil
+	}
+	if word := variable(rest); slices.Contains(changes, word) {
+		p.kind, p.change = byChange, word
+		if rest = strings.TrimSpace(rest[len(word):]); rest != "" || word != "changed" {
+			if form == diff.Ask {
+				return bad("an ASK query has no rows: its answer only changes")
+			}
+		}
+		for strings.HasPrefix(rest, "?") || strings.HasPrefix(rest, "$") {
+			v := variable(rest[1:])
+			if v == "" {
+				return bad("%.40q has no variable after %q", rest, rest[:1])
+			}
+			p.of = append(p.of, v)
+			rest = strings.TrimLeft(rest[1+len(v):], " ,")
+		}
+		if rest == "" {
+			return nil
+		}
+		if word = variable(rest); word != "where" || strings.TrimSpace(rest[len(word):]) == "" {
+			return bad("%.40q was expected to be variables, or \"where\" and comparisons", rest)
+		}
+		rest = strings.TrimSpace(rest[len("where"):])
 	}
 	for {
 		c, after, err := comparison(rest)
 		if err != nil {
 			return bad("%v", err)
+		}
+		if c.Var == "" && p.kind == byChange {
+			return bad("rows cannot be combined with other comparisons")
 		}
 		if c.Var == "" {
 			if p.kind = byCount; len(p.where) > 0 || after != "" {

@@ -188,3 +188,81 @@ func valueOf(names []string, terms []diff.Term) func(string) string {
 		return terms[at].Value
 	}
 }
+
+// A projection is the rows of a side of a change that have the same values of the variables that count.
+type projection struct {
+	rows  int
+	first []byte // the smallest row
+}
+
+// changes takes the rows of a change for a rule on changes. Rows that are removed and added with the same
+// values of the variables that count have not changed.
+func (f *fold) changes(d *diff.Delta) {
+	switch {
+	case d.Form == diff.Ask:
+		return
+	case f.change == "changed" && len(f.of)+len(f.where) == 0: // any change
+		if len(d.Added) > 0 {
+			f.value = values(d.Form, d.Vars, d.Added[0])
+		} else if len(d.Removed) > 0 {
+			f.value = values(d.Form, d.OldVars, d.Removed[0])
+		}
+		return
+	}
+	came, gone := f.project(d.Form, d.Vars, d.Added), f.project(d.Form, d.OldVars, d.Removed)
+	var now, was []byte
+	f.added, now = beyond(came, gone)
+	f.removed, was = beyond(gone, came)
+	switch { // what there is now says more than what there was
+	case now != nil && f.change != "removed":
+		f.value = values(d.Form, d.Vars, now)
+	case was != nil:
+		f.value = values(d.Form, d.OldVars, was)
+	}
+	switch f.change {
+	case "added":
+		f.changed = f.added > 0
+	case "removed":
+		f.changed = f.removed > 0
+	default:
+		f.changed = f.added+f.removed > 0
+	}
+}
+
+// beyond counts the rows of one side that the other does not have, and returns the smallest.
+func beyond(one, other map[string]projection) (n int, first []byte) {
+	for key, x := range one {
+		if more := x.rows - other[key].rows; more > 0 {
+			if n += more; first == nil || string(x.first) < string(first) {
+				first = x.first
+			}
+		}
+	}
+	return n, first
+}
+
+// project groups the rows that meet the condition by the values that count.
+func (f *fold) project(form diff.Form, vars []string, rows diff.Rows) map[string]projection {
+	out := map[string]projection{}
+	for _, row := range rows {
+		names, terms := terms(form, vars, row)
+		if !registry.MeetAll(f.where, names, terms) {
+			continue
+		}
+		key := string(row)
+		if len(f.of) > 0 {
+			key = ""
+			for _, v := range f.of {
+				if at := slices.Index(names, v); at >= 0 {
+					key += fmt.Sprintf("%d %q %q %q ", terms[at].Kind, terms[at].Value, terms[at].Datatype, terms[at].Lang)
+				}
+			}
+		}
+		x := out[key]
+		if x.rows++; x.first == nil || string(row) < string(x.first) {
+			x.first = row
+		}
+		out[key] = x
+	}
+	return out
+}

@@ -284,7 +284,7 @@ func TestBadSettings(t *testing.T) {
 		{"/labels/x", "names ?y", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"x": "?y"} }},
 		{"/labels/x", "one alert only", diff.Select, func(r *registry.RuleSettings) { r.When, r.Labels = "rows > 1", map[string]string{"x": "?s"} }},
 		{"/summary", "names ?y", diff.Select, func(r *registry.RuleSettings) { r.Summary = "is ?y up?" }},
-		{"/summary", "?rows, ?added", diff.Select, func(r *registry.RuleSettings) { r.When, r.Summary = "changed", "?s" }},
+		{"/summary", "?rows, ?added", diff.Select, func(r *registry.RuleSettings) { r.When, r.Summary = "changed", "?nothing" }},
 	} {
 		r := registry.RuleSettings{Name: "r", When: "?value > 10"}
 		c.edit(&r)
@@ -449,5 +449,48 @@ func TestAdvance(t *testing.T) {
 	r.answer(at(60), table(t, "b=1"))
 	if e := r.p.Advance(&r.s, at(90)); len(e) != 1 || !e[0].Time.Equal(at(65)) || e[0].State != registry.AlertResolved {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Rules on a part of a change fire for the rows and variables that they name, and for no others.
+func TestPartsOfChanges(t *testing.T) {
+	steps := []struct {
+		rows  []string
+		fires map[string]string // summaries by condition
+	}{
+		{rows: []string{"a=1", "b=2"}},
+		{[]string{"a=1", "b=3"}, map[string]string{"changed": "2 rows, 1 added, 1 removed: http://x/b is 3", "added": "2 rows, 1 added, 1 removed: http://x/b is 3",
+			"removed": "2 rows, 1 added, 1 removed: http://x/b is 2", "changed ?value where ?s = <http://x/b>": "2 rows, 1 added, 1 removed: http://x/b is 3"}},
+		{[]string{"a=1", "b=3", "c=3"}, map[string]string{"changed": "3 rows, 1 added, 0 removed: http://x/c is 3", "added": "3 rows, 1 added, 0 removed: http://x/c is 3",
+			"added ?s": "3 rows, 1 added, 0 removed: http://x/c is 3"}},
+		{[]string{"b=3", "c=3"}, map[string]string{"changed": "2 rows, 0 added, 1 removed: http://x/a is 1", "removed": "2 rows, 0 added, 1 removed: http://x/a is 1",
+			"removed ?s where ?s = <http://x/a>": "2 rows, 0 added, 1 removed: http://x/a is 1"}},
+	}
+	for _, when := range []string{"changed", "added", "removed", "added ?s", "removed ?s where ?s = <http://x/a>", "changed ?value where ?s = <http://x/b>", "changed ?s, ?value where ?s = \"other\""} {
+		r := newReplay(t, registry.RuleSettings{When: when, KeepFiringFor: registry.Duration(time.Second), Summary: "?rows rows, ?added added, ?removed removed: ?s is ?value"}, diff.Select)
+		for i, step := range steps {
+			got := ""
+			for _, e := range r.feed(at(10*i), table(t, step.rows...)) {
+				if e.State == registry.AlertFiring {
+					got = e.Summary
+				}
+			}
+			if got != step.fires[when] {
+				t.Errorf("%s, step %d: %q, want %q", when, i, got, step.fires[when])
+			}
+			r.feed(at(10*i+5), table(t, step.rows...)) // resolves it
+		}
+	}
+	for when, want := range map[string]string{
+		"changed ?nothing": "which is not available here", "changed where ?nothing = 1": "which is not available here", "added ?s and": "expected to be variables",
+		"removed where": "expected to be variables", "changed where rows > 1": "rows cannot be combined", "added ?": "no variable after", "changes": "begins with neither",
+	} {
+		_, err := rule.Compile(registry.RuleSettings{Name: "r", When: when}, diff.Select, []string{"s", "value"}, mostRows)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if _, err := rule.Compile(registry.RuleSettings{Name: "r", When: "added"}, diff.Ask, nil, mostRows); err == nil {
+		t.Error("an ASK query adds rows")
 	}
 }
