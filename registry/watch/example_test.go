@@ -31,6 +31,23 @@ func ExampleParseLink() {
 	// A setting is out of range: only w.wiki knows where this short link leads, and this server only asks its endpoints: open it in a browser and copy the address that it becomes
 }
 
+// A row suggests conditions of alert rules.
+func ExampleOffers() {
+	row := []diff.Term{{Kind: diff.IRI, Value: "http://x.example/north"}, {Kind: diff.Literal, Value: "3", Datatype: "http://www.w3.org/2001/XMLSchema#integer"}}
+	for _, o := range watch.Offers(diff.Select, []string{"garage", "free"}, row) {
+		fmt.Println(o.Key+":", o.When("5"))
+	}
+	// Output:
+	// row: removed ?garage where ?garage = <http://x.example/north>
+	// cell0: changed ?garage where ?free = 3
+	// cell1: changed ?free where ?garage = <http://x.example/north>
+	// above1: ?free > 5 and ?garage = <http://x.example/north>
+	// below1: ?free < 5 and ?garage = <http://x.example/north>
+	// new: added ?garage
+	// rows: rows > 5
+	// any: changed
+}
+
 // A change of any query can be written for people.
 func ExampleInWords() {
 	docks := func(bikes string) *diff.Result {

@@ -145,6 +145,22 @@ func (f *form) refused(err error, again func() error) error {
 	return again()
 }
 
+// pointAt makes an error about one field one about another, in which the visitor wrote what is wrong.
+func pointAt(err error, from, to string) error {
+	p, told := web.ProblemOf(err)
+	if !told {
+		return err
+	}
+	about := *p
+	about.Errors = slices.Clone(p.Errors)
+	for i, e := range about.Errors {
+		if e.Pointer == from {
+			about.Errors[i].Pointer = to
+		}
+	}
+	return &about
+}
+
 // lineOf returns the line of a field in which each line is a list element, else 0.
 func lineOf(rest string) int {
 	index, _, _ := strings.Cut(rest, "/")

@@ -136,6 +136,7 @@ func functions(a assets) template.FuncMap {
 		"cost":     func(d any) measure { return cost(duration(d)) },
 		"span":     func(d any) string { return span(duration(d)) },
 		"share":    func(part, all any) measure { return share(float64(whole(part)) / float64(whole(all))) },
+		"add":      func(a, b int) int { return a + b },
 		"next":     func(n any) int64 { return whole(n) + 1 },
 		"ordinal":  ordinal,
 		"upper":    upper,

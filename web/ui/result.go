@@ -44,6 +44,8 @@ type resultView struct {
 	Pages     *pager
 	Gone      bool   // the version is not kept any more
 	Problem   string // why there is no result
+	Tell      string // address of the page that makes rules about this version, "" for none
+	From      int    // number of the first row that is shown
 }
 
 const resultRows = 20
@@ -77,6 +79,9 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 		}
 	}
 	r.B = itoa(b)
+	if v.Has("tell") && v.May(registry.RoleApp) {
+		r.Tell = r.Path + "/tell?b=" + r.B
+	}
 	if a > 0 {
 		r.A = itoa(a)
 	}
@@ -174,6 +179,7 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	}
 	row = min(row, max(0, res.Len()-1)/resultRows*resultRows)
 	shown := min(resultRows, res.Len()-row)
+	r.From = row
 	r.Grid = n.grid(q.Form, res.Vars(), shown, func(i int) []diff.Term { return res.Terms(row + i) }, noSign,
 		func(i, col int) string { return fmt.Sprintf("%s/result?b=%d&row=%d&col=%d", r.Path, b, row+i, col) })
 	r.page(row, shown, res.Len())

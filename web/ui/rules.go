@@ -4,6 +4,7 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -288,6 +289,18 @@ func (v ruleHandler) act() error {
 	}
 	v.say("good", "rule-made", r.Name, "")
 	return v.to(v.link(&r))
+}
+
+// create makes a rule, under another name if the caller has given its name to another one.
+func (v ruleHandler) create(s registry.RuleSettings) (r registry.ListedRule, err error) {
+	name := s.Name
+	for n := 2; ; n++ {
+		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
+		if p, told := web.ProblemOf(err); !told || p.Kind != registry.KindExists || n > 9 {
+			return r, err
+		}
+		s.Name = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // secretsOf returns the secrets of a rule that were not there before.

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -160,4 +162,56 @@ func TestRulePageWithManyAlerts(t *testing.T) {
 			t.Errorf("the alert of %s is on the first page: %v, and on the second: %v", rows[i][0], a, b)
 		}
 	}
+}
+
+// A visitor points at a row of a result, sees how often a rule would have fired, and saves it.
+func TestTellMeWhen(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	result := func(rows ...string) *diff.Result {
+		b := diff.NewBuilder(diff.Select, diff.Options{})
+		err := b.SetVars([]string{"garage", "free"})
+		for _, row := range rows {
+			garage, free, _ := strings.Cut(row, "=")
+			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + garage}, diff.Term{Kind: diff.Literal, Value: free, Datatype: xsd + "integer"}))
+		}
+		x, e := b.Finish()
+		if err = errors.Join(err, e); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	const text = "SELECT ?garage ?free { ?garage <http://x.example/free> ?free }"
+	q := r.register("city", "free", text)
+	path := queryPath(q.ID)
+	r.get(path + "/tell").status(404).has("There is no result yet")
+	for _, rows := range [][]string{{"north=3", "south=8"}, {"north=0", "south=8"}, {"north=0"}} {
+		r.oracle.set(q.ID, result(rows...))
+		r.tick("city")
+	}
+	r.get(path).status(200).has(path+"/tell?b=3&amp;row=0", "something happens to row 1", "Tell me when rows come or go")
+	page := r.get(path+"/tell?b=1&row=1").status(200).has("The row", "http://x.example/south", "this row goes", "of this row changes", "is above the number below", "a new row comes", "anything changes")
+	page.lacks("the answer changes")
+	row := []string{"b", "1", "row", "1"}
+	post := func(pairs ...string) *response { return r.post(path+"/tell", append(slices.Clone(row), pairs...)...) }
+	post("what", "row", "do", "try").status(200).has("It would have fired once", "removed ?garage where ?garage = &lt;http://x.example/south&gt;", "south is gone")
+	post("what", "cell1", "do", "try").status(200).has("It would have fired once", "changed ?free where ?garage = &lt;http://x.example/south&gt;")
+	post("what", "above1", "limit", "5", "do", "try").status(200).has("It would have fired once", "south: free is 8")
+	post("what", "below1", "limit", "5", "do", "try").status(200).has("It would have fired 0 times")
+	post("what", "new", "do", "try").status(200).has("It would have fired 0 times")
+	post("what", "rows", "limit", "1", "do", "try").status(200).has("It would have fired once")
+	post("what", "any", "do", "try").status(200).has("It would have fired once")
+	post("what", "above1", "do", "try").status(422).has("Write a number")
+	post("what", "above1", "limit", "1 or 1=1").status(422)
+	post("what", "nothing").status(422).has("Choose one of them")
+	post("what", "row", "for", "10m").status(422).has("a change is over at once")
+	r.post(path+"/tell", "b", "1", "row", "9", "what", "row").status(404)
+	r.post(path+"/tell", "b", "9", "row", "x", "what", "row").status(404)
+	r.follow(post("what", "row")).status(200).has("is saved", "south is gone", "removed ?garage where")
+	r.follow(post("what", "row")).status(200).has("row-2")
+	r.post(path+"/tell", "what", "row").status(422)
+	r.follow(r.post(path+"/tell", "what", "any", "name", "whole")).status(200).has("whole")
+	ask := r.register("city", "yes", "ASK { ?a ?b ?c }")
+	r.tick("city")
+	r.get(queryPath(ask.ID) + "/tell").status(200).has("the answer changes").lacks("this row goes")
 }

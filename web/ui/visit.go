@@ -111,6 +111,7 @@ type (
 	sessionHandler     struct{ *visit } // sign-in and theme
 	watchHandler       struct{ *visit }
 	ruleHandler        struct{ *visit }
+	tellHandler        struct{ *visit }
 	docsHandler        struct{ *visit }
 	menu               struct{ *visit } // the surroundings of every page
 )

@@ -27,7 +27,8 @@ type watchPage struct {
 	Endpoints []registry.Endpoint
 	Seen      *seenWatch       // nil until the visitor looks
 	Missing   *missingEndpoint // nil if the server has the endpoint of the link
-	Rules     bool             // the watch may have receivers
+	People    bool             // people can be told
+	Rules     bool             // an alert can be raised
 }
 
 // A seenWatch shows a watch before it is registered.
@@ -52,7 +53,7 @@ type missingEndpoint struct {
 	Report    *registry.Report // of a check in which it did not answer
 }
 
-var watchFields = []string{"link", "kind", "direction", "properties", "within", "labels", "endpoint", "name", "to"}
+var watchFields = append([]string{"link", "kind", "direction", "properties", "within", "labels", "endpoint", "name", "to"}, notifyFields...)
 
 // labelWait is how long a page waits for labels.
 const labelWait = 3 * time.Second
@@ -66,7 +67,7 @@ func (v watchHandler) page() (content, error) {
 
 func (v watchHandler) fill(f form, seen *seenWatch, missing *missingEndpoint) (watchPage, error) {
 	all, err := v.Registry.Endpoints()
-	return watchPage{Form: f, Endpoints: all, Seen: seen, Missing: missing, Rules: v.Rules != nil}, err
+	return watchPage{Form: f, Endpoints: all, Seen: seen, Missing: missing, People: v.Receivers != nil, Rules: v.Rules != nil}, err
 }
 
 // typed reads the form. A file counts as the link.
@@ -133,60 +134,52 @@ func (v watchHandler) watch() error {
 }
 
 // aboutLink makes an error of the query one of the link that holds it.
-func (v watchHandler) aboutLink(err error) error {
-	p, told := web.ProblemOf(err)
-	if !told {
-		return err
-	}
-	about := *p
-	about.Errors = slices.Clone(p.Errors)
-	for i, e := range about.Errors {
-		if e.Pointer == "/query" {
-			about.Errors[i].Pointer = "/link"
-		}
-	}
-	return &about
-}
+func (v watchHandler) aboutLink(err error) error { return pointAt(err, "/query", "/link") }
 
-// register registers a watch, and makes a rule if it has receivers.
+// register registers a watch with its receivers.
 func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) error {
-	to := receivers(f.Get("to"))
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
 		return f.refused(v.aboutLink(err), func() error { return v.again(f, nil, nil) })
+	}
+	r, told, err := v.inform(f, l, q.ID, cmp.Or(reg.Name, l.Name(), q.ID))
+	if err != nil {
+		if created { // as if nothing had been done
+			if err := v.Registry.Release(v.caller, q.ID, false); err != nil {
+				return err
+			}
+		}
+		return f.refused(err, func() error { return v.again(f, nil, nil) })
 	}
 	if created {
 		v.RunSoon(q.Endpoint)
 	}
 	v.catalogue.drop()
-	path := "/watches/" + url.PathEscape(q.ID)
-	if len(to) == 0 || v.Rules == nil {
-		v.say("good", "watch-registered", "", "")
-		return v.to(path)
-	}
-	s := registry.RuleSettings{Name: cmp.Or(reg.Name, l.Name(), q.ID), Query: q.ID, When: "changed", To: to,
-		Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"} // of which only two are variables
-	r, err := v.createRule(s)
-	if err != nil {
-		return f.refused(err, func() error { return v.again(f, nil, nil) })
-	}
 	if made := secretsOf(r, nil); len(made) > 0 {
 		return ruleHandler(v).again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
 	}
-	v.say("good", "watch-told", r.Name, "")
-	return v.to(path)
+	if told {
+		v.say("good", "watch-told", "", "")
+	} else {
+		v.say("good", "watch-registered", "", "")
+	}
+	return v.to("/watches/" + url.PathEscape(q.ID))
 }
 
-// createRule makes a rule, under another name if the caller has given its name to another one.
-func (v watchHandler) createRule(s registry.RuleSettings) (r registry.ListedRule, err error) {
-	name := s.Name
-	for n := 2; ; n++ {
-		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
-		if p, told := web.ProblemOf(err); !told || p.Kind != registry.KindExists || n > 9 {
-			return r, err
+// inform makes the receiver and the rule that the form asks for. told is false if it asks for neither.
+func (v watchHandler) inform(f form, l watch.Link, query, name string) (r registry.ListedRule, told bool, err error) {
+	if to := receiverOf(f); to.Address != "" && v.Receivers != nil {
+		to.Query, told = query, true
+		if _, err = v.Receivers.Create(v.caller, to); err != nil {
+			return r, told, err
 		}
-		s.Name = fmt.Sprintf("%s-%d", name, n)
 	}
+	if to := receivers(f.Get("to")); len(to) > 0 && v.Rules != nil {
+		told = true
+		r, err = ruleHandler(v).create(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
+			Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"}) // of which only two are variables
+	}
+	return r, told, err
 }
 
 // missing returns the endpoint that has to be added before a link can be watched, nil if there is none.
