@@ -20,7 +20,7 @@ import (
 // policy under each rule, with scarce and ample budgets, with all and with the latest
 // execution times, and, without gaps, with merged requests. A schedule is which queries run in which
 // slot, in which order, and which of them are cut.
-func TestGoldenHashes(t *testing.T) {
+func TestLongGoldenHashes(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 3)
 	if err != nil {
 		t.Fatal(err)

@@ -228,9 +228,9 @@ func TestDebtOfNewQueriesAtATime(t *testing.T) {
 	})
 }
 
-// TestDebtBound: in any sequence of slots, the endpoint is used for at most the sum of
+// TestLongDebtBound: in any sequence of slots, the endpoint is used for at most the sum of
 // the budgets and one timeout, for any mix of queries.
-func TestDebtBound(t *testing.T) {
+func TestLongDebtBound(t *testing.T) {
 	const budget = 10 * time.Second
 	for i, c := range []struct {
 		width    int

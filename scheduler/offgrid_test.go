@@ -226,9 +226,9 @@ func checkOffGrid(t *testing.T, w *world, budget, lent time.Duration, width int,
 	return outside
 }
 
-// TestBoundWithHints: a flood of hints does not raise what an endpoint is asked for, for
+// TestLongBoundWithHints: a flood of hints does not raise what an endpoint is asked for, for
 // any mix of slow, failing and cheap queries, and delays no slot.
-func TestBoundWithHints(t *testing.T) {
+func TestLongBoundWithHints(t *testing.T) {
 	for i, c := range []struct {
 		width   int
 		policy  string

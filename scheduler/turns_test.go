@@ -17,7 +17,7 @@ import (
 // piece of work holds. The plan afterwards equals that of the same calls in sequence.
 func TestAllAtOnce(t *testing.T) {
 	const many = 300
-	for seed := range uint64(2) {
+	for seed := range uint64(1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				e := endpoint("@every 5s", 2*time.Second, "hybrid")

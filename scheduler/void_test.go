@@ -39,7 +39,7 @@ func unasked(w *world, slot uint64) (n int) {
 
 // A merged request that says nothing, once in every slot, leaves no query out while budget is left,
 // whatever its answer was. The slot's record says how many were void, and why.
-func TestVoidRequestLeavesNoQueryOut(t *testing.T) {
+func TestLongVoidRequestLeavesNoQueryOut(t *testing.T) {
 	for _, bad := range []registry.Outcome{registry.Partial, registry.Failed, registry.Timeout, registry.Rejected} {
 		for _, mode := range []string{registry.MergeValues, registry.MergeProbe} {
 			t.Run(fmt.Sprintf("%s/%s", bad, mode), func(t *testing.T) {
