@@ -41,7 +41,10 @@ func TestSuites(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) { s.run(t, func(string) Options { return Options{} }) })
 		}
 	})
-	t.Run("memory", func(t *testing.T) { runSuites(t, onMemory(t)) })
+	t.Run("memory", func(t *testing.T) {
+		fewer(t, "8") // each question about what is not there waits for the journal
+		runSuites(t, onMemory(t))
+	})
 }
 
 // TestLongSuites runs each suite on the engines that keep journals on disk, and random commands on
