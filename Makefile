@@ -59,7 +59,9 @@ parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, A
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: third-party clients and accessibility are not tested"
 
 test: deps parts ## run all tests; the last lines list what ran and what was skipped
-	@$(MAKE) --no-print-directory check unit fuzz report
+	@$(MAKE) --no-print-directory check unit fuzz
+	@$(MAKE) --no-print-directory sim SEEDS=24
+	@$(MAKE) --no-print-directory report
 
 check: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
@@ -67,9 +69,10 @@ check: ## check formatting, vet and staticcheck
 	go tool staticcheck -tags "$(TAGS)" ./...
 	go vet -C web/browsertest .
 
-# The names of long tests match LONG. They replay data in one goroutine, where the
-# race detector finds nothing and takes ten times as long. So it does in packages that
-# start no goroutines, and in cmd/freshet/trial, which runs the program as users do.
+# The names of long tests match LONG. They replay data in one goroutine, or do what another
+# test does with the race detector, which takes five to ten times as long. It finds nothing
+# in packages that start no goroutines, nor in cmd/freshet/trial, which runs the program as
+# users do.
 LONG       := ^Test(Long|Truth)
 GOROUTINES := ^[[:space:]]*go [a-zA-Z]|[.]Go\(|AfterFunc\(|httptest[.]New[STU]|[.]Parallel\(|bubble[.]Test
 dirs        = $(sort $(filter-out ./web/browsertest/,$(addprefix ./,$(dir $(shell $(1) | grep '/')))))
