@@ -7,6 +7,7 @@ import (
 
 	known "github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
 )
@@ -30,6 +31,7 @@ type changeLine struct {
 	Link                  string
 	When                  template.HTML
 	Delta                 delta
+	Words                 string // what changed, for people
 	offset                uint64
 }
 
@@ -160,21 +162,38 @@ func (v overviewHandler) linesAfter(at registry.Offset) ([]any, registry.Offset,
 }
 
 func (v overviewHandler) lines(changes []registry.Change) []changeLine {
-	names := map[string]string{}
+	queries := map[string]*registry.Query{}
 	out := make([]changeLine, len(changes))
 	for i, c := range changes {
-		name, ok := names[c.Query]
+		q, ok := queries[c.Query]
 		if !ok {
-			name = c.Query
-			if q, err := v.Registry.Query(c.Query); err == nil {
-				name = v.name(&q)
+			if found, err := v.Registry.Query(c.Query); err == nil {
+				q = &found
 			}
-			names[c.Query] = name
+			queries[c.Query] = q
 		}
-		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
+		name := c.Query
+		if q != nil {
+			name = v.name(q)
+		}
+		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), Words: inWords(v.visit, q, &c), offset: c.Offset}
 		if v.sections["queries"] {
 			out[i].Link = queryPath(c.Query)
 		}
 	}
 	return out
+}
+
+// inWords returns a line that says what a change of a query adds and removes, with the labels that are known; "" for
+// a first result. q is nil if the query is gone.
+func inWords(v *visit, q *registry.Query, c *registry.Change) string {
+	if c.Baseline || c.Delta == nil {
+		return ""
+	}
+	if q != nil {
+		if w, ok := watch.Of(q, v.caller.Name); ok {
+			return watch.InWords(c.Delta, &w, v.Labels.Known(q.Endpoint, w.Labels)).Short()
+		}
+	}
+	return watch.InWords(c.Delta, nil, watch.Plain).Short()
 }

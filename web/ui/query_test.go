@@ -165,6 +165,15 @@ func TestLongText(t *testing.T) {
 	}
 }
 
+// The lists of changes say in words what changed, on the overview and on the page of the query.
+func TestChangesInWords(t *testing.T) {
+	r := newRig(t)
+	q := r.history("n", r.numbers(1), r.numbers(1, 2))
+	for _, page := range []string{"/", queryPath(q.ID)} {
+		r.get(page).has(`<span class="words">&#43; s2, 2</span>`)
+	}
+}
+
 // A stale result is shown, and the page says why it is stale and since when.
 func TestStaleQuery(t *testing.T) {
 	r := newRig(t)

@@ -183,6 +183,7 @@ type changeView struct {
 	Seq         uint64
 	When        template.HTML
 	Delta       delta
+	Words       string // what changed, for people
 	Meter       string
 	Jaccard     string
 	Slot        string
@@ -218,7 +219,7 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 	}
 	if !c.Baseline {
 		out.Meter, out.Jaccard = meter(d.Jaccard), fmt.Sprintf("%.2f", d.Jaccard)
-		out.Moved = d.Ordered && d.Jaccard == 0
+		out.Moved, out.Words = d.Ordered && d.Jaccard == 0, inWords(v.visit, q, &c)
 	}
 	if out.Ask {
 		return out
