@@ -1,5 +1,5 @@
 // Command release builds what users install: archives of the programs for each platform,
-// Debian packages, a list of their parts (SBOM) and checksums. The same source gives the
+// Debian packages, container images, a list of their parts (SBOM) and checksums. The same source gives the
 // same bytes on any machine and at any time. It runs at the root of a checkout.
 package main
 
@@ -44,14 +44,15 @@ type file struct {
 
 func main() {
 	var r release
-	var list, deb string
+	var list, deb, images string
 	pack := flag.Bool("pack", false, "only put the compressed engine where builds with the tag engine look for it")
 	flag.StringVar(&r.version, "version", "", "version, such as v1.2.3 (default: the tag, else the newest of the changelog with the revision)")
 	flag.StringVar(&r.engine, "engine", "endpoint/local/node_modules/oxigraph/node_bg.wasm", "file of the embedded engine")
 	flag.StringVar(&r.out, "out", "dist", "directory for what is built; what it holds is removed")
 	flag.StringVar(&list, "platforms", platforms, "platforms to make archives for; \"\" for none")
 	flag.StringVar(&deb, "deb", "amd64,arm64", "architectures to make Debian packages for; \"\" for none")
-	flag.BoolVar(&r.fast, "fast", false, "compress Debian packages as little as possible, which takes a tenth of the time")
+	flag.BoolVar(&r.fast, "fast", false, "compress Debian packages and images as little as possible, which takes a tenth of the time")
+	flag.StringVar(&images, "image", "amd64,arm64", "architectures to make container images for; \"\" for none")
 	flag.Parse()
 	if *pack {
 		if err := r.pack(); err != nil {
@@ -60,7 +61,7 @@ func main() {
 		}
 		return
 	}
-	if err := r.run(split(list), split(deb)); err != nil {
+	if err := r.run(split(list), split(deb), split(images)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -86,7 +87,7 @@ func (r *release) pack() error {
 	return os.WriteFile(packed, z.EncodeAll(b, nil), 0o644)
 }
 
-func (r *release) run(platforms, debs []string) (err error) {
+func (r *release) run(platforms, debs, images []string) (err error) {
 	if err := r.pack(); err != nil {
 		return err
 	}
@@ -117,7 +118,29 @@ func (r *release) run(platforms, debs []string) (err error) {
 			return fmt.Errorf("package of Debian for %s: %w", arch, err)
 		}
 	}
+	for _, arch := range images {
+		if err := r.image(arch); err != nil {
+			return fmt.Errorf("image for %s: %w", arch, err)
+		}
+	}
+	if err := r.copy("cmd/freshet/dist/install.sh", "cmd/freshet/dist/compose.yaml"); err != nil {
+		return err
+	}
 	return r.sums()
+}
+
+// copy puts files beside what is built.
+func (r *release) copy(names ...string) error {
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(r.out, filepath.Base(name)), b, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sourceTime is SOURCE_DATE_EPOCH, else the time of the commit.
