@@ -284,7 +284,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%s: %s is at %v", path, name, links[name])
 			}
 		}
-		if len(links) > 20 {
+		if len(links) > 21 {
 			t.Errorf("%v", links)
 		}
 		w.do("POST", path, "").problem(405, "method-not-allowed")

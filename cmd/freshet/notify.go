@@ -17,7 +17,7 @@ var notifyFlag = option{name: "notify", value: texts(nil), usage: "address of a 
 
 var notifyTable = row{use: "notify", short: "Tell people the changes of a query: ntfy, Slack, Telegram, ...",
 	long: `Tells people what changes, in words, by ntfy, Gotify, Slack, Mattermost, Discord, Telegram,
-Microsoft Teams, Matrix, Pushover, Apprise, or any URL that takes a text. An address is the
+Microsoft Teams, Matrix, Pushover, Apprise, by e-mail, or to any URL that takes a text. An address is the
 service's own web address if that is enough, or begins with the name of the service:
 https://ntfy.sh/TOPIC, https://hooks.slack.com/services/..., telegram://TOKEN@/CHAT.
 "freshet subscription" lists, pauses and drops receivers (nt_...).`,

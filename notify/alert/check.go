@@ -92,7 +92,9 @@ var errQuiet = errors.New("only services that people read have digest, zone, qui
 
 // checkKind checks that a receiver has one address, and completes its secret.
 func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
-	if to.Kind == registry.Notify {
+	if address, ok := strings.CutPrefix(to.Address, "mailto:"); ok && to.Kind == registry.Notify {
+		to.Kind, to.Address = "email", address
+	} else if to.Kind == registry.Notify {
 		found, _, err := service.Find("", to.Address)
 		if err != nil {
 			return nil, registry.BadSetting(pointer+"/"+registry.Notify, "this address cannot be used: %v", err)

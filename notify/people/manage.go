@@ -24,22 +24,30 @@ type Manager struct {
 	MostEach int // receivers of one caller; 0: 1,000
 }
 
-// check returns the kind of an address and its complete form.
-func (m *Manager) check(address string) (*service.Kind, string, error) {
-	k, complete, err := service.Find("", address)
-	if err == nil {
+// check returns the receiver with an address.
+func (m *Manager) check(address string) (to registry.Receiver, err error) {
+	if to.Address = strings.TrimPrefix(address, "mailto:"); to.Address != address {
+		if to.Kind, err = email, errNoMail; m.Target.opts.Mail != nil {
+			err = m.Target.opts.Mail.Check(to.Address)
+		}
+	} else if k, complete, wrong := service.Find("", address); wrong != nil {
+		err = wrong
+	} else {
+		to = registry.Receiver{Kind: k.Name, Address: complete}
 		_, err = m.Guard.Check(service.Base(complete))
 	}
 	if err != nil {
-		return nil, "", registry.BadSetting("/notify", "the address cannot be used: %v", err)
+		return to, registry.BadSetting("/notify", "the address cannot be used: %v", err)
 	}
-	return k, complete, nil
+	return to, nil
 }
+
+var errNoMail = errors.New("this server sends no e-mail: an operator can set mail.server")
 
 // Create tells a receiver the changes of a query from now on. The same receiver of the same query gets the
 // new settings, and goes on from where it is.
 func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error) {
-	k, address, err := m.check(r.Address)
+	to, err := m.check(r.Address)
 	if err != nil {
 		return registry.Subscription{}, err
 	}
@@ -62,9 +70,12 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return registry.Subscription{}, err
 	}
-	to := registry.Receiver{Kind: k.Name, Address: address, Quiet: r.Quiet}
-	made := registry.Subscription{ID: id(c.Name, q.ID, address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID, To: &to, Callback: to.Masked(),
+	to.Quiet = r.Quiet
+	made := registry.Subscription{ID: id(c.Name, q.ID, to.Address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID, To: &to, Callback: to.Masked(),
 		State: registry.Active, CreatedAt: m.Target.opts.Now().UTC(), Cursor: st.Position}
+	if to.Kind == email {
+		made.Callback = "mailto:" + made.Callback
+	}
 	if !m.Engine.Has(made.ID) {
 		if err := m.admit(c); err != nil {
 			return registry.Subscription{}, err
@@ -82,7 +93,7 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 		return nil
 	})
 	if err == nil {
-		m.Engine.CountKind(registry.People, k.Name)
+		m.Engine.CountKind(registry.People, to.Kind)
 	}
 	return s, err
 }
@@ -106,12 +117,12 @@ func (m *Manager) admit(c registry.Caller) error {
 
 // Test sends a test message to an address at once. The error says why it did not arrive.
 func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (kind string, err error) {
-	k, complete, err := m.check(address)
+	to, err := m.check(address)
 	if err != nil {
 		return "", err
 	}
 	now := m.Target.opts.Now()
-	send, err := service.Send(k.Name, complete, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
+	send, err := m.Target.sending(&to, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
 		Text: "Changes that you follow will come here.", Link: m.Target.opts.PublicURL})
 	if err != nil {
 		return "", err
@@ -123,5 +134,5 @@ func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (
 	if !r.OK() {
 		return "", registry.BadSetting("/notify", "the test message did not arrive: %s", r.Problem())
 	}
-	return k.Name, nil
+	return to.Kind, nil
 }

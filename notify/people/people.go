@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/notify"
@@ -37,13 +38,15 @@ const (
 	mostSum = 8 << 20
 )
 
-// Options hold the dependencies of a Target. All but the last two are required.
+// Options hold the dependencies of a Target. All but the last three are required.
 type Options struct {
 	Log       notify.Log
 	Query     func(id string) (registry.Query, error)
 	Caller    func(name string) (registry.Caller, error) // without a role if the name has no token any more
 	PublicURL string
 
+	// Mail sends e-mail; nil: none is sent.
+	Mail *service.Mail
 	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
 	Names func(endpoint string, languages []string) watch.Namer
 	Now   func() time.Time
@@ -214,7 +217,7 @@ func (t *Target) link(q *registry.Query, at registry.Position) string {
 
 // call returns the call that sends a message.
 func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said service.Message, again bool) (deliver.Step, error) {
-	send, err := service.Send(s.To.Kind, s.To.Address, said)
+	send, err := t.sending(s.To, said)
 	if err != nil {
 		return deliver.Step{}, err
 	}
@@ -231,6 +234,30 @@ func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said s
 	}
 	return deliver.Step{Call: c}, nil
 }
+
+// email is the kind of receivers of e-mail.
+const email = "email"
+
+// sending returns a function that sends a message.
+func (t *Target) sending(to *registry.Receiver, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	if to.Kind != email || t.opts.Mail == nil {
+		return service.Send(to.Kind, to.Address, m)
+	}
+	sum := sha256.Sum256([]byte(m.ID))
+	text := m.Text
+	if m.Link != "" {
+		text += "\n\n" + m.Link
+	}
+	first, _, more := strings.Cut(m.Text, "\n")
+	if more {
+		first += " …"
+	}
+	return t.opts.Mail.Call(service.Letter{ID: hex.EncodeToString(sum[:16]), At: m.At, To: to.Address,
+		Subject: service.Cut(m.Title+": "+first, mostSubject), Text: strings.ReplaceAll(text, "\n", "\r\n") + "\r\n"}, t.opts.Now), nil
+}
+
+// mostSubject is the largest number of characters of the subject of an e-mail.
+const mostSubject = 150
 
 // done records the outcome of an attempt.
 func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deliver.Reply) {

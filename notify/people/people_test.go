@@ -20,6 +20,7 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/people"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
@@ -46,6 +47,7 @@ type rig struct {
 	clock     atomic.Int64 // what the clock is ahead, in nanoseconds
 	withdrawn atomic.Bool
 	schedule  deliver.Schedule
+	mail      *service.Mail
 	stop      func()
 }
 
@@ -64,7 +66,7 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now,
+	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: r.mail,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
@@ -460,5 +462,35 @@ func check(t *testing.T, q registry.Quiet, sent []time.Time) {
 			q.Zone != "" && at.Sub(was) < 20*time.Hour && at.In(berlin).Day() == was.In(berlin).Day():
 			t.Errorf("%+v: messages at %v and %v", q, was, at)
 		}
+	}
+}
+
+// Changes go by e-mail where the operator allows it, and alone.
+func TestMail(t *testing.T) {
+	r, b := newRig(t), notifytest.NewMailbox(t, nil)
+	q := r.log.Add("free spaces", diff.Select, false)
+	r.record(q, "a")
+	if _, err := r.Create(app, registry.ReceiverRequest{Address: "mailto:ops@example.org", Query: q}); err == nil || !strings.Contains(err.Error(), "mail.server") {
+		t.Errorf("%v", err)
+	}
+	r.stop()
+	r.mail = &service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
+	r.start()
+	for _, bad := range []string{"mailto:ops@example.com", "mailto:", "mailto:Ops <ops@example.org>"} {
+		if _, err := r.Create(app, registry.ReceiverRequest{Address: bad, Query: q}); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	s := r.create(registry.ReceiverRequest{Address: "mailto:ops@example.org", Query: q})
+	if s.Callback != "mailto:ops@example.org" {
+		t.Errorf("%+v", s)
+	}
+	r.record(q, "a", "b")
+	until(t, "the e-mail", func() bool { return len(b.Letters()) == 1 })
+	if m := b.Letters()[0]; m.To != "ops@example.org" || m.Header.Get("Subject") != "free spaces: + b" || !strings.HasPrefix(m.Body, "+ b\r\n") {
+		t.Errorf("%+v", m)
+	}
+	if kind, err := r.Test(t.Context(), app, "mailto:ops@example.org"); kind != "email" || err != nil || len(b.Letters()) != 2 {
+		t.Errorf("%s, %v", kind, err)
 	}
 }

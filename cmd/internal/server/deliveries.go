@@ -57,9 +57,13 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		Log: s.Store.History, Head: s.Store.History.Head, Query: s.Store.Queries.Query, Caller: s.gate.Named,
 		Format: s.inWords(), Now: s.clock.Now,
 	})
+	mail, err := mailOf(s)
+	if err != nil {
+		return nil, err
+	}
 	told := people.New(people.Options{
 		Log: s.Store.History, Query: s.Store.Queries.Query, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"),
-		Names: c.Labels.Known, Now: s.clock.Now,
+		Mail: mail, Names: c.Labels.Known, Now: s.clock.Now,
 	})
 	engine, err := deliver.New(deliver.Options{
 		Owns: owns, Now: s.clock.Now,
@@ -80,14 +84,20 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	}, nil
 }
 
+// mailOf returns how the server sends e-mail.
+func mailOf(s *Server) (*service.Mail, error) {
+	m := s.conf.Mail
+	password, err := m.Password()
+	return &service.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients}, err
+}
+
 // newAlerts returns the alert rules of a server.
 func newAlerts(s *Server) (*alert.Engine, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {
 		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
 	}
-	m := s.conf.Mail
-	password, err := m.Password()
+	mail, err := mailOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +111,7 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
 		Lease:     lease, Now: s.clock.Now,
-		Mail:  alert.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients},
+		Mail:  *mail,
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
