@@ -59,6 +59,7 @@ var serverSettings = []described{
 	{"mail.password_file", "", "file, together with `mail.username`", "File with the password.", []string{`""`}, nil},
 	{"mail.security", "", "`starttls`, `tls` or `none`", "How the connection is encrypted.", []string{"starttls", "tls", "none"}, nil},
 	{"mail.recipients", "", "addresses and domains", "Recipients that rules may name. Required with `mail.server`.", []string{"[example.org]"}, nil},
+	{"mail.visitors", "subscriptions", count, "Visitors who get the changes of public queries by e-mail after they have confirmed their address. 0: none.", []string{"0"}, []string{"-1"}},
 	{"log.level", "", "`debug`, `info`, `warn` or `error`", "Least level of what is logged, to standard error.", []string{"debug", "info", "warn", "error"}, []string{"all"}},
 	{"log.format", "", "`auto`, `text` or `json`", "auto is text on a terminal and JSON elsewhere.", []string{"auto", "text", "json"}, []string{"xml"}},
 	{"cluster.name", "", "1 to 32 letters, digits, hyphens and underscores", "Name of the cluster, the same on all its nodes. Empty: this server is alone.", []string{`""`}, []string{"c"}},

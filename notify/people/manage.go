@@ -122,7 +122,7 @@ func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (
 		return "", err
 	}
 	now := m.Target.opts.Now()
-	send, err := m.Target.sending(&to, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
+	send, err := m.Target.sending(&registry.Subscription{To: &to}, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
 		Text: "Changes that you follow will come here.", Link: m.Target.opts.PublicURL})
 	if err != nil {
 		return "", err

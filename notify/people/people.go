@@ -74,6 +74,8 @@ func New(o Options) *Target {
 // Next implements deliver.Target.
 func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	switch {
+	case s.To != nil && s.Caller == Visitors && s.State == registry.Pending:
+		return t.ask(s, now)
 	case s.To == nil:
 		return deliver.Step{}, fmt.Errorf("%w: it has no address; drop it", deliver.ErrUnsupported)
 	case deliver.BackingOff(s, now):
@@ -87,7 +89,7 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
-	if who, err := t.opts.Caller(s.Caller); err != nil {
+	if who, err := t.caller(s.Caller); err != nil {
 		return deliver.Step{}, err
 	} else if !who.MayRead(&q) {
 		return edit(func(s *registry.Subscription) { deliver.Disable(s, "its token may not read this any more") }), nil
@@ -101,6 +103,14 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 		return t.send(ctx, s, &q, *s.Outbox, false)
 	}
 	return t.plan(s, now)
+}
+
+// caller returns who follows. A visitor may read what is public.
+func (t *Target) caller(name string) (registry.Caller, error) {
+	if name == Visitors {
+		return registry.Caller{Name: name}, nil
+	}
+	return t.opts.Caller(name)
 }
 
 func edit(do func(*registry.Subscription)) deliver.Step {
@@ -217,7 +227,7 @@ func (t *Target) link(q *registry.Query, at registry.Position) string {
 
 // call returns the call that sends a message.
 func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said service.Message, again bool) (deliver.Step, error) {
-	send, err := t.sending(s.To, said)
+	send, err := t.sending(s, said)
 	if err != nil {
 		return deliver.Step{}, err
 	}
@@ -239,7 +249,8 @@ func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said s
 const email = "email"
 
 // sending returns a function that sends a message.
-func (t *Target) sending(to *registry.Receiver, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func (t *Target) sending(s *registry.Subscription, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+	to := s.To
 	if to.Kind != email || t.opts.Mail == nil {
 		return service.Send(to.Kind, to.Address, m)
 	}
@@ -248,11 +259,15 @@ func (t *Target) sending(to *registry.Receiver, m service.Message) (func(context
 	if m.Link != "" {
 		text += "\n\n" + m.Link
 	}
+	stop := t.visitorLink(s)
+	if stop != "" {
+		text += "\n\nYou get this because you asked for it. To stop it: " + stop
+	}
 	first, _, more := strings.Cut(m.Text, "\n")
 	if more {
 		first += " …"
 	}
-	return t.opts.Mail.Call(service.Letter{ID: hex.EncodeToString(sum[:16]), At: m.At, To: to.Address,
+	return t.opts.Mail.Call(service.Letter{ID: hex.EncodeToString(sum[:16]), At: m.At, To: to.Address, Stop: stop,
 		Subject: service.Cut(m.Title+": "+first, mostSubject), Text: strings.ReplaceAll(text, "\n", "\r\n") + "\r\n"}, t.opts.Now), nil
 }
 

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,6 +50,7 @@ type rig struct {
 	withdrawn atomic.Bool
 	schedule  deliver.Schedule
 	mail      *service.Mail
+	public    atomic.Pointer[string] // the id of a public query
 	stop      func()
 }
 
@@ -67,7 +70,13 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: r.mail,
-		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
+		Query: func(id string) (registry.Query, error) {
+			q, err := r.log.Resolve(app, id)
+			if p := r.public.Load(); p != nil && q.ID == *p {
+				q.Holders = []registry.Holder{{Caller: "app", Name: "free spaces", Public: true}}
+			}
+			return q, err
+		},
 		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
 				return registry.Caller{Name: name}, nil
@@ -492,5 +501,110 @@ func TestMail(t *testing.T) {
 	}
 	if kind, err := r.Test(t.Context(), app, "mailto:ops@example.org"); kind != "email" || err != nil || len(b.Letters()) != 2 {
 		t.Errorf("%s, %v", kind, err)
+	}
+}
+
+var linkIn = regexp.MustCompile(`http://fresh\.example(/notify-me/\S+)`)
+
+// A visitor gets the changes of a public query after a confirmation, and one click ends it. Nothing else is sent.
+func TestVisitors(t *testing.T) {
+	r, b := newRig(t), notifytest.NewMailbox(t, nil)
+	r.stop()
+	r.mail = &service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS}
+	r.start()
+	q, private := r.log.Add("free spaces", diff.Select, false), r.log.Add("secret", diff.Select, false)
+	r.record(q, "a")
+	r.record(private, "a")
+	resolve := r.log.Resolve
+	r.Resolve = func(c registry.Caller, ref string) (registry.Query, error) {
+		x, err := resolve(c, ref)
+		if x.ID == q {
+			x.Holders = []registry.Holder{{Caller: "app", Name: "free spaces", Public: true}}
+		}
+		return x, err
+	}
+	r.public.Store(&q)
+	desk := people.NewDesk(r.Manager, 2)
+	call := func(method, path string, form url.Values) *httptest.ResponseRecorder {
+		req := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		w.Header().Set("X-Frame-Options", "DENY")
+		desk.ServeHTTP(w, req)
+		if framed := w.Header().Get("X-Frame-Options") == ""; framed != (strings.Count(path, "/") == 1) || strings.Contains(req.URL.Path, "key") {
+			t.Errorf("%s may be in a frame: %v", path, framed)
+		}
+		return w
+	}
+	if w := call("GET", "/notify-me?query="+q, nil); w.Code != 200 || !strings.Contains(w.Body.String(), `name="email"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, bad := range []struct {
+		query, email string
+		code         int
+	}{{private, "you@example.net", 404}, {"nothing", "you@example.net", 404}, {q, "you", 422}, {q, "You <you@example.net>", 422}, {q, "you@example.net\r\nBcc: x@example.net", 422}} {
+		if w := call("POST", "/notify-me", url.Values{"query": {bad.query}, "email": {bad.email}}); w.Code != bad.code {
+			t.Errorf("%+v: %d %s", bad, w.Code, w.Body)
+		}
+	}
+	ask := url.Values{"query": {q}, "email": {"you@example.net"}}
+	if w := call("POST", "/notify-me", ask); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	until(t, "the question", func() bool { return len(b.Letters()) == 1 })
+	call("POST", "/notify-me", ask) // again: nothing more is sent
+	r.record(q, "a", "b")
+	m := b.Letters()[0]
+	link := linkIn.FindStringSubmatch(m.Body)
+	if m.To != "you@example.net" || link == nil || m.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
+		t.Fatalf("%+v", m)
+	}
+	if w := call("GET", link[1], nil); w.Code != 200 || !strings.Contains(w.Body.String(), "Yes, tell me") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	list, err := r.store.Subscriptions("", 10)
+	if err != nil || len(list) != 1 || list[0].State != registry.Pending || len(b.Letters()) != 1 || strings.Contains(list[0].Callback, "you@") {
+		t.Fatalf("%+v, %v, %d letters", list, err, len(b.Letters()))
+	}
+	if w := call("POST", link[1][:len(link[1])-1]+"0", url.Values{"do": {"confirm"}}); w.Code != 404 {
+		t.Errorf("another secret: %d", w.Code)
+	}
+	call("POST", link[1], url.Values{"do": {"confirm"}})
+	if s := r.get(list[0].ID); s.State != registry.Active {
+		t.Fatalf("%+v", s)
+	}
+	r.record(q, "a", "c")
+	r.clock.Store(int64(time.Hour))
+	r.waker.Wake(q)
+	if _, err := r.Engine.Resume(list[0].ID); err != nil { // looks again, at the new time
+		t.Fatal(err)
+	}
+	until(t, "the change", func() bool { return len(b.Letters()) == 2 })
+	m = b.Letters()[1]
+	if !strings.Contains(m.Body, "+ c") || strings.Contains(m.Body, "+ b") || !strings.Contains(m.Header.Get("List-Unsubscribe"), link[1]) || !strings.Contains(m.Body, "To stop it: http://fresh.example"+link[1]) {
+		t.Errorf("%+v", m)
+	}
+	if w := call("POST", link[1], url.Values{"List-Unsubscribe": {"One-Click"}}); w.Code != 200 || r.Engine.Has(list[0].ID) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	codes := map[int]int{}
+	for i := range 10 {
+		codes[call("POST", "/notify-me", url.Values{"query": {q}, "email": {fmt.Sprintf("you%d@example.net", i)}}).Code]++
+	}
+	if codes[200] != 2 || codes[429]+codes[503] != 8 {
+		t.Errorf("%v", codes)
+	}
+	r.clock.Store(int64(26 * time.Hour)) // no answer in a day
+	r.stop()
+	r.start()
+	until(t, "they are forgotten", func() bool {
+		list, err := r.store.Subscriptions("", 10)
+		return err == nil && len(list) == 0
+	})
+	if w := httptest.NewRecorder(); true {
+		people.NewDesk(r.Manager, 0).ServeHTTP(w, httptest.NewRequest("GET", "/notify-me?query="+q, nil))
+		if w.Code != 404 {
+			t.Errorf("a desk that is off: %d", w.Code)
+		}
 	}
 }

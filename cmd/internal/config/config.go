@@ -117,6 +117,7 @@ type Mail struct {
 	PasswordFile string   `yaml:"password_file"`
 	Security     string   `yaml:"security"`
 	Recipients   []string `yaml:"recipients"` // addresses and domains
+	Visitors     int      `yaml:"visitors"`   // subscriptions of people without a token
 
 	password string // that Check has read
 }
@@ -134,6 +135,9 @@ func (m *Mail) Password() (string, error) {
 }
 
 func (m *Mail) check() error {
+	if m.Visitors < 0 || m.Visitors > 0 && m.Server == "" {
+		return cli.UsageErrorf("mail.visitors: %d needs mail.server; 0 serves no form for visitors", m.Visitors)
+	}
 	if m.Server == "" {
 		return nil
 	}

@@ -265,7 +265,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
 		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14", "limits.rule_receivers": "15", "limits.token_receivers": "16", "limits.token_webhooks": "17",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
-		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example",
+		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example", "mail.visitors": "18",
 		"cluster.name": "c", "cluster.node": "n1", "cluster.listen": "127.0.0.1:7001", "cluster.clients": "127.0.0.1:7002", "cluster.journal": "nats://127.0.0.1:4222",
 		"cluster.replicas": "1", "cluster.token_file": secret, "cluster.role": "gateway", "cluster.lease": "20s",
 	}

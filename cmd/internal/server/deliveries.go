@@ -29,6 +29,7 @@ type deliveries struct {
 	hub    http.Handler
 	hooks  *webhook.Manager
 	people *people.Manager
+	desk   *people.Desk
 	store  deliver.Store
 	live   *notify.Server
 	peers  *peers // nil without a cluster; they have further live connections
@@ -76,11 +77,12 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	for _, k := range service.Kinds() {
 		engine.CountKind(registry.People, k.Name)
 	}
+	manager := &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)}
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
 		hub:    websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks:  &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
-		people: &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
+		people: manager, desk: people.NewDesk(manager, s.conf.Mail.Visitors),
 	}, nil
 }
 

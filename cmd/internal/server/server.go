@@ -36,6 +36,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/live"
+	"github.com/freshet/freshet/notify/people"
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/clock"
@@ -271,7 +272,7 @@ func (s *Server) serveHTTP() error {
 	if err != nil {
 		return err
 	}
-	conf.Pages = pages
+	conf.Pages = withDesk{pages, s.deliveries.desk}
 	handler, err := web.New(conf)
 	if err != nil {
 		return err
@@ -284,6 +285,21 @@ func (s *Server) serveHTTP() error {
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return err
+}
+
+// withDesk is the pages, and those for visitors without a token.
+type withDesk struct {
+	*ui.Server
+	desk *people.Desk
+}
+
+// ServeHTTP implements http.Handler.
+func (p withDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == people.VisitorPath || strings.HasPrefix(r.URL.Path, people.VisitorPath+"/") {
+		p.desk.ServeHTTP(w, r)
+		return
+	}
+	p.Server.ServeHTTP(w, r)
 }
 
 // clustered makes a handler also answer requests of other nodes, from what this node has itself.
