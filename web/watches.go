@@ -149,7 +149,7 @@ func namedEndpoint(r *registry.Registry, l watch.Link) (name string, ok bool) {
 		site = p.Name
 	}
 	for _, same := range []func(e registry.Endpoint) bool{
-		func(e registry.Endpoint) bool { return l.Endpoint != "" && e.URL == l.Endpoint },
+		func(e registry.Endpoint) bool { return pack.Same(e.URL, l.Endpoint) },
 		func(e registry.Endpoint) bool { return site != "" && e.Name == site },
 	} {
 		if i := slices.IndexFunc(all, same); i >= 0 {

@@ -106,11 +106,21 @@ func Find(name string) (Pack, error) {
 // Of returns the pack of an endpoint, by its name or its URL.
 func Of(name, url string) (Pack, bool) {
 	for _, p := range All() {
-		if p.Name == name || url != "" && p.Values(nil)["url"] == url {
+		if p.Name == name || Same(fmt.Sprint(p.Values(nil)["url"]), url) {
 			return p, true
 		}
 	}
 	return Pack{}, false
+}
+
+// Same reports whether two URLs lead to the same endpoint, which links write with either scheme and with
+// or without a slash at the end.
+func Same(a, b string) bool {
+	plain := func(url string) string {
+		_, rest, _ := strings.Cut(url, "://")
+		return strings.TrimRight(rest, "/")
+	}
+	return a != "" && plain(a) == plain(b)
 }
 
 // Declare adds the declarations of the endpoint's own prefixes to a query that uses them.

@@ -61,7 +61,7 @@ func TestPacks(t *testing.T) {
 func TestDeclare(t *testing.T) {
 	for url, text := range map[string]string{
 		"https://query.wikidata.org/sparql": `SELECT ?x ?xLabel { ?x wdt:P31 wd:Q5; p:P39/ps:P39 ?y SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`,
-		"https://dbpedia.org/sparql":        "SELECT ?x { ?x a dbo:City; dct:subject dbc:Ulm; geo:lat ?lat; rdfs:label ?name }",
+		"http://dbpedia.org/sparql/":        "SELECT ?x { ?x a dbo:City; dct:subject dbc:Ulm; geo:lat ?lat; rdfs:label ?name }",
 	} {
 		p, ok := Of("", url)
 		if !ok {
