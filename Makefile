@@ -101,7 +101,7 @@ unit: ## run the Go tests, with the race detector where goroutines are
 
 ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
-	$(REPORT) -out test-output/ui.txt '$(UITEST)'
+	FRESHET_TEST_PICTURES=1 $(REPORT) -out test-output/ui.txt '$(UITEST)'
 
 sim: ## run the real server in SEEDS=200 simulated worlds, or in that of SEED=7 with STORY=1; BUGS=all plants bugs and finds them
 	go run ./cmd/internal/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),200)) $(if $(STORY),-story) $(if $(BUGS),-bugs $(BUGS))

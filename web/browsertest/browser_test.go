@@ -254,9 +254,12 @@ func (x *tab) light(theme string) {
 	call(x, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 }
 
-// picture saves a picture of the whole page as test output.
+// picture saves a picture of the whole page as test output, if "make ui-test" asks for it.
 func (x *tab) picture(name string) {
 	x.t.Helper()
+	if os.Getenv("FRESHET_TEST_PICTURES") == "" {
+		return
+	}
 	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})
 	dir := filepath.Join(root, "test-output", "ui")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
