@@ -79,7 +79,8 @@ check: ## check formatting, vet and staticcheck
 LONG       := ^Test(Long|Truth)
 GOROUTINES := ^[[:space:]]*go [a-zA-Z]|[.]Go\(|AfterFunc\(|httptest[.]New[STU]|[.]Parallel\(|bubble[.]Test
 dirs        = $(sort $(filter-out ./web/browsertest/,$(addprefix ./,$(dir $(shell $(1) | grep '/')))))
-RACED       = $(filter-out ./cmd/freshet/trial/,$(filter $(call dirs,git grep -lE '$(GOROUTINES)' -- '*.go'),$(TESTED)))
+TRIAL      := ./cmd/freshet/trial/
+RACED       = $(filter-out $(TRIAL),$(filter $(call dirs,git grep -lE '$(GOROUTINES)' -- '*.go'),$(TESTED)))
 TESTED      = $(call dirs,git ls-files '*_test.go')
 LONG_IN     = $(filter $(RACED),$(call dirs,git grep -lE 'func Test(Long|Truth)' -- '*_test.go'))
 # The target "check" vets the tests.
@@ -87,14 +88,14 @@ GOTEST     := go test -tags=$(TAGS) -vet=off -timeout 90m -json
 UITEST     := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
 REPORT     := go run .ci/report.go
 
-# The runs are side by side, because many tests wait for processes. The browser has the
-# machine for itself: pages must not move while they load.
+# The runs are side by side, because many tests wait for processes; the trials wait longest
+# and come first. The browser has the machine for itself: pages must not move while they load.
 unit: ## run the Go tests, with the race detector where goroutines are
 	@mkdir -p test-output
 	export FRESHET_TEST_PROGRAMS=$$(mktemp -d) && trap 'rm -rf "$$FRESHET_TEST_PROGRAMS"' EXIT; \
 	for p in freshet freshet-bench; do go build -o $$FRESHET_TEST_PROGRAMS/$$p/$$p ./cmd/$$p; done; \
 	$(REPORT) -out test-output/tests.txt \
-	  '$(GOTEST) -p 1 $(filter-out $(RACED),$(TESTED))' \
+	  '$(GOTEST) $(TRIAL) $(filter-out $(TRIAL) $(RACED),$(TESTED))' \
 	  '$(GOTEST) -race -skip "$(LONG)" $(RACED)' \
 	  '$(GOTEST) -p 1 -run "$(LONG)" $(LONG_IN)' \
 	  then '$(UITEST)'

@@ -118,7 +118,7 @@ func BenchmarkPage(b *testing.B) {
 }
 
 // The first load of every page, with its style and script, stays below 100 KB.
-func TestPagesAreSmall(t *testing.T) {
+func TestLongPagesAreSmall(t *testing.T) {
 	h := crowd(t, 200)
 	for _, path := range []string{"/", "/queries", "/queries/q_00000000000000000000000007"} {
 		w := fetch(t, h, path)

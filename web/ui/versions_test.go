@@ -29,7 +29,7 @@ func TestDistantVersions(t *testing.T) {
 }
 
 // The size of changes does not matter, and a reader who has left costs nothing.
-func TestHeavyComparisons(t *testing.T) {
+func TestLongHeavyComparisons(t *testing.T) {
 	r := newRig(t)
 	const size, n = 2 << 20, 22
 	versions := make([]*diff.Result, n)

@@ -72,9 +72,9 @@ func ofError(n ast.Node) bool {
 	return false
 }
 
-// TestStylesAreUsed checks that each class of the style sheet occurs in a template, a Go file or a
+// TestLongStylesAreUsed checks that each class of the style sheet occurs in a template, a Go file or a
 // script.
-func TestStylesAreUsed(t *testing.T) {
+func TestLongStylesAreUsed(t *testing.T) {
 	var used strings.Builder
 	for _, pattern := range []string{"*.go", "templates/*.html", "static/*.js"} {
 		names, err := filepath.Glob(pattern)
