@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // told records who is told what. It knows ntfy only.
@@ -52,4 +53,17 @@ func TestNotifyForm(t *testing.T) {
 		t.Errorf("%+v", d.made)
 	}
 	signedIn(t, registry.RoleRead).get("/").lacks("Send a test")
+}
+
+// Who edits a rule in the form does not change when its people are told.
+func TestKeepQuiet(t *testing.T) {
+	const address = "ntfy+https://ntfy.example/city"
+	before := []registry.Receiver{{Kind: "ntfy", Address: address, Quiet: registry.Quiet{Digest: "08:00"}}}
+	list := receivers("ntfy " + before[0].Masked() + "\nhttps://ntfy.sh/other")
+	s := registry.RuleSettings{To: list}
+	web.UnmaskReceivers(&s, registry.RuleSettings{To: before})
+	keepQuiet(s.To, before)
+	if s.To[0] != before[0] || s.To[1] != (registry.Receiver{Kind: registry.Notify, Address: "https://ntfy.sh/other"}) {
+		t.Errorf("%+v", s.To)
+	}
 }

@@ -277,6 +277,7 @@ func (v ruleHandler) act() error {
 			return v.to("/rules?edit=" + url.QueryEscape(old.ID))
 		}
 		web.UnmaskReceivers(&s, old.RuleSettings)
+		keepQuiet(s.To, old.To)
 		r, err = v.Rules.Replace(v.r.Context(), v.caller, old.ID, s)
 	} else {
 		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
@@ -310,6 +311,17 @@ func secretsOf(r registry.ListedRule, before []registry.Receiver) (made []madeSe
 		made = append(made, madeSecret{r.To[i].Masked(), secrets[i]})
 	}
 	return made
+}
+
+// keepQuiet leaves receivers when they may be told something: the form does not show it.
+func keepQuiet(list, before []registry.Receiver) {
+	for i := range list {
+		for _, was := range before {
+			if list[i].Key() == was.Key() {
+				list[i].Quiet = was.Quiet
+			}
+		}
+	}
 }
 
 // wrong shows the form with an error that the visitor can correct.
