@@ -44,6 +44,8 @@ func refusedForms(query string) []refusedForm {
 		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "name"},
 		{"/queries/{id}/notify", "/queries/" + query, []string{"notify", "ftp://example.org"}, "notify"},
 		{"/queries/{id}/notify", "/queries/" + query, []string{"notify", "ftp://example.org", "do", "test"}, "notify"},
+		{"/queries/{id}/tell", "/queries/" + query + "/tell", []string{"what", "any", "for", "10m"}, "for"},
+		{"/queries/{id}/tell", "/queries/" + query + "/tell", []string{"what", "any", "to", "pager 1"}, "to"},
 		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "late"}, "when"},
 		{"/rules", "/rules", []string{"name", "late", "query", "nothing", "when", "rows > 0", "do", "try"}, "query"},
 		{"/rules", "/rules", []string{"name", "late", "query", "q", "when", "?boolean = true", "for", "long"}, "for"},
@@ -78,6 +80,7 @@ func TestRefusedForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := r.register("city", "q", "ASK { ?s ?p ?o }")
+	r.tick("city")
 	tried := map[string]bool{}
 	for _, f := range refusedForms(q.ID) {
 		tried[f.action] = true
