@@ -28,7 +28,8 @@ func (a *agents) enter(caller string) (leave func(), err error) {
 		a.calls = map[string]int{}
 	}
 	if a.calls[caller] == mostAgentCalls {
-		return nil, &problem{Problem: newProblem("busy", "this caller waits for many answers already, or listens that often"), retryAfter: 5}
+		detail := "this caller waits for many answers already, or listens that often"
+		return nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
 	}
 	a.calls[caller]++
 	return func() {

@@ -278,7 +278,7 @@ func (c *flakyConn) Read(b []byte) (int, error) {
 }
 
 // An agent that is cut off 1,000 times sees each change once, with nothing but the position that it keeps.
-func TestAgentMissesNothing(t *testing.T) {
+func TestLongAgentMissesNothing(t *testing.T) {
 	a := newAgentWorld(t)
 	id := a.register(selectText)
 	a.commit(id, numbered(t, 3, 0))

@@ -208,6 +208,8 @@ func (m *memory) Item(id string) (registry.ListedQuery, error) {
 	if err == nil {
 		err = m.failure
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return registry.ListedQuery{Query: q, Status: m.status[id]}, err
 }
 

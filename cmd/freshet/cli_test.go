@@ -348,7 +348,7 @@ func TestWatchWithoutResult(t *testing.T) {
 		{Kind: client.Subscribed, Empty: true, Resumed: true},
 		{Kind: client.Subscribed},
 	} {
-		if err := a.watched(e, 10); err != nil {
+		if err := a.watched("mayors", e, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,7 +34,7 @@ func watchQuery(a *remote, c *cobra.Command, args []string) error {
 	if !a.asJSON {
 		fmt.Fprintf(a.w.Stderr, "watching %s at %s\n", show.Escape(label(&q)), q.Endpoint)
 	}
-	return a.followChanges(c.Context(), args[0], func(e client.Event) error { return a.watched(e, intOf(c, "rows")) })
+	return a.followChanges(c.Context(), args[0], func(e client.Event) error { return a.watched(label(&q), e, intOf(c, "rows")) })
 }
 
 // followChanges follows a query until ctx ends.
@@ -70,7 +70,8 @@ func watchError(err error) error {
 	return err
 }
 
-func (a *remote) watched(e client.Event, rows int) error {
+// watched prints an event of the query with a name.
+func (a *remote) watched(name string, e client.Event, rows int) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, e.Raw)
 	}
@@ -80,7 +81,7 @@ func (a *remote) watched(e client.Event, rows int) error {
 			fmt.Fprintln(a.w.Stderr, "no result yet; the first one is shown when its endpoint has answered")
 		}
 	case client.Snapshot:
-		fmt.Fprintf(a.w.Stdout, "%s %s: %s now\n", show.Clock(e.CheckedAt), e.State.Position(), show.Size(e.Result))
+		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s now\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(), show.Size(e.Result))
 		show.PrintFirst(a.w.Stdout, e.Result, rows)
 	case client.Delta:
 		p := show.Painter(a.w.Color)
@@ -88,7 +89,7 @@ func (a *remote) watched(e client.Event, rows int) error {
 		if e.Delta.Form == diff.Ask {
 			of = ""
 		}
-		fmt.Fprintf(a.w.Stdout, "%s %s: %s%s\n", show.Clock(e.CheckedAt), e.State.Position(), show.DeltaSize(e.Delta, p), of)
+		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s%s\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(), show.DeltaSize(e.Delta, p), of)
 		show.PrintDelta(a.w.Stdout, e.Delta, rows, p)
 	case client.Status:
 		fmt.Fprintln(a.w.Stderr, statusLine(e))

@@ -187,7 +187,7 @@ func (a *remote) printNow(ctx context.Context, id string, e client.Event) error 
 // printTrouble prints why there is no new result, and when it is asked for again.
 func (a *remote) printTrouble(ctx context.Context, id string, e client.Event) error {
 	if e.Error == "" {
-		return a.watched(e, 0)
+		return a.watched(id, e, 0)
 	}
 	var v api.Watch
 	if err := a.insist(ctx, watchPath(id), &v); err != nil {

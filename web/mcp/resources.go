@@ -38,9 +38,11 @@ func parseURI(uri string) (query, kind, at string, err error) {
 
 func (c *call) listTemplates() (map[string]any, error) {
 	list := []map[string]any{
-		{"uriTemplate": scheme + "{query}/results{?at}", "name": "results", "title": "The result of a query", "description": notice, "mimeType": typeSRJ},
-		{"uriTemplate": scheme + "{query}/changes{?after}", "name": "changes", "title": "What changed since a position", "mimeType": "application/json",
-			"description": "Listen to it with the position that you know: a message comes when there is more, at once if there is already. " + notice}}
+		{"uriTemplate": scheme + "{query}/results{?at}", "name": "results", "title": "The result of a query",
+			"description": notice, "mimeType": typeSRJ},
+		{"uriTemplate": scheme + "{query}/changes{?after}", "name": "changes", "title": "What changed since a position",
+			"mimeType": "application/json", "description": "Listen to it with the position that you know: " +
+				"a message comes when there is more, at once if there is already. " + notice}}
 	return map[string]any{"resourceTemplates": list, "ttlMs": 3_600_000, "cacheScope": "public"}, nil
 }
 

@@ -63,30 +63,40 @@ var queryText = text("The id or name of a query or watch.")
 var tools = []tool{
 	{name: "find", title: "Find queries and watches", run: (*call).find,
 		about: "Lists the queries and watches of this server whose name, id, text or description has all the given words.",
-		arguments: map[string]any{"words": text("Words to look for. Without any, all are listed."), "endpoint": text("Only those of the endpoint with this name."),
-			"cursor": text("The value of next of the answer before."), "limit": number("At most this many.", mostFound)}},
+		arguments: map[string]any{"words": text("Words to look for. Without any, all are listed."),
+			"endpoint": text("Only those of the endpoint with this name."),
+			"cursor":   text("The value of next of the answer before."), "limit": number("At most this many.", mostFound)}},
 	{name: "watch", title: "Watch a thing or a query", adds: true, run: (*call).watch,
-		about: "Begins to watch something: give iri (what is watched is a resource, named by its IRI or by a link to its page) or sparql (the text of a SELECT, ASK, CONSTRUCT or DESCRIBE query). " +
-			"It is stored and runs from now on. Watching the same thing again returns the same query.",
-		arguments: map[string]any{"iri": text("An IRI, or a link to a page about the thing, such as https://www.wikidata.org/wiki/Q42."), "sparql": text("A SPARQL query."),
+		about: "Begins to watch something: give iri (what is watched is a resource, named by its IRI or by a link to its page) " +
+			"or sparql (the text of a SELECT, ASK, CONSTRUCT or DESCRIBE query). It is stored and runs from now on. " +
+			"Watching the same thing again returns the same query.",
+		arguments: map[string]any{
+			"iri":      text("An IRI, or a link to a page about the thing, such as https://www.wikidata.org/wiki/Q42."),
+			"sparql":   text("A SPARQL query."),
 			"kind":     text("What to watch of the iri: entity (the default), instances (of the class) or members (of the category)."),
 			"endpoint": text("The name of the endpoint, if there is more than one."), "name": text("Your name for it.")}},
 	{name: "results", title: "Read a result", required: []string{"query"}, run: (*call).results,
-		about: "Reads the result of a query, now or at a time, in pages. Keep position: the tool changes continues from it. Read a result once; afterwards, read its changes.",
+		about: "Reads the result of a query, now or at a time, in pages. Keep position: the tool changes continues from it. " +
+			"Read a result once; afterwards, read its changes.",
 		arguments: map[string]any{"query": queryText, "at": text("A time (RFC 3339) or a position; the newest result by default."),
-			"cursor": text("The value of next of the answer before. All pages are of the same result."), "limit": number("At most this many rows.", mostRows)}},
+			"cursor": text("The value of next of the answer before. All pages are of the same result."),
+			"limit":  number("At most this many rows.", mostRows)}},
 	{name: "changes", title: "Read what changed", required: []string{"query"}, run: (*call).changes,
-		about: "Reads what was added and removed since a position, oldest first, and the next position. Keep that and pass it next time: nothing is missed and nothing comes twice. " +
-			"If the log does not reach back to the position, the answer says gap: read the results again.",
-		arguments: map[string]any{"query": queryText, "after": text("The position up to which you know the result. Without one, the oldest stored changes come."),
-			"net":   map[string]any{"type": "boolean", "description": "Add up all changes after the position to one difference. What came and went in between is left out."},
+		about: "Reads what was added and removed since a position, oldest first, and the next position. Keep that and pass it " +
+			"next time: nothing is missed and nothing comes twice. If the log does not reach back to the position, " +
+			"the answer says gap: read the results again.",
+		arguments: map[string]any{"query": queryText,
+			"after": text("The position up to which you know the result. Without one, the oldest stored changes come."),
+			"net": map[string]any{"type": "boolean", "description": "Add up all changes after the position to one difference. " +
+				"What came and went in between is left out."},
 			"limit": number("At most this many changes.", mostRows)}},
 	{name: "explain", title: "Explain when a query runs", required: []string{"query"}, run: (*call).explain,
 		about:     "Says how a query is doing: when it ran and runs next, why it waits, and what its endpoint answered if it fails.",
 		arguments: map[string]any{"query": queryText}},
 	{name: "try_rule", title: "Try an alert rule", required: []string{"query", "when"}, run: (*call).tryRule,
 		about: "Evaluates an alert rule over the stored history of a query and says when it would have fired. It stores and sends nothing.",
-		arguments: map[string]any{"query": queryText, "when": text("The condition, such as: rows > 100"), "for": text("How long it must hold, such as 10m."),
+		arguments: map[string]any{"query": queryText, "when": text("The condition, such as: rows > 100"),
+			"for":             text("How long it must hold, such as 10m."),
 			"keep_firing_for": text("How long it goes on firing after that, such as 1h.")}},
 }
 
@@ -101,8 +111,8 @@ func (r *refusal) Error() string { return "the API answered " + strconv.Itoa(r.s
 
 // refused makes a refusal of what the API would not have been asked.
 func refused(detail string) error {
-	b, err := json.Marshal(api.Problem{Type: "/problems/" + string(registry.KindMalformed), Title: (&registry.Problem{Kind: registry.KindMalformed}).Heading(),
-		Status: http.StatusBadRequest, Detail: detail})
+	p := registry.Problem{Kind: registry.KindMalformed}
+	b, err := json.Marshal(api.Problem{Type: "/problems/" + string(p.Kind), Title: p.Heading(), Status: http.StatusBadRequest, Detail: detail})
 	if err != nil {
 		return err
 	}
@@ -117,7 +127,8 @@ func (c *call) listTools() (map[string]any, error) {
 			schema["required"] = t.required
 		}
 		list = append(list, map[string]any{"name": t.name, "title": t.title, "description": t.about + " " + notice, "inputSchema": schema,
-			"annotations": map[string]any{"readOnlyHint": !t.adds, "destructiveHint": false, "idempotentHint": true, "openWorldHint": t.adds}})
+			"annotations": map[string]any{"readOnlyHint": !t.adds, "destructiveHint": false,
+				"idempotentHint": true, "openWorldHint": t.adds}})
 	}
 	return map[string]any{"tools": list, "ttlMs": 3_600_000, "cacheScope": "public"}, nil
 }
@@ -141,13 +152,15 @@ func (c *call) callTool() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"structuredContent": doc, "content": []any{map[string]any{"type": "text", "text": copied}}, "isError": r != nil}, nil
+	content := []any{map[string]any{"type": "text", "text": copied}}
+	return map[string]any{"structuredContent": doc, "content": content, "isError": r != nil}, nil
 }
 
 // arguments reads those of the tool. v has the names of their schemas.
 func (c *call) arguments(v any) error {
 	given := map[string]jsontext.Value{}
-	if len(c.Arguments) > 0 && (jsonv2.Unmarshal(c.Arguments, &given) != nil || given == nil || jsonv2.Unmarshal(c.Arguments, v, jsonv2.RejectUnknownMembers(true)) != nil) {
+	if len(c.Arguments) > 0 && (jsonv2.Unmarshal(c.Arguments, &given) != nil || given == nil ||
+		jsonv2.Unmarshal(c.Arguments, v, jsonv2.RejectUnknownMembers(true)) != nil) {
 		return refused("the arguments do not fit the schema; there are " + strings.Join(names(c.tool.arguments), ", "))
 	}
 	for _, name := range c.tool.required {
@@ -232,8 +245,8 @@ type found struct {
 }
 
 func foundOf(q *api.Query, describes string) found {
-	f := found{ID: q.ID, Name: q.Name, Describes: describes, Endpoint: q.Endpoint, Text: shortened(q.Query, mostText), Form: string(q.Form), State: string(q.State),
-		Rows: q.Rows, ChangedAt: q.ChangedAt, CheckedAt: q.CheckedAt, Tags: q.Tags}
+	f := found{ID: q.ID, Name: q.Name, Describes: describes, Endpoint: q.Endpoint, Text: shortened(q.Query, mostText),
+		Form: string(q.Form), State: string(q.State), Rows: q.Rows, ChangedAt: q.ChangedAt, CheckedAt: q.CheckedAt, Tags: q.Tags}
 	if q.Seq > 0 {
 		f.Position = registry.Position{Epoch: q.Epoch, Seq: q.Seq}.String()
 	}
@@ -341,7 +354,8 @@ func (c *call) watch() (answer, error) {
 		return answer{}, err
 	}
 	body := map[string]string{}
-	for name, value := range map[string]string{"endpoint": in.Endpoint, "name": in.Name, "query": in.SPARQL, "iri": in.IRI, "kind": in.Kind} {
+	given := map[string]string{"endpoint": in.Endpoint, "name": in.Name, "query": in.SPARQL, "iri": in.IRI, "kind": in.Kind}
+	for name, value := range given {
 		if value != "" {
 			body[name] = value
 		}

@@ -82,10 +82,13 @@ func (r *release) image(arch string) error {
 		"created": r.time.Format(time.RFC3339), "architecture": arch, "os": "linux",
 		"config": map[string]any{
 			"User": fmt.Sprintf("%d:%d", imageUser, imageUser), "Entrypoint": []string{"/usr/bin/freshet"}, "Cmd": []string{"serve"},
-			"Env": []string{"PATH=/usr/bin", "FRESHET_DATA=/data", "FRESHET_LISTEN=0.0.0.0:8080"}, "ExposedPorts": map[string]any{"8080/tcp": struct{}{}},
-			"Healthcheck": map[string]any{"Test": []string{"CMD", "/usr/bin/freshet", "health"}, "Interval": 30 * time.Second, "Timeout": 5 * time.Second, "StartPeriod": 5 * time.Minute},
-			"Volumes":     map[string]any{"/data": struct{}{}}, "WorkingDir": "/data",
-			"Labels": map[string]string{"org.opencontainers.image.title": "Freshet", "org.opencontainers.image.version": r.version, "org.opencontainers.image.licenses": "Apache-2.0"},
+			"Env":          []string{"PATH=/usr/bin", "FRESHET_DATA=/data", "FRESHET_LISTEN=0.0.0.0:8080"},
+			"ExposedPorts": map[string]any{"8080/tcp": struct{}{}},
+			"Healthcheck": map[string]any{"Test": []string{"CMD", "/usr/bin/freshet", "health"},
+				"Interval": 30 * time.Second, "Timeout": 5 * time.Second, "StartPeriod": 5 * time.Minute},
+			"Volumes": map[string]any{"/data": struct{}{}}, "WorkingDir": "/data",
+			"Labels": map[string]string{"org.opencontainers.image.title": "Freshet", "org.opencontainers.image.version": r.version,
+				"org.opencontainers.image.licenses": "Apache-2.0"},
 		},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(plain))}},
 		"history": []any{map[string]any{"created": r.time.Format(time.RFC3339), "created_by": "make image"}},
@@ -93,30 +96,35 @@ func (r *release) image(arch string) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := blobOfJSON(imageManifest, map[string]any{"schemaVersion": 2, "mediaType": imageManifest, "config": config, "layers": []blob{layer}})
+	manifest, err := blobOfJSON(imageManifest, map[string]any{"schemaVersion": 2, "mediaType": imageManifest,
+		"config": config, "layers": []blob{layer}})
 	if err != nil {
 		return err
 	}
 	manifest.Platform = map[string]string{"architecture": arch, "os": "linux"}
-	manifest.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "docker.io/library/freshet:" + r.version}
+	manifest.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version,
+		"io.containerd.image.name": "docker.io/library/freshet:" + r.version}
 	return r.imageLayout(filepath.Join(r.out, "freshet-"+r.version+"-linux-"+arch+".oci.tar"), []blob{config, layer, manifest})
 }
 
 // imageLayout writes the blobs of an image, of which the last is the manifest.
 func (r *release) imageLayout(path string, blobs []blob) error {
 	manifest := blobs[len(blobs)-1]
-	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []blob{manifest}})
+	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+		"manifests": []blob{manifest}})
 	if err != nil {
 		return err
 	}
 	// Docker before version 25 reads this file instead of the index.
-	old, err := json.Marshal([]any{map[string]any{"Config": blobs[0].path(), "RepoTags": []string{"freshet:" + r.version}, "Layers": []string{blobs[1].path()}}})
+	old, err := json.Marshal([]any{map[string]any{"Config": blobs[0].path(), "RepoTags": []string{"freshet:" + r.version},
+		"Layers": []string{blobs[1].path()}}})
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	err = cmp.Or(r.put(t, "oci-layout", 0o644, 0, []byte(`{"imageLayoutVersion":"1.0.0"}`)), r.put(t, "index.json", 0o644, 0, index), r.put(t, "manifest.json", 0o644, 0, old))
+	err = cmp.Or(r.put(t, "oci-layout", 0o644, 0, []byte(`{"imageLayoutVersion":"1.0.0"}`)),
+		r.put(t, "index.json", 0o644, 0, index), r.put(t, "manifest.json", 0o644, 0, old))
 	for _, x := range blobs {
 		err = cmp.Or(err, r.put(t, x.path(), 0o644, 0, x.data))
 	}
@@ -141,13 +149,15 @@ func (r *release) imageFiles(program string) ([]byte, error) {
 	user := fmt.Sprintf("root:x:0:0::/:\nfreshet:x:%d:%d::/data:\n", imageUser, imageUser)
 	err = errors.Join(
 		r.put(t, "usr/bin/freshet", 0o755, 0, binary), r.put(t, "etc/ssl/certs/ca-certificates.crt", 0o644, 0, roots),
-		r.put(t, "etc/passwd", 0o644, 0, []byte(user)), r.put(t, "data/", 0o700, imageUser, nil), r.put(t, "tmp/", 0o1777, 0, nil), t.Close())
+		r.put(t, "etc/passwd", 0o644, 0, []byte(user)), r.put(t, "data/", 0o700, imageUser, nil),
+		r.put(t, "tmp/", 0o1777, 0, nil), t.Close())
 	return b.Bytes(), err
 }
 
 // put writes a file into an archive; a name that ends in a slash is a directory.
 func (r *release) put(t *tar.Writer, name string, mode int64, user int, data []byte) error {
-	h := &tar.Header{Name: name, Mode: mode, Uid: user, Gid: user, Size: int64(len(data)), ModTime: r.time, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	h := &tar.Header{Name: name, Mode: mode, Uid: user, Gid: user, Size: int64(len(data)), ModTime: r.time, Format: tar.FormatPAX}
+	h.Typeflag = tar.TypeReg
 	if strings.HasSuffix(name, "/") {
 		h.Typeflag = tar.TypeDir
 	}
