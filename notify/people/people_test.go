@@ -229,6 +229,7 @@ func TestAnswers(t *testing.T) {
 	if d := r.get(ids[wrong]).Dead[0]; !strings.Contains(d.Summary, "q: ") || strings.Contains(d.Error, "tok") || !strings.Contains(d.Error, "secret in the address is wrong") {
 		t.Errorf("%+v", d)
 	}
+	time.Sleep(5 * r.schedule.Probe) // no probe comes before
 	r.stop()
 	r.start() // it waits after a restart, too
 	r.record(q, "c")
