@@ -92,7 +92,7 @@ func (r *truthRun) verify(ctx context.Context) {
 	if repeats > 0 {
 		r.object("%d changes came again to who had said to have them", repeats)
 	}
-	if a.cuts.Load() == 0 || resumed == 0 || j.folded == 0 && len(r.history.steps) >= 24 {
+	if a.cuts.Load() == 0 || resumed == 0 || j.folded == 0 && len(r.history.steps) >= 30 {
 		r.object("nothing was tried: %d cuts, %d resumed, %d folded", a.cuts.Load(), resumed, j.folded)
 	}
 	if more := r.objections - maxObjections; more > 0 {
