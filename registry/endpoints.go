@@ -279,7 +279,7 @@ func (r *EndpointRegistry) RevertEndpoint(name string, names ...string) (Endpoin
 func SharedURLs(all []Endpoint) (groups [][]string) {
 	byURL := map[string][]string{}
 	for _, e := range all {
-		at := canonicalURL(e.URL)
+		at := CanonicalURL(e.URL)
 		byURL[at] = append(byURL[at], e.Name)
 	}
 	for _, at := range slices.Sorted(maps.Keys(byURL)) {
@@ -291,9 +291,9 @@ func SharedURLs(all []Endpoint) (groups [][]string) {
 	return groups
 }
 
-// canonicalURL returns the one form of URLs that differ in the case of the host, in a port that is
+// CanonicalURL returns the one form of URLs that differ in the case of the host, in a port that is
 // the default one, or in an empty path.
-func canonicalURL(text string) string {
+func CanonicalURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return text

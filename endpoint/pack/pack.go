@@ -9,6 +9,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Pack struct {
 	Settings []Setting `json:"settings" yaml:"settings"`
 	Quirks   []Note    `json:"quirks" yaml:"quirks"`
 	Prefixes *Prefixes `json:"prefixes,omitempty" yaml:"prefixes"`
+	Aliases  []Note    `json:"-" yaml:"aliases"` // other URLs of the endpoint
 }
 
 // Prefixes are those that queries of an endpoint need not declare.
@@ -106,21 +108,31 @@ func Find(name string) (Pack, error) {
 // Of returns the pack of an endpoint, by its name or its URL.
 func Of(name, url string) (Pack, bool) {
 	for _, p := range All() {
-		if p.Name == name || Same(fmt.Sprint(p.Values(nil)["url"]), url) {
+		if p.Name == name || p.Has(url) {
 			return p, true
 		}
 	}
 	return Pack{}, false
 }
 
-// Same reports whether two URLs lead to the same endpoint, which links write with either scheme and with
-// or without a slash at the end.
+// Has reports whether a URL leads to the endpoint of p.
+func (p Pack) Has(url string) bool {
+	return Same(fmt.Sprint(p.Values(nil)["url"]), url) || slices.ContainsFunc(p.Aliases, func(alias Note) bool { return Same(alias.Text, url) })
+}
+
+// Same reports whether two URLs lead to the same endpoint, which links write with either scheme, and with
+// or without the default port and a slash at the end.
 func Same(a, b string) bool {
-	plain := func(url string) string {
-		_, rest, _ := strings.Cut(url, "://")
-		return strings.TrimRight(rest, "/")
-	}
 	return a != "" && plain(a) == plain(b)
+}
+
+func plain(text string) string {
+	u, err := url.Parse(registry.CanonicalURL(text))
+	if err != nil {
+		return text
+	}
+	u.Scheme, u.Path = "", strings.TrimRight(u.Path, "/")
+	return u.String()
 }
 
 // Declare adds the declarations of the endpoint's own prefixes to a query that uses them.

@@ -44,6 +44,9 @@ func TestPacks(t *testing.T) {
 		for _, q := range p.Quirks {
 			sources[q.Text] = q.Source
 		}
+		for _, alias := range p.Aliases {
+			sources[alias.Text] = alias.Source
+		}
 		if p.Prefixes != nil {
 			sources["prefixes"] = p.Prefixes.Source
 		}
@@ -52,6 +55,28 @@ func TestPacks(t *testing.T) {
 			if u, err := url.Parse(page); !strings.HasPrefix(source, Conservative) && (err != nil || u.Host == "") || line == "" {
 				t.Errorf("%s: the source of %q is %q", p.Name, line, source)
 			}
+		}
+	}
+}
+
+// However a link spells the URL of an endpoint, its pack is found.
+func TestOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://dbpedia.org/sparql":                              "dbpedia",
+		"http://dbpedia.org/sparql/":                              "dbpedia",
+		"https://DBpedia.org/sparql":                              "dbpedia",
+		"https://dbpedia.org:443/sparql":                          "dbpedia",
+		"http://dbpedia.org:80/sparql":                            "dbpedia",
+		"https://dbpedia.org:8443/sparql":                         "",
+		"https://dbpedia.org/SPARQL":                              "",
+		"https://query.wikidata.org/bigdata/namespace/wdq/sparql": "wikidata",
+		"https://query.wikidata.org/bigdata/namespace/wdq":        "",
+		"https://query.wikidata.org":                              "",
+		"%":                                                       "",
+		"":                                                        "",
+	} {
+		if p, ok := Of("", url); p.Name != want || ok != (want != "") {
+			t.Errorf("%s has the pack %q, want %q", url, p.Name, want)
 		}
 	}
 }
