@@ -138,19 +138,18 @@ func MissingEndpoint(r *registry.Registry, l watch.Link) (e registry.Endpoint, p
 	return e, nil, e.URL != ""
 }
 
-// namedEndpoint returns the endpoint that a link names by its URL or by the name of its site.
+// namedEndpoint returns the endpoint that a link names by its URL or by its site, of which endpoints have the
+// name, or the URL of its pack.
 func namedEndpoint(r *registry.Registry, l watch.Link) (name string, ok bool) {
 	all, err := r.Endpoints()
 	if err != nil {
 		return "", false
 	}
-	site := l.Site
-	if p, ok := pack.Of("", l.Endpoint); ok {
-		site = p.Name
-	}
+	p, packed := pack.Of(l.Site, l.Endpoint)
 	for _, same := range []func(e registry.Endpoint) bool{
 		func(e registry.Endpoint) bool { return pack.Same(e.URL, l.Endpoint) },
-		func(e registry.Endpoint) bool { return site != "" && e.Name == site },
+		func(e registry.Endpoint) bool { return packed && e.Name == p.Name },
+		func(e registry.Endpoint) bool { return packed && p.Has(e.URL) },
 	} {
 		if i := slices.IndexFunc(all, same); i >= 0 {
 			return all[i].Name, true
@@ -162,16 +161,20 @@ func namedEndpoint(r *registry.Registry, l watch.Link) (name string, ok bool) {
 // mostAsked is how many endpoints are asked whether they know an IRI.
 const mostAsked = 8
 
-// watchEndpoint returns the endpoint for a link: the one that it names, or with the name of the
-// watched site, else the default one ("") or, if there is none, the only one that knows
-// the IRI. The endpoints' budgets pay for the question. The error says which ones know it.
+// watchEndpoint returns the endpoint for a link: the one that it names, or that of its site. A link without
+// either gets the default one ("") or, if there is none, the only one that knows the IRI. The endpoints'
+// budgets pay for the question. The error says which ones know it.
 func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.Link) (string, error) {
 	if name, ok := namedEndpoint(r, l); ok {
 		return name, nil
 	}
-	if l.Endpoint != "" {
+	if e, p, missing := MissingEndpoint(r, l); missing {
+		title, add := e.URL, e.Name+" "+e.URL
+		if p != nil {
+			title, add = p.Title, "--pack "+p.Name
+		}
 		return "", unprocessable(registry.KindUnknownEndpoint, "/endpoint", "the link is about %s, which this server does not ask: "+
-			"an admin can add it (freshet endpoint add %s %s), or choose an endpoint that has the same data", l.Endpoint, l.EndpointName(), l.Endpoint)
+			"an admin can add it (freshet endpoint add %s), or choose an endpoint that has the same data", title, add)
 	}
 	if l.Kind == watch.ByQuery {
 		return "", nil

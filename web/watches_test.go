@@ -227,6 +227,39 @@ func TestWatchEndpoint(t *testing.T) {
 	}
 }
 
+// A link about a known site is only watched at the endpoint of that site, which is known by its name or its
+// URL, unless the caller names another one.
+func TestWatchOfSite(t *testing.T) {
+	w := newWorld(t)
+	w.labelling()
+	add := func(name, url string) {
+		t.Helper()
+		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: name, URL: url}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := []string{`{"link":"https://www.wikidata.org/wiki/Q42"}`, `{"iri":"Q43"}`, `{"link":"ASK { wd:Q42 ?a ?b }"}`,
+		`{"link":"https://query.wikidata.org/bigdata/namespace/wdq/sparql?query=ASK{?a?b?c}"}`}
+	for _, another := range []string{"", "other"} { // with one endpoint, and with two
+		if another != "" {
+			add(another, "http://127.0.0.1:3030/other")
+			w.post("/v1/watches", `{"link":"Q42","endpoint":"other","name":"chosen"}`).status(201)
+		}
+		for _, body := range links {
+			a := w.post("/v1/watches", body).problem(422, "unknown-endpoint")
+			if !strings.Contains(a.string("detail"), "freshet endpoint add --pack wikidata") {
+				t.Errorf("%s: %s", body, a.string("detail"))
+			}
+		}
+	}
+	add("wd", "https://query.wikidata.org:443/sparql/")
+	for _, body := range links {
+		if a := w.post("/v1/watches", body).status(201); a.json()["query"].(map[string]any)["endpoint"] != "wd" {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+}
+
 func TestWatchRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.labelling()
@@ -240,7 +273,7 @@ func TestWatchRefuses(t *testing.T) {
 		`{"iri":"Q5","kind":"members"}`:  "422 bad-setting /properties",
 		`{"iri":"Q5","labels":["e n"]}`:  "422 bad-setting /labels/0",
 		`{"iri":"Q5","query":"ASK {}"}`:  "422 bad-setting /query",
-		`{"iri":"Q5","weight":-1}`:       "422 bad-setting /weight",
+		`{"iri":"urn:x:5","weight":-1}`:  "422 bad-setting /weight",
 		`{"iri":"Q5","endpoint":"moon"}`: "422 unknown-endpoint /endpoint",
 		`{"iri":"http://x.example/> . ?a ?b ?c } #"}`: "422 bad-setting /iri",
 	} {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web"
+	"github.com/freshet/freshet/web/api"
 )
 
 // A follower watches what one link names, at a running server or at one of its own.
@@ -120,24 +122,32 @@ func (f follower) follow(ctx context.Context) error {
 	if f.name != "" {
 		request["endpoint"] = f.name
 	}
-	if _, unpacked := pack.Find(f.pack()); unpacked != nil && f.url == "" { // the server knows its endpoints
+	p, packed := f.pack()
+	if !packed && f.url == "" { // the server knows its endpoints
 		return f.followWatch(ctx, request)
 	}
 	body, err := f.endpoint()
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprint(body["name"])
-	var known struct {
-		URL string `json:"url"`
-	}
-	err = f.do(ctx, http.MethodGet, endpointPath(name), nil, &known)
-	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusNotFound {
-		fmt.Fprintf(f.w.Stderr, "adding the endpoint %s\n", name)
-		err = f.do(ctx, http.MethodPost, "/v1/endpoints", body, nil)
-	}
-	if err != nil {
+	var all struct{ Endpoints []api.Endpoint }
+	if err := f.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
 		return err
+	}
+	name := fmt.Sprint(body["name"])
+	at := slices.IndexFunc(all.Endpoints, func(e api.Endpoint) bool { return e.Name == name })
+	if at < 0 && f.name == "" && f.url == "" {
+		at = slices.IndexFunc(all.Endpoints, func(e api.Endpoint) bool { return p.Has(e.URL) })
+	}
+	var known api.Endpoint
+	if at >= 0 {
+		known = all.Endpoints[at]
+		name = known.Name
+	} else {
+		fmt.Fprintf(f.w.Stderr, "adding the endpoint %s\n", name)
+		if err := f.do(ctx, http.MethodPost, "/v1/endpoints", body, nil); err != nil {
+			return err
+		}
 	}
 	if known.URL != "" && f.url != "" && known.URL != f.url {
 		return cli.UsageErrorf("the endpoint %s of the server has the URL %s, not %s: leave out --url, or add an endpoint with freshet endpoint add and name it with freshet watch-entity --endpoint NAME --follow", name, known.URL, f.url)
@@ -155,7 +165,7 @@ func (f follower) endpoint() (map[string]any, error) {
 	if f.url != "" {
 		given["url"] = f.url
 	}
-	if p, err := pack.Find(f.pack()); err == nil {
+	if p, ok := f.pack(); ok {
 		return p.Values(given), nil
 	}
 	if f.url == "" {
@@ -165,15 +175,26 @@ func (f follower) endpoint() (map[string]any, error) {
 	return given, nil
 }
 
-// pack returns the name of the pack for the endpoint.
-func (f follower) pack() string {
-	p, _ := pack.Of("", f.link.Endpoint)
-	return cmp.Or(f.name, p.Name, f.link.Site)
+// pack returns the pack for the endpoint.
+func (f follower) pack() (pack.Pack, bool) {
+	if f.name != "" {
+		p, err := pack.Find(f.name)
+		return p, err == nil
+	}
+	return pack.Of(f.link.Site, f.link.Endpoint)
 }
 
-// alone runs a server for the time of the command and follows at it. It has the endpoint that the link names.
+// atOwn returns f for a server of its own, which asks the endpoint that the link names.
+func (f follower) atOwn() follower {
+	if _, packed := f.pack(); !packed {
+		f.url = cmp.Or(f.url, f.link.Endpoint)
+	}
+	return f
+}
+
+// alone runs a server for the time of the command and follows at it.
 func (f follower) alone(ctx context.Context) error {
-	f.url = cmp.Or(f.url, f.link.Endpoint)
+	f = f.atOwn()
 	srv, done, err := f.start(ctx)
 	if err != nil {
 		return err

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // A printed value collects what a command prints while it runs.
@@ -141,6 +145,41 @@ func TestFollowLink(t *testing.T) {
 	} {
 		if code, _, stderr := runCLI(t, nil, "", strings.Fields(args)...); code != cli.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// At a running server, the endpoint of a site is the one with its URL, under any name. A server of its own
+// asks the URL of the pack, however the link spells it.
+func TestFollowOfSite(t *testing.T) {
+	var posted []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"endpoints":[{"name":"city","url":"http://127.0.0.1:9/"},{"name":"wd","url":"https://query.wikidata.org/bigdata/namespace/wdq/sparql"}]}`)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		posted = append(posted, r.URL.Path+" "+string(body))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer s.Close()
+	if code, _, stderr := runCLI(t, nil, "", "follow", "Q42", "--server", s.URL); code == cli.ExitOK || len(posted) != 1 ||
+		!strings.HasPrefix(posted[0], "/v1/watches ") || !strings.Contains(posted[0], `"endpoint":"wd"`) {
+		t.Errorf("exit code %d, %q\n%s", code, posted, stderr)
+	}
+	for link, want := range map[string]string{
+		"http://DBpedia.org:80/sparql/?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D": "https://dbpedia.org/sparql",
+		"http://x.example/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D":       "http://x.example/sparql",
+	} {
+		l, err := watch.ParseLink(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := (follower{link: l}).atOwn().endpoint(); err != nil || e["url"] != want {
+			t.Errorf("%s: %v %v, want %s", link, e, err, want)
 		}
 	}
 }

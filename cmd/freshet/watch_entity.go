@@ -60,7 +60,7 @@ var memberFlags = []option{{name: "property", value: texts(nil), usage: "the pro
 
 var watchFlags = []option{
 	{name: "labels", value: commaTexts(nil), usage: "languages of labels, best first (default en)"},
-	{name: "endpoint", value: "", usage: "endpoint to ask (default: the one named like the site, else the server's default)"},
+	{name: "endpoint", value: "", usage: "endpoint to ask (default: the one of the site, else the server's default)"},
 	{name: "name", value: "", usage: "your name for the watch"},
 	{name: "tag", value: commaTexts(nil), usage: "tag; may be given several times", member: "tags"},
 	{name: "max-staleness", value: "", usage: "maximum age of the result, e.g. 10m"},

@@ -104,7 +104,7 @@ func (v watchHandler) watch() error {
 	do := f.Get("do")
 	reg := registry.Registration{Endpoint: f.Get("endpoint"), Name: f.Get("name")}
 	err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, l, &reg)
-	if missing := v.missing(l, reg, err); missing != nil {
+	if missing := v.missing(l, reg); missing != nil {
 		if do != "add" {
 			return v.again(f, nil, missing)
 		}
@@ -183,9 +183,9 @@ func (v watchHandler) inform(f form, l watch.Link, query, name string) (r regist
 }
 
 // missing returns the endpoint that has to be added before a link can be watched, nil if there is none.
-func (v watchHandler) missing(l watch.Link, reg registry.Registration, err error) *missingEndpoint {
+func (v watchHandler) missing(l watch.Link, reg registry.Registration) *missingEndpoint {
 	e, p, ok := web.MissingEndpoint(v.Registry, l)
-	if _, unknown := v.Registry.Find(reg.Endpoint); !ok || v.r.PostForm.Get("endpoint") != "" || err == nil && unknown == nil {
+	if !ok || reg.Endpoint != "" { // which the visitor chose
 		return nil
 	}
 	m := &missingEndpoint{Endpoint: e.WithDefaults(), Title: e.URL, Pack: p, May: v.May(registry.RoleAdmin), NoContact: v.NoContact}

@@ -152,6 +152,20 @@ func TestLinkPages(t *testing.T) {
 	r.post("/watch", "link", strings.Repeat("x", 2<<20)).status(413)
 }
 
+// The endpoint of a site is offered although another one is there, unless the visitor chooses that or the
+// site's endpoint is there under another name.
+func TestLinkOfSite(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	page := []string{"link", "https://www.wikidata.org/wiki/Q42", "labels", "en", "do", "look"}
+	r.post("/watch", page...).status(200).has("This server does not ask Wikidata Query Service yet", "It is added as wikidata").lacks("at city")
+	r.post("/watch", append(page, "endpoint", "city")...).status(200).has("at city").lacks("does not ask")
+	if _, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "wd", URL: "https://query.wikidata.org/sparql", Slot: "never", Policy: "rr"}); err != nil {
+		t.Fatal(err)
+	}
+	r.post("/watch", page...).status(200).has("at wd").lacks("does not ask")
+}
+
 // A file with a query is a link, too. It takes the endpoint from its decorators.
 func TestLinkFromFile(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
