@@ -3,6 +3,8 @@ package web
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,5 +197,45 @@ func TestTokenOfAnotherNodeWhileCutOff(t *testing.T) {
 	}
 	if _, err := g.Authenticate("203.0.113.9", known); err != nil {
 		t.Error(err)
+	}
+}
+
+// Streams whose token is revoked ask again whether it is valid. These are no guesses, so
+// other tokens of their address are still checked.
+func TestStreamsDoNotGuess(t *testing.T) {
+	g, err := NewTokenGate(nil, newMemory(morning), func() time.Time { return morning })
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := map[string]string{}
+	for _, name := range []string{"ops", "reader", "other"} {
+		if _, tokens[name], err = g.Make(name, registry.RoleAdmin, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(name string) (*call, error) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", "Bearer "+tokens[name])
+		c := &call{server: &server{Config: Config{Gate: g}}, r: r, route: route{need: registry.RoleRead}}
+		return c, c.admit(c.route)
+	}
+	var streams []*call
+	for range 2 * guessBurst {
+		c, err := open("reader")
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, c)
+	}
+	if err := g.Revoke("reader"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range streams {
+		if err := c.admit(c.route); err == nil {
+			t.Fatal("a revoked token is still valid")
+		}
+	}
+	if _, err := open("other"); err != nil {
+		t.Errorf("a new token of the address: %v", err)
 	}
 }

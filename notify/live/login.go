@@ -22,7 +22,11 @@ type login struct {
 
 // check authenticates the token. Its error closes the connection.
 func (l *login) check(s *Server) error {
-	caller, err := s.opts.Gate.Authenticate(l.from, l.token)
+	from := l.from
+	if l.ready { // whether its token is still valid is no guess
+		from = ""
+	}
+	caller, err := s.opts.Gate.Authenticate(from, l.token)
 	switch {
 	case errors.Is(err, registry.ErrGuessing):
 		return &closing{CloseRate, err.Error()}
