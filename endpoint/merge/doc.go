@@ -11,8 +11,9 @@
 //
 //   - a constant elsewhere (predicates, classes after a, FILTER, EXISTS, BIND, VALUES,
 //     names of graphs) stays part of the template;
-//   - so does an end of a path with * + ? or !, and the argument of a predicate that is a
-//     search function of an engine;
+//   - so does an end of a path with * + ? ! or |, and the argument of a predicate that is a
+//     search function of an engine. Virtuoso 7 makes a union of | and crashes, or drops rows,
+//     where another union uses the parameter, too;
 //   - so does a constant that occurs only in OPTIONAL or in some alternatives of a
 //     UNION, so that triple patterns always bind a parameter.
 //
@@ -59,7 +60,8 @@
 //   - Trivial: each condition depends on the solution. Where none has a solution, Oxigraph
 //     answers an aggregate without GROUP BY with no row instead of one.
 //   - Path: engines differ in how often a path of any length repeats a row, and in paths
-//     from a literal, which is the subject of no triple.
+//     from a literal, which is the subject of no triple. Where a parameter is near such a path,
+//     Virtuoso misses solutions even if rows are distinct.
 //   - Describe, Reduced, Dynamic, BlankTemplate, Dialect: the result is up to the endpoint,
 //     or differs between two executions.
 //

@@ -31,7 +31,7 @@ func TestEveryRuleDecides(t *testing.T) {
 		Trivial:       "SELECT ?o { :c :p ?o FILTER(!BOUND(?o)) }",
 		Dialect:       "SELECT ?o { <c> :p ?o }",
 		keepClass:     "SELECT ?s { ?s a :C ; :p :c }",
-		keepPath:      "SELECT DISTINCT ?o { :c :p* ?o . :d :q ?o }",
+		keepPath:      "SELECT DISTINCT ?o { :c :p|:q ?o . :d :q ?o }",
 		keepSearch:    "SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }",
 		keepOptional:  "SELECT ?s { ?s :p :c OPTIONAL { ?s :q :d } }",
 		keepHidden:    "SELECT ?s { ?s :p :c FILTER EXISTS { :c :q :d } }",

@@ -31,9 +31,9 @@ func TestParameters(t *testing.T) {
 				"OPTIONAL { ?s <http://x/q> ?p0 ; } } ORDER BY ?i DESC( ?s )"},
 		{"ASK { ?i ?p0 :c }", "<http://x/c>",
 			"SELECT DISTINCT ?i_ WHERE { VALUES ( ?i_ ?p0_ ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?i ?p0 ?p0_ }"},
-		{"CONSTRUCT { :c :has ?x . ?x a :C } FROM <g:1> { :c :p/:q* ?x . ?x ^:r|(:s/^:t) :d . FILTER(?x != :d) }", "<http://x/d>",
-			"SELECT DISTINCT ?i ?x FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> / <http://x/q> * ?x . " +
-				"?x ^ <http://x/r> | ( <http://x/s> / ^ <http://x/t> ) ?p0 . FILTER( ?x != <http://x/d> ) }"},
+		{"CONSTRUCT { :c :has ?x . ?x a :C } FROM <g:1> { :c :p/(:q|:s) ?x . ?x ^:r|(:s/^:t) ?y . ?y :u :d . FILTER(?x != :d) }", "<http://x/d>",
+			"SELECT DISTINCT ?i ?x FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> / ( <http://x/q> | <http://x/s> ) ?x . " +
+				"?x ^ <http://x/r> | ( <http://x/s> / ^ <http://x/t> ) ?y . ?y <http://x/u> ?p0 . FILTER( ?x != <http://x/d> ) }"},
 		{"CONSTRUCT WHERE { :c :p ?o ; a :D }", "<http://x/c>",
 			"SELECT DISTINCT ?i ?o WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?p0 <http://x/p> ?o ; a <http://x/D> }"},
 		{"SELECT (COUNT(*) AS ?n) { ?s :p :c, 1, \"1\"^^xsd:byte, (:l), [ :q :d ] }", "<http://x/c> <http://x/d>",
@@ -102,6 +102,8 @@ func TestRefusals(t *testing.T) {
 		{"SELECT ?o { :c :p ?o FILTER BOUND(?o) }", merge.Trivial},
 		{"SELECT ?o { :c :p ?o FILTER(?o != 1 && !BOUND(?o)) }", merge.Trivial},
 		{"SELECT ?o { :c :p ?o . ?o ^:q \"x\" }", merge.Path},
+		{"SELECT DISTINCT ?o { :c :p ?x . ?x :q* ?o }", merge.Path},
+		{"ASK { :c :p ?x . ?x :q+ :d }", merge.Path},
 		{"SELECT ?o { :c :p ?o . ?o :q ?o }", merge.Repeated},
 		{"SELECT ?o { :c :p ?o , :c }", merge.Repeated},
 		{"SELECT ?o { :c :p ?o . ?o ^:q/:r ?x , ?o }", merge.Repeated},

@@ -172,7 +172,7 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 	}
 	t.dataset, t.pattern = p.parts(q.Dataset), p.parts(pattern)
 	t.Parameters, t.names = len(p.args), p.names
-	if p.open && a.Form == "SELECT" && !t.distinct {
+	if p.open {
 		p.refuse(Path, "")
 	}
 	if t.Parameters == 0 {

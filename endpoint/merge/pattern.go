@@ -288,7 +288,7 @@ func isAbsolute(t string) bool {
 
 // predicate is what matters of a predicate or path.
 type predicate struct {
-	open   bool // a path with * + ? or !
+	open   bool // a path with * + ? ! or |
 	long   bool // a path, not one predicate
 	class  bool // a or rdf:type, whose object stays
 	search bool // a search function of an engine
@@ -301,7 +301,10 @@ const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 // path examines a predicate or property path.
 func (p *parser) path(x sparql.Path, b binding) predicate {
 	v := predicate{open: x.Open, long: x.To > x.From+1}
-	p.open = p.open || v.open
+	p.open = p.open || x.Open
+	for _, t := range p.list[x.From:x.To] {
+		v.open = v.open || t.text == "|"
+	}
 	for _, i := range x.Predicates {
 		v.search = v.search || isSearch(p.list[i].text)
 	}

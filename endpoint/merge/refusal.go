@@ -33,7 +33,7 @@ const (
 // The rules by which a constant stays in the template.
 const (
 	keepClass    Reason = "class"    // the object of a and rdf:type
-	keepPath     Reason = "path-end" // the end of a path with * + ? or !
+	keepPath     Reason = "path-end" // the end of a path with * + ? ! or |
 	keepSearch   Reason = "search"   // the argument of an engine's search function
 	keepOptional Reason = "optional" // in OPTIONAL or some alternatives of a UNION only
 	keepHidden   Reason = "hidden"   // in EXISTS

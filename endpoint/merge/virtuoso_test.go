@@ -64,13 +64,9 @@ func replace(s *virtuosotest.Server) func(data string) {
 }
 
 // Random queries over random data have the same answers merged and alone, also
-// at Virtuoso. It compares two fifths of the answers, because with seed 1 the others contain
-// a fault of Virtuoso 7.2 that no rule excludes yet: it crashes, or loses rows, where alternatives of
-// a path end in a parameter that a UNION uses, too. -merge.answers 12500 shows it.
+// at Virtuoso.
 func TestLongVirtuosoExact(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
-	defer func(all int) { *goal = all }(*goal)
-	*goal = *goal * 2 / 5
 	n := &tally{}
 	n.random(t, askVirtuoso(s), replace(s), "")
 	n.report(t)
