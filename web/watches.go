@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -134,8 +135,13 @@ func MissingEndpoint(r *registry.Registry, l watch.Link) (e registry.Endpoint, p
 		e, err := p.Endpoint()
 		return e, &p, err == nil
 	}
-	e = registry.Endpoint{Name: l.EndpointName(), URL: l.Endpoint}
-	return e, nil, e.URL != ""
+	all, err := r.Endpoints()
+	var taken []string
+	for _, e := range all {
+		taken = append(taken, e.Name)
+	}
+	e = registry.Endpoint{Name: l.EndpointName(taken...), URL: l.Endpoint}
+	return e, nil, err == nil && e.URL != ""
 }
 
 // namedEndpoint returns the endpoint that a link names by its URL or by its site, of which endpoints have the
@@ -158,6 +164,16 @@ func namedEndpoint(r *registry.Registry, l watch.Link) (name string, ok bool) {
 	return "", false
 }
 
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// ShellWord returns a text as one word of a command that people paste into a shell.
+func ShellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // mostAsked is how many endpoints are asked whether they know an IRI.
 const mostAsked = 8
 
@@ -169,7 +185,7 @@ func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.
 		return name, nil
 	}
 	if e, p, missing := MissingEndpoint(r, l); missing {
-		title, add := e.URL, e.Name+" "+e.URL
+		title, add := e.URL, e.Name+" "+ShellWord(e.URL)
 		if p != nil {
 			title, add = p.Title, "--pack "+p.Name
 		}

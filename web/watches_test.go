@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,10 @@ func TestWatchLink(t *testing.T) {
 	}
 	if a := w.post("/v1/watches", `{"link":"https://moon.example/sparql?query=ASK{?a?b?c}"}`); !strings.Contains(a.string("detail"), "freshet endpoint add moon.example https://moon.example/sparql") {
 		t.Errorf("no way out: %s", a.body)
+	}
+	a = w.post("/v1/watches", `{"link":"https://moon.example/$(reboot);id/a'b?db=1&query=ASK{?a?b?c}"}`)
+	if d := a.string("detail"); !strings.Contains(d, "freshet endpoint add moon.example 'https://moon.example/$(reboot);id/a") || strings.Contains(d, "a'b)") {
+		t.Errorf("a command with a stranger's text: %s", d)
 	}
 	if a := w.post("/v1/watches", `{"link":"Q5","kind":"instances","endpoint":"city"}`).status(201).json(); a["kind"] != "instances" || a["iri"] != "http://www.wikidata.org/entity/Q5" {
 		t.Errorf("a link of a class: %v", a)
@@ -256,6 +261,15 @@ func TestWatchOfSite(t *testing.T) {
 	for _, body := range links {
 		if a := w.post("/v1/watches", body).status(201); a.json()["query"].(map[string]any)["endpoint"] != "wd" {
 			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for _, text := range []string{"https://x.example/sparql", "https://x.example/?a=1&b=2", "$(reboot);id", "it's", "", "a b", "`id`", "slot=@every 5m", "*", "~"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+ShellWord(text)).Output()
+		if err != nil || string(out) != text {
+			t.Errorf("%s is %q for a shell, %v", ShellWord(text), out, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 var checkRow = row{use: "check URL", short: "Try an endpoint with a few requests, and propose settings",
@@ -102,13 +103,13 @@ func (a *remote) printReport(r registry.Report, name string) error {
 	if !r.Answers {
 		return nil
 	}
-	command := "freshet endpoint add " + name + " " + r.URL
+	command := "freshet endpoint add " + name + " " + web.ShellWord(r.URL)
 	settings := yaml.MapSlice{{Key: "name", Value: name}, {Key: "url", Value: r.URL}}
 	fmt.Fprintln(a.w.Stdout)
 	for _, s := range r.Settings {
 		fmt.Fprintf(a.w.Stdout, "%s: %v (%s)\n", s.Name, s.Value, s.Why)
 		settings = append(settings, yaml.MapItem{Key: s.Name, Value: s.Value})
-		command += fmt.Sprintf(" --set '%s=%v'", s.Name, s.Value)
+		command += " --set " + web.ShellWord(fmt.Sprintf("%s=%v", s.Name, s.Value))
 	}
 	text, err := yaml.Marshal(map[string]any{"endpoints": []yaml.MapSlice{settings}})
 	if err != nil {

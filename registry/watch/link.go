@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -268,22 +269,38 @@ func (w Watch) Name() string {
 	return strings.Trim(b.String(), "-")
 }
 
-// EndpointName proposes a name for the endpoint that the link names: that of the site, else its host.
-func (l Link) EndpointName() string {
+// EndpointName proposes a legal name for the endpoint that the link names: that of the site, else its host. A
+// part of its path, or a number, makes it differ from the names that are taken.
+func (l Link) EndpointName(taken ...string) string {
 	u, err := url.Parse(l.Endpoint)
 	if l.Site != "" || err != nil || u.Host == "" {
 		return l.Site
 	}
+	name, parts := u.Hostname(), strings.Split(u.Path, "/")
+	parts = slices.DeleteFunc(parts, func(part string) bool { return slices.Contains([]string{"", "api", "query", "sparql"}, part) })
+	if strings.HasPrefix(u.Path, "/api/") && qlever.MatchString(name) {
+		name, parts = "qlever-"+strings.Join(parts, "-"), nil
+	}
+	name = cmp.Or(legalName(name), "endpoint")
+	if more := legalName(name + "-" + strings.Join(parts, "-")); slices.Contains(taken, name) && len(parts) > 0 {
+		name = more
+	}
+	free := name
+	for i := 2; slices.Contains(taken, free); i++ {
+		free = name + "-" + strconv.Itoa(i)
+	}
+	return free
+}
+
+// legalName replaces what names of endpoints do not have.
+func legalName(text string) string {
 	name := strings.Map(func(r rune) rune {
-		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r == '.') {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r == '.' || r == '_' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(u.Hostname()))
-	if dataset, ok := strings.CutPrefix(u.Path, "/api/"); ok && qlever.MatchString(u.Hostname()) {
-		name = "qlever-" + dataset
-	}
-	return strings.Trim(name[:min(len(name), 60)], "-.")
+	}, strings.ToLower(text))
+	return strings.Trim(name[:min(len(name), 58)], "-._")
 }
 
 func bad(format string, a ...any) error { return wrong("link", format, a...) }

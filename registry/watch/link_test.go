@@ -153,6 +153,31 @@ func TestLinkNames(t *testing.T) {
 	}
 }
 
+// The name that is proposed for an endpoint is legal and free.
+func TestLinkEndpointNames(t *testing.T) {
+	for _, c := range []struct {
+		url   string
+		taken []string
+		want  string
+	}{
+		{"https://qlever.dev/api/osm/", nil, "qlever-osm"},
+		{"https://qlever.dev/api/osm", []string{"qlever-osm"}, "qlever-osm-2"},
+		{"https://qlever.dev/api/a%20b/c", nil, "qlever-a-b-c"},
+		{"http://x.example/sparql", []string{"x.example"}, "x.example-2"},
+		{"http://x.example:8080/coins/sparql/", []string{"x.example"}, "x.example-coins"},
+		{"http://x.example/coins/query", []string{"x.example", "x.example-coins"}, "x.example-coins-2"},
+		{"http://x.example/coins/query", []string{"x.example", "x.example-coins", "x.example-coins-2"}, "x.example-coins-3"},
+		{"http://x.example/" + strings.Repeat("a", 99), []string{"x.example"}, "x.example-" + strings.Repeat("a", 48)},
+		{"http://[::1]:80/sparql", nil, "1"},
+		{"http://日本/", nil, "endpoint"},
+	} {
+		l := Link{Endpoint: c.url}
+		if got := l.EndpointName(c.taken...); got != c.want {
+			t.Errorf("%s beside %q is %q, want %q", c.url, c.taken, got, c.want)
+		}
+	}
+}
+
 // The reader's language replaces the word that only the editor of Wikidata replaces.
 func TestLinkLanguage(t *testing.T) {
 	l, err := ParseLink(cats)

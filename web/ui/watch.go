@@ -200,12 +200,13 @@ func (v watchHandler) add(m *missingEndpoint, f *form) error {
 	if !m.May {
 		return forbidden("Adding an endpoint needs the role admin.")
 	}
+	refuse := func(err error) error { return f.refuse(pointAt(err, "/name", "/link")) } // the form's name is that of the watch
 	h := newEndpointHandler(v)
 	if m.Pack == nil && v.Check != nil {
 		r, busy, err := h.examine(m.Endpoint)
 		switch {
 		case err != nil:
-			return f.refuse(err)
+			return refuse(err)
 		case busy:
 			m.Tried = &probed{Busy: true}
 			return nil
@@ -222,16 +223,15 @@ func (v watchHandler) add(m *missingEndpoint, f *form) error {
 		ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
 		defer stop()
 		if _, err := v.Probe(ctx, m.Endpoint); err != nil {
-			if f.refuse(err) == nil {
+			if refuse(err) == nil {
 				return nil
 			}
 			f.Status, m.Tried = 0, &probed{Error: clip(err.Error(), longestWord)}
 			return nil
 		}
 	}
-	_, err := v.Registry.CreateEndpoint(v.caller, m.Endpoint)
-	if err != nil {
-		return f.refuse(err)
+	if _, err := v.Registry.CreateEndpoint(v.caller, m.Endpoint); err != nil {
+		return refuse(err)
 	}
 	return nil
 }

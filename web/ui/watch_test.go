@@ -166,6 +166,33 @@ func TestLinkOfSite(t *testing.T) {
 	r.post("/watch", page...).status(200).has("at wd").lacks("does not ask")
 }
 
+// A second service of a host is added beside the first one, under a free name. One that is taken meanwhile is
+// no error of the watch's name.
+func TestLinkOfSecondService(t *testing.T) {
+	var meanwhile func()
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRigWith(t, func(_ *rig, c *Config) {
+		c.Probe = func(context.Context, registry.Endpoint) (time.Duration, error) {
+			meanwhile()
+			return time.Millisecond, nil
+		}
+	}, ops)
+	r.post("/signin", "token", secret, "next", "/").status(303)
+	r.endpoint("data.example.org")
+	page := []string{"link", "http://data.example.org/coins/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D", "labels", "en"}
+	r.post("/watch", append(page, "do", "look")...).status(200).has("It is added as data.example.org-coins")
+	meanwhile = func() { r.endpoint("data.example.org-coins") }
+	a := r.post("/watch", append(page, "do", "add")...).status(409).has("data.example.org-coins")
+	if strings.Contains(a.body, `id="f-name-e"`) {
+		t.Errorf("the endpoint's name is taken for the watch's:\n%s", a.main())
+	}
+	meanwhile = func() {}
+	r.post("/watch", append(page, "do", "add")...).status(200)
+	if e, err := r.reg.Endpoint("data.example.org-coins-2"); err != nil || e.URL != "http://data.example.org/coins/sparql" {
+		t.Errorf("added %+v %v", e, err)
+	}
+}
+
 // A file with a query is a link, too. It takes the endpoint from its decorators.
 func TestLinkFromFile(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
