@@ -212,35 +212,49 @@ func siteOf(constants []string) (name string) {
 	return name
 }
 
-// Decorators of grlc are comments at the beginning of lines, of which "endpoint" and "summary" count.
-// Its parameters are variables that begin with an underscore.
+// Decorators of grlc are comments at the beginning of lines before a query, of which "endpoint" and "summary"
+// count. Its parameters are variables that begin with an underscore.
 var (
 	decorator     = regexp.MustCompile(`(?m)^#\+[ \t]*([a-z_]+):[ \t]*(.*?)[ \t\r]*$`)
-	grlcParameter = regexp.MustCompile(`[?$]__?[A-Za-z][A-Za-z0-9_]*`)
+	grlcParameter = regexp.MustCompile(`^[?$]__?[A-Za-z][A-Za-z0-9_]*$`)
 	anyTitle      = regexp.MustCompile(`(?m)^#[ \t]*title:[ \t]*(.+?)[ \t\r]*$`)
 	firstComment  = regexp.MustCompile(`^\s*#[ \t]*([^+!\s#].*?)[ \t\r]*(?:\n|$)`)
 	display       = regexp.MustCompile(`^[A-Za-z]+:`) // of the interface, such as defaultView:Map
 )
 
+// decorators returns those of a query as pairs of a name and a value, and the query's tokens.
+func decorators(text string) (list [][2]string, tokens []sparql.Token) {
+	tokens, _ = sparql.Tokens(text) // of a broken query, those before the error
+	if len(tokens) > 0 {
+		text = text[:tokens[0].Pos]
+	}
+	for _, m := range decorator.FindAllStringSubmatch(text, 100) {
+		list = append(list, [2]string{m[1], m[2]})
+	}
+	return list, tokens
+}
+
 // grlc returns the endpoint of a decorated query, and a parameter of it that has no value.
 func grlc(text string) (endpoint, parameter string) {
-	decorated := decorator.FindAllStringSubmatch(text, 100)
-	for _, m := range decorated {
-		if m[1] == "endpoint" {
-			endpoint = strings.Trim(m[2], `"'<>`)
+	decorated, tokens := decorators(text)
+	for _, d := range decorated {
+		if d[0] == "endpoint" {
+			endpoint = strings.Trim(d[1], `"'<>`)
 		}
 	}
-	if len(decorated) > 0 {
-		parameter = grlcParameter.FindString(text)
+	isParameter := func(t sparql.Token) bool { return t.Kind == sparql.Variable && grlcParameter.MatchString(t.Text) }
+	if i := slices.IndexFunc(tokens, isParameter); i >= 0 && len(decorated) > 0 {
+		parameter = tokens[i].Text
 	}
 	return endpoint, parameter
 }
 
 // titleOf returns what the comments of a query call it, "" if they do not.
 func titleOf(text string) string {
-	for _, m := range decorator.FindAllStringSubmatch(text, 100) {
-		if m[1] == "summary" && m[2] != "" {
-			return shortText(strings.Trim(m[2], `"'`))
+	decorated, _ := decorators(text)
+	for _, d := range decorated {
+		if d[0] == "summary" && d[1] != "" {
+			return shortText(strings.Trim(d[1], `"'`))
 		}
 	}
 	if m := anyTitle.FindStringSubmatch(text); m != nil {

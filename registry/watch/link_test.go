@@ -18,6 +18,7 @@ func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(tex
 
 func TestParseLink(t *testing.T) {
 	const ask = "ASK { ?a ?b ?c }"
+	const quoted = "ASK { <http://x.example/?_name> ?b ?c # ?_type\n FILTER(?c = \"\"\"?_iri\n#+ endpoint: http://data.example.org/sparql\n\"\"\") }"
 	for _, c := range []struct {
 		name, text string
 		want       Link
@@ -61,6 +62,8 @@ func TestParseLink(t *testing.T) {
 		{"a query of two sites", "ASK { dbr:Ulm ?b wd:Q3012 }", Link{}, "ASK { dbr:Ulm ?b wd:Q3012 }"},
 		{"a decorated query", "#+ summary: Free garages\n#+ endpoint: \"http://data.example.org/sparql\"\n#+ tags:\n#+   - city\n" + ask, Link{Endpoint: "http://data.example.org/sparql"},
 			"#+ summary: Free garages\n#+ endpoint: \"http://data.example.org/sparql\"\n#+ tags:\n#+   - city\n" + ask},
+		{"a query with decorators in its text", "#+ summary: x\n" + quoted, Link{}, "#+ summary: x\n" + quoted},
+		{"a query with a late decorator", ask + "\n#+ endpoint: http://data.example.org/sparql", Link{}, ask + "\n#+ endpoint: http://data.example.org/sparql"},
 		{"a file with a byte order mark and line ends of Windows", "\ufeffASK\r\n{ ?a ?b ?c }\r\n", Link{}, "ASK\r\n{ ?a ?b ?c }"},
 	} {
 		got, err := ParseLink(c.text)
@@ -144,6 +147,7 @@ func TestLinkNames(t *testing.T) {
 		"https://query.wikidata.org/#" + escaped(cats):                                              {"wikidata", "cats"},
 		"#+ summary: Free garages, by name\n#+ endpoint: http://x.example:8080/s\nASK { ?a ?b ?c }": {"x.example", "free-garages-by-name"},
 		"# Largest cities\n# of the world\nASK { ?a ?b ?c }":                                        {"", "largest-cities"},
+		"ASK { ?a ?b \"\"\"\n#+ summary: no\n\"\"\" }":                                              {"", ""},
 		"#defaultView:Map\nASK { ?a ?b ?c }":                                                        {"", ""},
 	} {
 		l, err := ParseLink(text)
