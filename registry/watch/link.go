@@ -44,14 +44,15 @@ func ParseLink(text string) (Link, error) {
 
 var (
 	withScheme = regexp.MustCompile(`^(?i:[a-z][a-z0-9+.-]*://|javascript:|data:)`)
-	bareHost   = regexp.MustCompile(`^(?i)(?:[a-z0-9-]+\.)+[a-z]{2,}(?:[/#?].*)?$`)
+	bareHost   = regexp.MustCompile(`^(?is)(?:[a-z0-9-]+\.)+[a-z]{2,}(?:[/#?].*)?$`)
 	noData     = regexp.MustCompile(`^(?i)(?:javascript|data|file|blob|about|view-source|ftp|mailto):`)
 
 	queryService = regexp.MustCompile(`^(?:query|query-main|query-scholarly)\.wikidata\.org$|^commons-query\.wikimedia\.org$`)
 	editorPage   = regexp.MustCompile(`^/(?:index\.html|embed\.html)?$`)
 	qlever       = regexp.MustCompile(`^qlever\.[a-z0-9.-]+$`)
 	qleverPage   = regexp.MustCompile(`^/([A-Za-z0-9_-]+)(?:/([A-Za-z0-9]*))?/?$`)
-	shortener    = regexp.MustCompile(`^(?:w\.wiki|(?:api\.)?triplydb\.com/s|yasgui\.triply\.cc/short|tinyurl\.com|bit\.ly|t\.co|is\.gd|goo\.gl)/.`)
+	shortener    = regexp.MustCompile(`^(?:w\.wiki|(?:api\.)?triplydb\.com/s|(?:www\.)?yasgui\.(?:triply\.cc|org)/short|tinyurl\.com|bit\.ly|t\.co|is\.gd|goo\.gl)/.`)
+	yasgui       = regexp.MustCompile(`^(?:www\.)?yasgui\.(?:triply\.cc|org)$`)
 	wikipedia    = regexp.MustCompile(`^(?:[a-z-]+\.)?(?:m\.)?wikipedia\.org$`)
 )
 
@@ -74,7 +75,7 @@ func ofAddress(text string) (Link, error) {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
 		return ofEntity(text)
 	}
-	host, params := strings.ToLower(u.Hostname()), strings.Contains(u.RawQuery, "query=") || strings.Contains(u.RawQuery, "qtxt=")
+	host, params := strings.ToLower(u.Hostname()), hasQuery(u.RawQuery)
 	switch {
 	case shortener.MatchString(host + u.Path):
 		return Link{}, unresolved(host)
@@ -84,12 +85,14 @@ func ofAddress(text string) (Link, error) {
 		return ofFragment(u, fragment)
 	case qlever.MatchString(host) && !strings.HasPrefix(u.Path, "/api/"):
 		return ofQLever(u, params)
-	case strings.Contains(fragment, "query="):
+	case hasQuery(fragment):
 		return ofParams(fragment, u, "")
 	case params:
 		service := *u
-		service.RawQuery = ""
+		service.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), ofProtocol), "&")
 		return ofParams(u.RawQuery, u, service.String())
+	case yasgui.MatchString(host):
+		return Link{}, withoutQuery()
 	case strings.HasSuffix(u.Path, ".rq") || strings.HasSuffix(u.Path, ".sparql"):
 		return Link{}, bad("this server fetches no files: open the link in a browser, copy the text, and paste that")
 	case wikipedia.MatchString(host):
@@ -155,9 +158,39 @@ func ofParams(text string, page *url.URL, service string) (Link, error) {
 		l.Endpoint = to.String()
 	}
 	if strings.TrimSpace(query) == "" {
-		return Link{}, bad("the link has no query: run it in the editor first, and copy the link again")
+		return Link{}, withoutQuery()
 	}
 	return ofQuery(l, query)
+}
+
+func withoutQuery() error {
+	return bad("the link has no query: run it in the editor first, and copy the link again")
+}
+
+// protocol names the parameters of the SPARQL protocol, and those by which forms such as Virtuoso's say how to
+// answer. All others are those of the endpoint.
+var protocol = regexp.MustCompile(`^(?i:query|qtxt|(?:default|named)-graph-uri|endpoint|format|output|results|timeout|maxrows|debug|run|` +
+	`should-sponge|signal_void|signal_unconnected|CXML_redir_for_(?:subjs|hrefs)|log_debug_info|save|fname|explain|exec)$`)
+
+// ofProtocol reports whether a parameter as it is written in a URL is none of the endpoint's own.
+func ofProtocol(parameter string) bool {
+	return parameter == "" || protocol.MatchString(parameterName(parameter))
+}
+
+func parameterName(parameter string) string {
+	name, _, _ := strings.Cut(parameter, "=")
+	if plain, err := url.QueryUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// hasQuery reports whether one of the parameters of a link is a query.
+func hasQuery(text string) bool {
+	return slices.ContainsFunc(strings.Split(text, "&"), func(parameter string) bool {
+		name := parameterName(parameter)
+		return name == "query" || name == "qtxt"
+	})
 }
 
 func broken() error {
@@ -200,9 +233,15 @@ func ofQuery(l Link, text string) (Link, error) {
 	return l, nil
 }
 
+// vocabulary matches the IRIs of sites that the data of others has as well.
+var vocabulary = regexp.MustCompile(`^http://(?:dbpedia\.org/(?:ontology|property|class|datatype)|purl\.uniprot\.org/core)/`)
+
 // siteOf returns the name of the one site that has all known entities, "" if there is none.
 func siteOf(constants []string) (name string) {
 	for _, iri := range constants {
+		if vocabulary.MatchString(iri) {
+			continue
+		}
 		of := SiteOf(labelled(iri)).Name
 		if of != "" && name != "" && of != name {
 			return ""

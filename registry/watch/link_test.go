@@ -27,6 +27,8 @@ func TestParseLink(t *testing.T) {
 		// Entities.
 		{"an IRI", "http://example.org/albert", Link{Watch: Watch{IRI: "http://example.org/albert"}}, ""},
 		{"an IRI in angle brackets", " <http://example.org/albert>\n", Link{Watch: Watch{IRI: "http://example.org/albert"}}, ""},
+		{"an IRI with parameters", "http://example.org/page?subquery=5", Link{Watch: Watch{IRI: "http://example.org/page?subquery=5"}}, ""},
+		{"an IRI with parameters after #", "http://example.org/page#subquery=5", Link{Watch: Watch{IRI: "http://example.org/page#subquery=5"}}, ""},
 		{"a URN", "urn:isbn:0451450523", Link{Watch: Watch{IRI: "urn:isbn:0451450523"}}, ""},
 		{"an item", "Q42", Link{Watch: Watch{IRI: wikidata + "Q42"}, Site: "wikidata"}, ""},
 		{"a page of Wikidata", "https://www.wikidata.org/wiki/Q42#P69", Link{Watch: Watch{IRI: wikidata + "Q42"}, Site: "wikidata"}, ""},
@@ -39,6 +41,7 @@ func TestParseLink(t *testing.T) {
 		{"the query service", "https://query.wikidata.org/#" + escaped(cats), Link{Endpoint: "https://query.wikidata.org/sparql", Site: "wikidata"}, cats},
 		{"the query service, embedded", "https://query.wikidata.org/embed.html#" + escaped(cats), Link{Endpoint: "https://query.wikidata.org/sparql", Site: "wikidata"}, cats},
 		{"the query service, as typed", "query.wikidata.org/#" + ask, Link{Endpoint: "https://query.wikidata.org/sparql", Site: "wikidata"}, ask},
+		{"the query service, of several lines", "query.wikidata.org/#ASK {\n ?a ?b ?c }", Link{Endpoint: "https://query.wikidata.org/sparql", Site: "wikidata"}, "ASK {\n ?a ?b ?c }"},
 		{"the scholarly part", "https://query-scholarly.wikidata.org/#" + escaped(ask), Link{Endpoint: "https://query-scholarly.wikidata.org/sparql"}, ask},
 		{"the endpoint with a query", "https://query.wikidata.org/sparql?query=" + url.QueryEscape(ask), Link{Endpoint: "https://query.wikidata.org/sparql"}, ask},
 		// QLever.
@@ -49,6 +52,7 @@ func TestParseLink(t *testing.T) {
 		{"DBpedia", "https://dbpedia.org/sparql?default-graph-uri=http%3A%2F%2Fdbpedia.org&query=ASK+%7B+%3Fa+%3Fb+%3Fc+%7D&format=text%2Fhtml&timeout=30000",
 			Link{Endpoint: "https://dbpedia.org/sparql", Graphs: []string{"http://dbpedia.org"}}, ask},
 		{"Virtuoso's form", "https://dbpedia.org/sparql?default-graph-uri=&qtxt=ASK+%7B+%3Fa+%3Fb+%3Fc+%7D", Link{Endpoint: "https://dbpedia.org/sparql"}, ask},
+		{"an endpoint with a parameter", "https://x.example/sparql?db=a%26b&query=" + url.QueryEscape(ask) + "&format=json&timeout=0", Link{Endpoint: "https://x.example/sparql?db=a%26b"}, ask},
 		// YASGUI.
 		{"YASGUI", "https://yasgui.triply.cc/#query=ASK%20%7B%20%3Fa%20%3Fb%20%3Fc%20%7D&endpoint=https%3A%2F%2Fdbpedia.org%2Fsparql&requestMethod=POST&tabTitle=Query&headers=%7B%7D",
 			Link{Endpoint: "https://dbpedia.org/sparql"}, ask},
@@ -59,6 +63,9 @@ func TestParseLink(t *testing.T) {
 		{"a query", ask, Link{}, ask},
 		{"a query of Wikidata", cats, Link{Site: "wikidata"}, cats},
 		{"a query of DBpedia", "PREFIX r: <http://dbpedia.org/resource/> ASK { r:Ulm ?b ?c }", Link{Site: "dbpedia"}, "PREFIX r: <http://dbpedia.org/resource/> ASK { r:Ulm ?b ?c }"},
+		{"a query with the vocabulary of DBpedia", "ASK { ?a a dbo:City ; dbp:name ?b }", Link{}, "ASK { ?a a dbo:City ; dbp:name ?b }"},
+		{"a query with the vocabulary of DBpedia about Wikidata", "ASK { wd:Q64 a dbo:City }", Link{Site: "wikidata"}, "ASK { wd:Q64 a dbo:City }"},
+		{"a query with the vocabulary of UniProt", "ASK { ?a a <http://purl.uniprot.org/core/Protein> }", Link{}, "ASK { ?a a <http://purl.uniprot.org/core/Protein> }"},
 		{"a query of two sites", "ASK { dbr:Ulm ?b wd:Q3012 }", Link{}, "ASK { dbr:Ulm ?b wd:Q3012 }"},
 		{"a decorated query", "#+ summary: Free garages\n#+ endpoint: \"http://data.example.org/sparql\"\n#+ tags:\n#+   - city\n" + ask, Link{Endpoint: "http://data.example.org/sparql"},
 			"#+ summary: Free garages\n#+ endpoint: \"http://data.example.org/sparql\"\n#+ tags:\n#+   - city\n" + ask},
@@ -100,6 +107,8 @@ func TestParseLinkRefuses(t *testing.T) {
 		"a short link as typed":        {"w.wiki/3kD", "only w.wiki knows", "open it in a browser"},
 		"a short link of QLever":       {"https://qlever.dev/wikidata/Pxh4W2?exec=true", "only qlever.dev knows", "open it in a browser"},
 		"a short link of YASGUI":       {"https://api.triplydb.com/s/abc", "only api.triplydb.com knows", "open it in a browser"},
+		"a short link of old YASGUI":   {"https://yasgui.org/short/abc", "only yasgui.org knows", "open it in a browser"},
+		"YASGUI as it opens":           {"https://yasgui.triply.cc/#", "no query", "copy the link again"},
 		"QLever without a query":       {"https://qlever.dev/wikidata", "names no query", "Share"},
 		"the editor without a query":   {"https://query.wikidata.org/", "without a query", "copy the address"},
 		"the query builder":            {"https://query.wikidata.org/querybuilder/?query=%7B%7D", "query builder", "Show query"},
