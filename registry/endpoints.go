@@ -41,6 +41,12 @@ func missingEndpoint(name string, err error) error {
 	return err
 }
 
+// MayCreate returns the error that CreateEndpoint would return for the settings of an endpoint, whether or not
+// its name is taken.
+func (r *EndpointRegistry) MayCreate(e Endpoint) error {
+	return CheckEndpoint(e.WithDefaults(), r.check)
+}
+
 // CreateEndpoint adds an endpoint. Settings that are zero get their defaults.
 func (r *EndpointRegistry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
 	e = e.WithDefaults()

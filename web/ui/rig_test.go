@@ -39,12 +39,14 @@ type rig struct {
 	browser *http.Client
 	quiet   bool // requests do not invalidate the indexes
 	contact bool // public endpoints need a contact, and none is set
+	adds    bool // endpoints that pages add run
 }
 
 // An oracle answers queries with results that a test sets.
 type oracle struct {
 	mu      sync.Mutex
 	results map[string]*diff.Result // by query id
+	usual   *diff.Result            // of other queries, nil for an empty one
 	failure string
 	takes   time.Duration // 0: 20 ms
 	health  registry.Health
@@ -62,7 +64,7 @@ func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memor
 	if o.failure != "" {
 		return scheduler.Answer{Outcome: cmp.Or(o.outcome, registry.Failed), Error: o.failure, Elapsed: 20 * time.Millisecond}
 	}
-	r := o.results[q.ID]
+	r := cmp.Or(o.results[q.ID], o.usual)
 	if r == nil {
 		b := diff.NewBuilder(q.Form, diff.Options{Ordered: q.Ordered})
 		switch q.Form {
@@ -146,7 +148,9 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	}})
 	if r.reg, err = registry.Open(registrytest.Twice(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints, Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
-			_ = r.daemon.Update(e, nil) // the test adds endpoints that do not run yet
+			if r.daemon.Update(e, nil) != nil && r.adds { // otherwise the test adds endpoints that do not run yet
+				_ = r.daemon.Add(e, r.oracle)
+			}
 		}
 	}})); err != nil {
 		t.Fatal(err)

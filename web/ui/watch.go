@@ -48,7 +48,7 @@ type missingEndpoint struct {
 	Title     string // for people
 	Pack      *known.Pack
 	May       bool // the visitor may add it
-	NoContact bool // no public endpoint can be added
+	NoContact bool // it cannot be added, because it is public
 	Tried     *probed
 	Report    *registry.Report // of a check in which it did not answer
 }
@@ -188,7 +188,8 @@ func (v watchHandler) missing(l watch.Link, reg registry.Registration) *missingE
 	if !ok || reg.Endpoint != "" { // which the visitor chose
 		return nil
 	}
-	m := &missingEndpoint{Endpoint: e.WithDefaults(), Title: e.URL, Pack: p, May: v.May(registry.RoleAdmin), NoContact: v.NoContact}
+	m := &missingEndpoint{Endpoint: e.WithDefaults(), Title: e.URL, Pack: p, May: v.May(registry.RoleAdmin)}
+	m.NoContact = v.NoContact && v.Registry.MayCreate(e) != nil
 	if p != nil {
 		m.Title = p.Title
 	}

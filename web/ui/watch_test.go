@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -94,7 +95,8 @@ const catsLink = "https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fs%20
 func TestLinkOnEmptyServer(t *testing.T) {
 	probes := 0
 	ops, secret := token("ops", registry.RoleAdmin)
-	r := newRigWith(t, func(_ *rig, c *Config) {
+	r := newRigWith(t, func(r *rig, c *Config) {
+		r.adds = true
 		c.Probe = func(context.Context, registry.Endpoint) (time.Duration, error) {
 			probes++
 			return time.Millisecond, nil
@@ -106,10 +108,42 @@ func TestLinkOnEmptyServer(t *testing.T) {
 	if all, err := r.reg.Endpoints(); err != nil || len(all) != 0 {
 		t.Fatalf("looking adds %v %v", all, err)
 	}
-	a := r.post("/watch", "link", catsLink, "labels", "en", "do", "add").status(200)
+	r.oracle.usual = cats(t)
+	a := r.post("/watch", "link", catsLink, "labels", "en", "do", "add").status(200).has("“Cats”", "at wikidata, 1 row now", "Tardar Sauce", "Watch it", `value="cats"`).lacks("A trial run brought no result", "does not ask")
 	e, err := r.reg.Endpoint("wikidata")
 	if err != nil || e.URL != "https://query.wikidata.org/sparql" || e.MinGap == 0 || probes != 1 {
 		t.Fatalf("the endpoint is %+v %v after %d probes:\n%s", e, err, probes, a.main())
+	}
+	r.follow(r.post("/watch", "link", catsLink, "labels", "en", "name", "cats")).status(200).has("It is watched.", "Changes of “Cats”")
+	r.tick("wikidata")
+	r.get("/watches/cats").status(200).has("first result: 1 row")
+}
+
+func cats(t *testing.T) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	err := b.SetVars([]string{"s", "o"})
+	err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://www.wikidata.org/entity/Q6834672"}, diff.Term{Kind: diff.Literal, Value: "Tardar Sauce"}))
+	x, e := b.Finish()
+	if err = errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// Where no contact is needed, none is asked for. Enter in a field of the form only looks.
+func TestLinkPageTellsWhatIsNeeded(t *testing.T) {
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRigWith(t, func(r *rig, c *Config) { r.contact, c.NoContact = true, true }, ops)
+	r.post("/signin", "token", secret, "next", "/").status(303)
+	const query = "/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D"
+	const note = "This server has no contact."
+	r.post("/watch", "link", "http://192.0.2.1"+query, "do", "look").status(200).has("Add it, and see", note)
+	a := r.post("/watch", "link", "http://127.0.0.1:3030"+query, "do", "look").status(200).has("Add it, and see").lacks(note)
+	_, form, _ := strings.Cut(a.body, `action="/watch"`)
+	_, first, _ := strings.Cut(form, "<button")
+	if first, _, _ = strings.Cut(first, ">"); !strings.Contains(first, `value="look"`) {
+		t.Errorf("Enter presses <button%s>", first)
 	}
 }
 
