@@ -55,8 +55,8 @@ func (d *digestAuth) challenged(h http.Header) bool {
 	return true
 }
 
-// A part of a WWW-Authenticate header is a parameter of a challenge, or the name of the next one.
-var challengePart = regexp.MustCompile(`([^\s,="]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?`)
+// A part of a WWW-Authenticate header is a parameter of a challenge, whose value may be missing, or the name of the next one.
+var challengePart = regexp.MustCompile(`([^\s,="]+)(?:\s*(=)\s*("(?:[^"\\]|\\.)*"|[^\s,"]+)?)?`)
 
 // challenges returns the Digest challenges of a header in the one spelling that the library
 // reads: each alone, with parameters in small letters and quotes. A line may hold several
@@ -65,10 +65,11 @@ func challenges(h http.Header) (list []string) {
 	for _, line := range h.Values("WWW-Authenticate") {
 		digests, begun := false, false
 		for _, part := range challengePart.FindAllStringSubmatch(line, -1) {
-			key, value := part[1], part[2]
+			key, value := part[1], part[3]
 			switch {
-			case value == "":
+			case part[2] == "":
 				digests, begun = strings.EqualFold(key, "digest"), false
+			case value == "": // as if it were not given
 			case digests:
 				if !strings.HasPrefix(value, `"`) {
 					value = `"` + value + `"`
