@@ -34,6 +34,7 @@ func (s *Server) Updates(w http.ResponseWriter, r *http.Request, caller string, 
 			t.awake.Add(x.Query)
 		}
 		err := e.event("message", "", u.First)
+		u.First = nil // it may be large, and a stream long
 		if err == nil {
 			err = t.run(ctx)
 		}
@@ -95,7 +96,7 @@ func (t *updates) look(queries []string) error {
 			}
 			topic.at = st.Position
 			topic.listed.moved(topic.at)
-			if err := t.e.event("message", "", topic.Message); err != nil {
+			if err := t.e.event("message", "", topic.Message()); err != nil {
 				return err
 			}
 			topic.listed.delivered(time.Now())

@@ -17,11 +17,14 @@ type Position struct {
 // String returns the form used in URLs and event ids, "epoch:seq".
 func (p Position) String() string { return p.Epoch + ":" + strconv.FormatUint(p.Seq, 10) }
 
+// maxEpoch is the maximum length of an epoch in bytes. Those that the store makes are much shorter.
+const maxEpoch = 64
+
 // ParsePosition reads the form that String writes.
 func ParsePosition(s string) (Position, error) {
 	epoch, seq, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(seq, 10, 53)
-	if !ok || err != nil || epoch == "" {
+	if !ok || err != nil || epoch == "" || len(epoch) > maxEpoch {
 		return Position{}, fmt.Errorf("position %q is not of the form epoch:seq", s)
 	}
 	return Position{epoch, n}, nil

@@ -9,6 +9,6 @@ type Updates struct {
 // An UpdatesTopic is one query of Updates.
 type UpdatesTopic struct {
 	Query   string
-	After   *Position // what the client knows; nil: nothing
-	Message []byte    // the data of the event
+	After   *Position     // what the client knows; nil: nothing
+	Message func() []byte // returns the data of the event
 }

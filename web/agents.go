@@ -4,6 +4,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -12,61 +13,108 @@ import (
 	"github.com/freshet/freshet/web/mcp"
 )
 
-// mostAgentCalls is how many messages of one caller are answered at a time, those that listen included.
-const mostAgentCalls = 100
+const (
+	mostAgentCalls   = 100 // messages of one caller at a time, those that listen and those that wait included
+	mostAgentAnswers = 4   // messages of one caller that are answered at a time
+)
 
-// agents counts the messages that are being answered, by caller.
+// agents counts what callers do, so that none of them has too much of the memory.
 type agents struct {
 	mu    sync.Mutex
-	calls map[string]int
+	users map[string]*agentUse
 }
 
-func (a *agents) enter(caller string) (leave func(), err error) {
+// An agentUse is what one caller does now.
+type agentUse struct {
+	calls, topics int
+	answers       chan struct{} // has an element for each message that is being answered
+}
+
+func (a *agents) enter(caller string) (u *agentUse, leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.calls == nil {
-		a.calls = map[string]int{}
+	if a.users == nil {
+		a.users = map[string]*agentUse{}
 	}
-	if a.calls[caller] == mostAgentCalls {
+	u = a.users[caller]
+	if u == nil {
+		u = &agentUse{answers: make(chan struct{}, mostAgentAnswers)}
+		a.users[caller] = u
+	}
+	if u.calls == mostAgentCalls {
 		detail := "this caller waits for many answers already, or listens that often"
-		return nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
+		return nil, nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
 	}
-	a.calls[caller]++
-	return func() {
+	u.calls++
+	return u, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.calls[caller]--; a.calls[caller] == 0 {
-			delete(a.calls, caller)
+		if u.calls--; u.calls == 0 {
+			delete(a.users, caller)
 		}
 	}, nil
 }
 
-// answer answers a message of the Model Context Protocol.
+// listen takes places for resources to listen to.
+func (a *agents) listen(u *agentUse, topics int) (leave func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if u.topics+topics > mcp.MostTopics {
+		detail := fmt.Sprintf("this caller listens to %d resources already, and may to %d", u.topics, mcp.MostTopics)
+		return nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
+	}
+	u.topics += topics
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		u.topics -= topics
+	}, nil
+}
+
+// answer answers a message of the Model Context Protocol. The message waits unread while the caller has others answered.
 func (c agentAPI) answer() error {
 	if _, err := c.mediaType(typeJSON); err != nil {
 		return err
 	}
-	leave, err := c.agents.enter(c.name())
+	use, leave, err := c.agents.enter(c.name())
 	if err != nil {
 		return err
 	}
 	defer leave()
+	select {
+	case use.answers <- struct{}{}:
+	case <-c.r.Context().Done():
+		return c.r.Context().Err()
+	}
+	answered := sync.OnceFunc(func() { <-use.answers })
+	defer answered()
 	s := mcp.Server{Version: c.Version, API: agentCalls(c)}
 	a := s.Answer(c.r)
 	switch {
-	case a.Listen != nil && c.Followers == nil:
-		return notFound("nothing can be followed here")
 	case a.Listen != nil:
-		u := registry.Updates{First: a.Listen.First, Last: a.Listen.Last}
-		for _, t := range a.Listen.Topics {
-			u.Topics = append(u.Topics, registry.UpdatesTopic{Query: t.Query, After: t.After, Message: t.Updated})
-		}
-		return c.follow("", func() { c.Followers.Updates(c.w, c.r, c.name(), u) })
+		answered()
+		return c.listen(use, a.Listen)
 	case a.Body == nil:
 		c.w.WriteHeader(a.Status)
 		return nil
 	}
 	return c.bytes(a.Status, typeJSON, a.Body)
+}
+
+func (c agentAPI) listen(use *agentUse, l *mcp.Listen) error {
+	if c.Followers == nil {
+		return notFound("nothing can be followed here")
+	}
+	leave, err := c.agents.listen(use, len(l.Topics))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	u := registry.Updates{First: l.First, Last: l.Last}
+	for _, t := range l.Topics {
+		u.Topics = append(u.Topics, registry.UpdatesTopic{Query: t.Query, After: t.After, Message: t.Updated})
+	}
+	return c.follow("", func() { c.Followers.Updates(c.w, c.r, c.name(), u) })
 }
 
 // agentCalls is a http.RoundTripper of the routes, for the caller of a message.

@@ -873,3 +873,176 @@ func sameJSON(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
 }
+
+// What listens costs a caller no more than so many resources, however many streams they are in.
+func TestAgentListensWithinBounds(t *testing.T) {
+	a := newAgentWorld(t)
+	id := a.register(selectText)
+	a.commit(id, numbered(t, 3, 0))
+	uri := func(i int) string { return fmt.Sprintf("freshet://queries/%s/changes?after=%s:%d", id, epoch, i) }
+	uris := func(from, n int) (list []string) {
+		for i := range n {
+			list = append(list, uri(from+i))
+		}
+		return list
+	}
+	listen := func(uris ...string) *answer {
+		list, _ := json.Marshal(uris)
+		return a.raw(rpc(4, "subscriptions/listen", `"notifications":{"resourceSubscriptions":`+string(list)+`}`))
+	}
+	for name, bad := range map[string]string{"long": uri(1) + strings.Repeat("&", 2000), "a long epoch": "freshet://queries/" + id + "/changes?after=" + strings.Repeat("e", 65) + ":1"} {
+		if w := listen(bad); !strings.Contains(string(w.body), "-32602") {
+			t.Errorf("%s: %d %.300s", name, w.StatusCode, w.body)
+		}
+	}
+	listen(uris(0, 1001)...).code(200, -32602)
+
+	_, other, err := a.gate.Make("other", registry.RoleAdmin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mine, err := a.gate.Make("mine", registry.RoleAdmin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.token = mine
+	first := a.listen(append(uris(10, 600), uris(10, 300)...)...) // twice the same is once
+	for i := range 600 {
+		first.updated(uris(10, 600)[i])
+	}
+	if n := len(a.live.Subscriptions("", 2000)); n != 600 {
+		t.Errorf("%d resources are followed", n)
+	}
+	listen(uris(1000, 401)...).problem(429, "busy")
+	second := a.listen(uris(2000, 400)...)
+	listen(uri(5)).problem(429, "busy")
+	a.token = other
+	a.listen(uris(0, 400)...).body.Close()
+	a.token = mine
+	first.body.Close()
+	for ; len(a.live.Subscriptions("", 2000)) > 400; time.Sleep(time.Millisecond) {
+	}
+	second.body.Close()
+	for ; len(a.live.Subscriptions("", 2000)) > 0; time.Sleep(time.Millisecond) {
+	}
+	a.listen(uris(3000, 1000)...)
+}
+
+// An answer is small, however much of it has to be escaped.
+func TestAgentAnswersAreSmall(t *testing.T) {
+	a := newAgentWorld(t)
+	const most = 1<<20 + 10_000
+	tool := func(name, arguments string) (data json.RawMessage, next string, refused bool) {
+		t.Helper()
+		w := a.raw(rpc(1, "tools/call", `"name":"`+name+`","arguments":{`+arguments+`}`)).status(200)
+		var m struct {
+			Result struct {
+				StructuredContent struct {
+					Data json.RawMessage
+					Next string
+				}
+				IsError bool
+			}
+		}
+		if err := json.Unmarshal(w.body, &m); err != nil || len(w.body) > most {
+			t.Errorf("%s %s: %d bytes, %v", name, arguments, len(w.body), err)
+		}
+		return m.Result.StructuredContent.Data, m.Result.StructuredContent.Next, m.Result.IsError
+	}
+	wide := strings.Repeat(`<b>&"`, 120)
+	rows := make([][2]diff.Term, 1000)
+	triples := make([][3]diff.Term, 1000)
+	for i := range rows {
+		rows[i] = [2]diff.Term{iri(fmt.Sprint(i)), lit(wide)}
+		triples[i] = [3]diff.Term{iri(fmt.Sprint(i)), iri("p"), lit(wide)}
+	}
+	flat, nested := a.register(selectText), a.register(constructText)
+	a.commit(flat, table(t, rows...))
+	a.commit(nested, graph(t, triples...))
+	for _, id := range []string{flat, nested} {
+		n, cursor := 0, ""
+		for more := true; more && !t.Failed(); more = cursor != "" {
+			var page struct {
+				Rows    []map[string]struct{ Value string }
+				Triples []string
+			}
+			var data json.RawMessage
+			data, cursor, _ = tool("results", `"query":"`+id+`","limit":1000,"cursor":"`+cursor+`"`)
+			if err := json.Unmarshal(data, &page); err != nil {
+				t.Fatal(err)
+			}
+			n += len(page.Rows) + len(page.Triples)
+			for _, r := range page.Rows {
+				if r["o"].Value != wide {
+					t.Fatalf("a value is %q", r["o"].Value)
+				}
+			}
+		}
+		if n != 1000 {
+			t.Errorf("%d rows", n)
+		}
+	}
+	a.raw(rpc(1, "resources/read", `"uri":"freshet://queries/`+flat+`/results"`)).code(200, -32602)
+
+	// What is too large on its own is cut, and says so.
+	huge := strings.Repeat("<", 300_000)
+	a.commit(flat, table(t, [2]diff.Term{iri("x"), lit(huge)}, [2]diff.Term{iri("y"), lit("z")}))
+	a.commit(nested, graph(t, [3]diff.Term{iri("x"), iri("p"), lit(huge)}))
+	if data, _, _ := tool("results", `"query":"`+flat+`"`); !strings.Contains(string(data), `"truncated":true`) || !strings.Contains(string(data), `"value":"z"`) {
+		t.Errorf("a huge row: %.300s", data)
+	}
+	if data, _, _ := tool("results", `"query":"`+nested+`"`); !strings.Contains(string(data), "…") {
+		t.Errorf("a huge triple: %.300s", data)
+	}
+	if data, _, _ := tool("changes", `"query":"`+flat+`","after":"`+epoch+`:1"`); !strings.Contains(string(data), `"truncated":true`) {
+		t.Errorf("a huge change: %.300s", data)
+	}
+	if data, _, refused := tool("changes", `"query":"`+flat+`","after":"`+epoch+`:1","net":true`); !refused || !strings.Contains(string(data), "read the results again") {
+		t.Errorf("a huge difference: %.300s", data)
+	}
+}
+
+// Few messages of one caller are answered at a time. The others wait, unread.
+func TestAgentAnswersWait(t *testing.T) {
+	a := newAgentWorld(t)
+	send := func(body io.Reader) chan int {
+		done := make(chan int, 1)
+		r, _ := http.NewRequest("POST", a.url, body)
+		r.Header.Set("Content-Type", "application/json")
+		go func() {
+			w, err := bearerTransport{a.token, http.DefaultTransport}.RoundTrip(r)
+			if err != nil {
+				done <- 0
+				return
+			}
+			w.Body.Close()
+			done <- w.StatusCode
+		}()
+		return done
+	}
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	var slow []*io.PipeWriter
+	var done []chan int
+	for range mostAgentAnswers {
+		r, w := io.Pipe()
+		slow, done = append(slow, w), append(done, send(r))
+		w.Write([]byte(ping[:5]))
+	}
+	time.Sleep(100 * time.Millisecond) // they are being read
+	fifth := send(strings.NewReader(ping))
+	select {
+	case status := <-fifth:
+		t.Fatalf("a fifth message is answered with %d", status)
+	case <-time.After(200 * time.Millisecond):
+	}
+	for i, w := range slow {
+		w.Write([]byte(ping[5:]))
+		w.Close()
+		if status := <-done[i]; status != 200 {
+			t.Errorf("message %d is answered with %d", i, status)
+		}
+	}
+	if status := <-fifth; status != 200 {
+		t.Errorf("the fifth message is answered with %d", status)
+	}
+}

@@ -42,7 +42,7 @@ const (
 	// answerTime is how long a request may take, apart from one that listens.
 	answerTime = time.Minute
 	mostID     = 256  // bytes of the id of a request
-	mostTopics = 1000 // resources of one listening
+	mostURI    = 1024 // bytes of the name of a resource to listen to
 )
 
 // versions are the revisions of the protocol, newest first.
@@ -75,6 +75,9 @@ func wrong(status, code int, format string, a ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, a...), status: status}
 }
 
+// MostTopics is how many resources one caller may listen to.
+const MostTopics = 1000
+
 // A Server answers messages. It holds no state.
 type Server struct {
 	Version string // of the program
@@ -99,7 +102,7 @@ type Listen struct {
 type Topic struct {
 	Query   string
 	After   *registry.Position // what the client knows; nil: it says nothing
-	Updated []byte             // the message that the query has moved on
+	Updated func() []byte      // returns the message that the query has moved on
 }
 
 // A message is what a client sends.

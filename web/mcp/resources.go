@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
@@ -118,7 +117,7 @@ func (c *call) wholeResult(query, at string) (kind, text string, err error) {
 	}
 	defer w.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(w.Body, mostAnswer+1))
-	if err == nil && len(b) > mostAnswer {
+	if _, size := sizes(b); err == nil && size > mostAnswer {
 		err = wrong(http.StatusOK, badParams, "the result is too large for one message: read it in pages with the tool results")
 	}
 	if err != nil {
@@ -134,31 +133,39 @@ func (c *call) subscribe() (map[string]any, error) {
 	if !c.modern() {
 		return nil, wrong(http.StatusOK, noMethod, "listening needs the revision %s of the protocol", modern)
 	}
-	uris := c.Notifications.Resources
-	if len(uris) > mostTopics {
-		return nil, wrong(http.StatusOK, badParams, "one request listens to at most %d resources", mostTopics)
+	if len(c.Notifications.Resources) > MostTopics {
+		return nil, wrong(http.StatusOK, badParams, "one caller listens to at most %d resources", MostTopics)
 	}
+	// Clients know a resource by the name that they gave, so the messages have that name.
+	var uris []string
 	meta := map[string]any{prefix + "subscriptionId": json.RawMessage(c.ID)}
 	l := &Listen{}
 	agreed := map[string]any{}
-	for _, uri := range uris {
+	seen := map[string]bool{}
+	for _, uri := range c.Notifications.Resources {
+		if seen[uri] {
+			continue
+		}
 		t, err := c.topic(uri)
 		if err != nil {
 			return nil, reported(err)
 		}
-		if t.Updated, err = notification("notifications/resources/updated", map[string]any{"uri": uri, "_meta": meta}); err != nil {
-			return nil, err
+		t.Updated = func() []byte {
+			return notification("notifications/resources/updated", map[string]any{"uri": uri, "_meta": meta})
 		}
+		seen[uri], uris = true, append(uris, uri)
 		l.Topics, agreed["resourceSubscriptions"] = append(l.Topics, t), uris
 	}
-	var err error
-	l.First, err = notification("notifications/subscriptions/acknowledged", map[string]any{"notifications": agreed, "_meta": meta})
+	l.First = notification("notifications/subscriptions/acknowledged", map[string]any{"notifications": agreed, "_meta": meta})
 	c.listen = l
-	return map[string]any{"_meta": meta}, err
+	return map[string]any{"_meta": maps.Clone(meta)}, nil
 }
 
 // topic finds the query of a resource, which the caller must be able to read.
 func (c *call) topic(uri string) (t Topic, err error) {
+	if len(uri) > mostURI {
+		return t, wrong(http.StatusOK, badParams, "the name of a resource to listen to has at most %d bytes", mostURI)
+	}
 	query, _, at, err := parseURI(uri)
 	if err != nil {
 		return t, err
@@ -171,14 +178,15 @@ func (c *call) topic(uri string) (t Topic, err error) {
 	if at != "" {
 		p, err := registry.ParsePosition(at)
 		if err != nil {
-			return t, wrong(http.StatusOK, badParams, "the position of a resource to listen to has the form epoch:number")
+			return t, wrong(http.StatusOK, badParams, "the position of a resource to listen to has the form epoch:number, as the tools say it")
 		}
 		t.After = &p
 	}
 	return t, nil
 }
 
-func notification(method string, params map[string]any) (jsontext.Value, error) {
-	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
-	return harmless(b), err
+// notification returns a message that wants no answer. All of it can be marshalled.
+func notification(method string, params map[string]any) []byte {
+	b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
+	return harmless(b)
 }

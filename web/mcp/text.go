@@ -42,6 +42,31 @@ func visible(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.Is(unicode.Variation_Selector, r)
 }
 
+// sizes returns how many bytes a JSON document has once harmless has escaped it, and how many that is as a JSON string.
+func sizes(doc []byte) (plain, quoted int) {
+	for len(doc) > 0 {
+		r, n := utf8.DecodeRune(doc)
+		switch {
+		case r == '"' || r == '\\':
+			plain, quoted = plain+1, quoted+2
+		case visible(r):
+			plain, quoted = plain+n, quoted+n
+		case r > 0xffff:
+			plain, quoted = plain+12, quoted+14
+		default:
+			plain, quoted = plain+6, quoted+7
+		}
+		doc = doc[n:]
+	}
+	return plain, quoted
+}
+
+// cost returns how many bytes a JSON document has in the answer of a tool, which has it twice.
+func cost(doc []byte) int {
+	plain, quoted := sizes(doc)
+	return plain + quoted
+}
+
 // quoted returns a document as text for clients that read no structured content.
 func quoted(v any) (doc json.RawMessage, text string, err error) {
 	b, err := json.Marshal(v)
@@ -62,7 +87,7 @@ type table struct {
 }
 
 // readTable reads some rows of a result in the SPARQL JSON format. It reads no further than it must.
-func readTable(r io.Reader, from, limit, most int) (t table, err error) {
+func readTable(r io.Reader, from, limit int) (t table, err error) {
 	d := jsontext.NewDecoder(r)
 	err = members(d, func(name string) error {
 		switch name {
@@ -75,7 +100,7 @@ func readTable(r io.Reader, from, limit, most int) (t table, err error) {
 		case "results":
 			return members(d, func(string) error {
 				var rows []jsontext.Value
-				rows, t.more, err = page(d, from, limit, most)
+				rows, t.more, err = page(d, from, limit, cutRow)
 				if t.Rows = rows; t.more {
 					return errEnough
 				}
@@ -88,6 +113,30 @@ func readTable(r io.Reader, from, limit, most int) (t table, err error) {
 		err = nil
 	}
 	return t, err
+}
+
+// cutRow returns a row with the beginnings of its long values only.
+func cutRow(row jsontext.Value) (jsontext.Value, error) {
+	var terms map[string]any
+	if err := json.Unmarshal(row, &terms); err != nil {
+		return nil, err
+	}
+	cutTexts(terms)
+	return json.Marshal(terms)
+}
+
+// cutTexts leaves the beginnings of the long texts in an object, which then says that it is truncated.
+func cutTexts(object map[string]any) {
+	for name, v := range object {
+		switch v := v.(type) {
+		case map[string]any: // a term, or a part of a triple that is a term
+			cutTexts(v)
+		case string:
+			if short := shortened(v, mostText); short != v {
+				object[name], object["truncated"] = short, true
+			}
+		}
+	}
 }
 
 // errEnough reports that the rest of a document is not needed.
@@ -119,9 +168,9 @@ func members(d *jsontext.Decoder, read func(name string) error) error {
 	return err
 }
 
-// page reads at most limit elements of an array after the first from, and at most about most bytes of them. more reports
-// that others follow; the rest is then not read.
-func page(d *jsontext.Decoder, from, limit, most int) (list []jsontext.Value, more bool, err error) {
+// page reads at most limit elements of an array after the first from, and no more of them than an answer may have. more
+// reports that others follow; the rest is then not read. An element that is too large on its own comes as smaller makes it.
+func page(d *jsontext.Decoder, from, limit int, smaller func(jsontext.Value) (jsontext.Value, error)) (list []jsontext.Value, more bool, err error) {
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
 		return nil, false, errors.Join(errors.New("an array is missing"), err)
 	}
@@ -140,10 +189,18 @@ func page(d *jsontext.Decoder, from, limit, most int) (list []jsontext.Value, mo
 		if err != nil {
 			return nil, false, err
 		}
-		if size += len(v); size > most && len(list) > 0 {
+		each := cost(v)
+		if size+each > mostAnswer && len(list) > 0 {
 			return list, true, nil
 		}
-		list = append(list, v.Clone())
+		if v = v.Clone(); each > mostAnswer {
+			if v, err = smaller(v); err != nil {
+				return nil, false, err
+			}
+			each = cost(v)
+		}
+		size += each
+		list = append(list, v)
 	}
 	_, err = d.ReadToken()
 	return list, false, err

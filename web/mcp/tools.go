@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	mostAnswer = 1 << 20 // bytes of the data of an answer, about
+	mostAnswer = 1 << 20 // bytes of an answer, about: of all copies of its data, escaped
 	usualRows  = 50
 	mostRows   = 1000
 	usualFound = 20
@@ -203,18 +203,28 @@ func (c *call) ask(method, target string, body any, accept string) (*http.Respon
 	return nil, cmp.Or(err, errors.New("the API answered with something else than a problem"))
 }
 
-// fetch reads a whole answer of the API.
-func (c *call) fetch(method, target string, body any) (jsontext.Value, error) {
+// whole reads a whole answer of the API, which must not be too large. instead says what to do then.
+func (c *call) whole(method, target string, body any, instead string) (jsontext.Value, error) {
 	w, err := c.ask(method, target, body, "application/json")
 	if err != nil {
 		return nil, err
 	}
 	defer w.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(w.Body, mostAnswer+1))
-	if err == nil && len(b) > mostAnswer {
-		return nil, refused("the answer is too large for one message: ask for less")
+	if err == nil && cost(b) > mostAnswer {
+		return nil, refused("the answer is too large for one message" + instead)
 	}
 	return b, err
+}
+
+// send reads what the API answers to a body.
+func (c *call) send(target string, body, v any) error {
+	w, err := c.ask(http.MethodPost, target, body, "application/json")
+	if err != nil {
+		return err
+	}
+	defer w.Body.Close()
+	return json.NewDecoder(w.Body).Decode(v)
 }
 
 func (c *call) load(target string, v any) error {
@@ -245,8 +255,8 @@ type found struct {
 }
 
 func foundOf(q *api.Query, describes string) found {
-	f := found{ID: q.ID, Name: q.Name, Describes: describes, Endpoint: q.Endpoint, Text: shortened(q.Query, mostText),
-		Form: string(q.Form), State: string(q.State), Rows: q.Rows, ChangedAt: q.ChangedAt, CheckedAt: q.CheckedAt, Tags: q.Tags}
+	f := found{ID: q.ID, Name: q.Name, Endpoint: q.Endpoint, Describes: shortened(describes, mostText),
+		Text: shortened(q.Query, mostText), Form: string(q.Form), State: string(q.State), Rows: q.Rows, ChangedAt: q.ChangedAt, CheckedAt: q.CheckedAt, Tags: q.Tags}
 	if q.Seq > 0 {
 		f.Position = registry.Position{Epoch: q.Epoch, Seq: q.Seq}.String()
 	}
@@ -366,19 +376,11 @@ func (c *call) watch() (answer, error) {
 	case (in.IRI == "") == (in.SPARQL == ""):
 		return answer{}, refused("give either iri or sparql")
 	case in.SPARQL != "":
-		doc, err := c.fetch(http.MethodPost, "/v1/queries", body)
-		if err == nil {
-			err = json.Unmarshal(doc, &q)
-		}
-		if err != nil {
+		if err := c.send("/v1/queries", body, &q); err != nil {
 			return answer{}, err
 		}
 	default:
-		doc, err := c.fetch(http.MethodPost, "/v1/watches", body)
-		if err == nil {
-			err = json.Unmarshal(doc, &w)
-		}
-		if err != nil {
+		if err := c.send("/v1/watches", body, &w); err != nil {
 			return answer{}, err
 		}
 		q = w.Query
@@ -424,7 +426,7 @@ func (c *call) results() (answer, error) {
 	if w.Header.Get("Content-Type") == typeTriples {
 		read = readTriples
 	}
-	t, err := read(w.Body, from, in.Limit, mostAnswer)
+	t, err := read(w.Body, from, in.Limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -458,7 +460,7 @@ func positionOf(tag string) string {
 }
 
 // readTriples is readTable for a graph, which has a triple on each line.
-func readTriples(r io.Reader, from, limit, most int) (t table, err error) {
+func readTriples(r io.Reader, from, limit int) (t table, err error) {
 	b := bufio.NewReader(r)
 	t.Triples = []string{}
 	for i, size := 0, 0; ; i++ {
@@ -471,11 +473,21 @@ func readTriples(r io.Reader, from, limit, most int) (t table, err error) {
 		case i < from:
 			continue
 		}
-		if size += len(line); len(t.Triples) == limit || size > most && len(t.Triples) > 0 {
+		triple := strings.TrimSuffix(line, "\n")
+		doc, err := json.Marshal(triple)
+		if err != nil {
+			return t, err
+		}
+		each := cost(doc)
+		if len(t.Triples) == limit || size+each > mostAnswer && len(t.Triples) > 0 {
 			t.more = true
 			return t, nil
 		}
-		t.Triples = append(t.Triples, strings.TrimSuffix(line, "\n"))
+		if each > mostAnswer {
+			triple, each = shortened(triple, mostText), 0
+		}
+		size += each
+		t.Triples = append(t.Triples, triple)
 	}
 }
 
@@ -512,7 +524,7 @@ func (c *call) changesAfter(query, after string, limit int) (answer, error) {
 		if name != "changes" {
 			return decode(d, &next)
 		}
-		if list, more, err = page(d, 0, limit, mostAnswer); more {
+		if list, more, err = page(d, 0, limit, withoutRows); more {
 			return errEnough
 		}
 		return err
@@ -529,13 +541,6 @@ func (c *call) changesAfter(query, after string, limit int) (answer, error) {
 			return answer{}, err
 		}
 		next = registry.Position{Epoch: last.Epoch, Seq: last.Seq}.String()
-	}
-	for i, change := range list {
-		if len(change) > mostAnswer {
-			if list[i], err = withoutRows(change); err != nil {
-				return answer{}, err
-			}
-		}
 	}
 	more = more || len(list) == limit // perhaps: the next call knows
 	return answer{Data: list, Next: next, More: &more}, nil
@@ -555,7 +560,7 @@ func withoutRows(change jsontext.Value) (jsontext.Value, error) {
 
 // netChange returns the difference between a position and the newest result.
 func (c *call) netChange(query, after string) (answer, error) {
-	doc, err := c.fetch(http.MethodGet, queryPath(query, "/changes/diff?from=")+url.QueryEscape(after), nil)
+	doc, err := c.whole(http.MethodGet, queryPath(query, "/changes/diff?from=")+url.QueryEscape(after), nil, ": read the results again")
 	if err != nil {
 		return answer{}, err
 	}
@@ -575,7 +580,7 @@ func (c *call) explain() (answer, error) {
 	if err := c.arguments(&in); err != nil {
 		return answer{}, err
 	}
-	doc, err := c.fetch(http.MethodGet, queryPath(in.Query, "/explain"), nil)
+	doc, err := c.whole(http.MethodGet, queryPath(in.Query, "/explain"), nil, "")
 	return answer{Data: doc}, err
 }
 
@@ -585,6 +590,6 @@ func (c *call) tryRule() (answer, error) {
 		return answer{}, err
 	}
 	in.Name = cmp.Or(in.Name, "trial")
-	doc, err := c.fetch(http.MethodPost, "/v1/rules/try", in)
+	doc, err := c.whole(http.MethodPost, "/v1/rules/try", in, "")
 	return answer{Data: doc}, err
 }
