@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -88,13 +89,12 @@ func (r Receiver) Masked() string {
 		}
 		return r.Address
 	}
-	scheme, rest, _ := strings.Cut(r.Address, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	host = host[strings.LastIndex(host, "@")+1:]
-	host, _, _ = strings.Cut(host, "?")
-	host, _, _ = strings.Cut(host, "#")
+	u, err := url.Parse(r.Address) // as for requests, so that limits by host count the host that is called
+	if err != nil {
+		u = &url.URL{Scheme: r.Kind}
+	}
 	sum := sha256.Sum256([]byte(r.Address))
-	return scheme + "://" + host + "/…" + hex.EncodeToString(sum[:3])
+	return u.Scheme + "://" + u.Host + "/…" + hex.EncodeToString(sum[:3])
 }
 
 // Key names the receiver within a rule.

@@ -13,7 +13,7 @@ import (
 
 // Apprise: https://github.com/caronc/apprise-api, a server that knows a hundred other services. Its configuration
 // has a key, or ?urls= names the services.
-var _ = known(&Kind{Name: "apprise", Title: "Apprise", Form: "apprise+https://HOST/notify/KEY", most: 4000,
+var _ = known(&Kind{Name: "apprise", Title: "Apprise", Form: "apprise+https://HOST/notify/KEY", most: 4000, text: true,
 	check: func(u *url.URL) error {
 		if u.Query().Has("urls") {
 			return nil
@@ -21,11 +21,7 @@ var _ = known(&Kind{Name: "apprise", Title: "Apprise", Form: "apprise+https://HO
 		return needs("key", strings.Trim(strings.TrimPrefix(u.Path, "/notify"), "/") != "")
 	},
 	request: func(u *url.URL, m *Message) request {
-		text := m.Text
-		if m.Link != "" {
-			text += "\n" + m.Link
-		}
-		body := map[string]any{"title": m.Title, "body": strings.TrimLeft(text, "\n"), "format": "text", "type": "info"}
+		body := map[string]any{"title": m.Title, "body": plain(&Message{Text: m.Text, Link: m.Link}), "format": "text", "type": "info"}
 		switch m.State {
 		case registry.AlertFiring:
 			body["type"] = "failure"

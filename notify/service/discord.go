@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
+
+const mostDiscordTitle = 256
 
 var discordHosts = []string{"discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"}
 
@@ -22,7 +25,11 @@ var _ = known(&Kind{Name: "discord", Title: "Discord", Form: "https://discord.co
 	},
 	check: func(u *url.URL) error { return needs("path /api/webhooks/ID/TOKEN", strings.Count(u.Path, "/") >= 4) },
 	request: func(u *url.URL, m *Message) request {
-		card := map[string]any{"title": escaped(m.Title), "description": lines(escaped(m.Text)), "timestamp": m.At.UTC().Format(time.RFC3339)}
+		title := escaped(m.Title)
+		for most := mostTitle; utf8.RuneCountInString(title) > mostDiscordTitle; most -= 10 {
+			title = escaped(Cut(m.Title, most))
+		}
+		card := map[string]any{"title": title, "description": lines(escaped(m.Text)), "timestamp": m.At.UTC().Format(time.RFC3339)}
 		if m.Link != "" {
 			card["url"] = m.Link
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Gotify: https://gotify.net/docs/pushmsg, with the token of an application.
-var _ = known(&Kind{Name: "gotify", Title: "Gotify", Form: "gotify+https://HOST/?token=TOKEN", most: 2000,
+var _ = known(&Kind{Name: "gotify", Title: "Gotify", Form: "gotify+https://HOST/?token=TOKEN", most: 2000, text: true,
 	check: func(u *url.URL) error { return needs("token", u.Query().Get("token") != "") },
 	request: func(u *url.URL, m *Message) request {
 		at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/") + "/message"}

@@ -10,7 +10,7 @@ import (
 )
 
 // Its documentation is https://docs.ntfy.sh/publish/. The name of a topic is its secret, unless the server asks for a token.
-var _ = known(&Kind{Name: "ntfy", Title: "ntfy", Form: "https://ntfy.sh/TOPIC or ntfy+https://TOKEN@HOST/TOPIC", most: 1000,
+var _ = known(&Kind{Name: "ntfy", Title: "ntfy", Form: "https://ntfy.sh/TOPIC or ntfy+https://TOKEN@HOST/TOPIC", most: 1000, text: true,
 	own:   func(u *url.URL) bool { return u.Host == "ntfy.sh" },
 	check: func(u *url.URL) error { return needs("topic", strings.Trim(u.Path, "/") != "") },
 	request: func(u *url.URL, m *Message) request {

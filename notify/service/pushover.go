@@ -11,7 +11,7 @@ import (
 )
 
 // Pushover: https://pushover.net/api, with the key of a user or a group and the token of an application.
-var _ = known(&Kind{Name: "pushover", Title: "Pushover", Form: "pushover://USER:TOKEN@", host: "api.pushover.net", most: 1000,
+var _ = known(&Kind{Name: "pushover", Title: "Pushover", Form: "pushover://USER:TOKEN@", host: "api.pushover.net", most: 1000, text: true,
 	check: func(u *url.URL) error {
 		there := u.User != nil && u.User.Username() != ""
 		if there {
@@ -22,9 +22,6 @@ var _ = known(&Kind{Name: "pushover", Title: "Pushover", Form: "pushover://USER:
 	request: func(u *url.URL, m *Message) request {
 		token, _ := u.User.Password()
 		body := map[string]any{"token": token, "user": u.User.Username(), "title": m.Title, "message": m.Text, "timestamp": m.At.Unix()}
-		if m.Text == "" {
-			body["message"] = m.Title
-		}
 		if m.Link != "" {
 			body["url"], body["url_title"] = m.Link, "Open"
 		}

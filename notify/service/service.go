@@ -61,6 +61,8 @@ type Kind struct {
 	reply func(r *deliver.Reply)
 	// most is the largest number of characters of a text.
 	most int
+	// text: the service takes no message without a text.
+	text bool
 }
 
 // A request sends a message.
@@ -102,8 +104,9 @@ const mostAddress = 4096
 // Find returns the kind of an address and its complete form. kind is that which the address is said to
 // have, or "". Its errors contain nothing of the address.
 func Find(kind, address string) (*Kind, string, error) {
+	tooLong := fmt.Errorf("an address has at most %d bytes, also when it is escaped, and no blanks or control characters", mostAddress)
 	if len(address) > mostAddress || strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfffd }) {
-		return nil, "", fmt.Errorf("an address has at most %d bytes, and no blanks or control characters", mostAddress)
+		return nil, "", tooLong
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -137,7 +140,11 @@ func Find(kind, address string) (*Kind, string, error) {
 		return nil, "", fmt.Errorf("%w; it looks like %s", err, k.Form)
 	}
 	u.Scheme = k.Name + "+" + u.Scheme
-	return k, u.String(), nil
+	complete := u.String()
+	if len(complete) > mostAddress {
+		return nil, "", tooLong
+	}
+	return k, complete, nil
 }
 
 // Base returns the address whose host is called, without secrets, for a deliver.Guard. The address is a
@@ -182,7 +189,10 @@ func Send(kind, address string, m Message) (func(context.Context, *deliver.Clien
 
 // send sends a message whose text has at most so many characters.
 func (k *Kind) send(ctx context.Context, c *deliver.Client, u *url.URL, m Message, most int) deliver.Reply {
-	m.Title, m.Text = Cut(m.Title, mostTitle), Cut(m.Text, most)
+	m.Title, m.Text = Cut(m.Title, mostTitle), Cut(strings.TrimSpace(m.Text), most)
+	if k.text && m.Text == "" {
+		m.Title, m.Text = "", m.Title
+	}
 	q := k.request(u, &m)
 	body, header := []byte(q.text), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
 	if q.json != nil {

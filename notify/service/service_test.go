@@ -104,52 +104,65 @@ var services = []struct {
 	wrong        played // a wrong secret
 	gone         *played
 	long         *played
+	brief        string // what the body has of a message without a text
 }{
 	{address: "ntfy+http://tk_secret@HOST/alerts", method: "POST", path: "/", header: [2]string{"Authorization", "Bearer tk_secret"}, secret: "tk_secret",
 		body:    []string{`"topic":"alerts"`, `"title":"[FIRING] late"`, `"priority":4`, `"click":"http://fresh.example/q"`},
 		limited: played{status: 429, body: `{"code":42901,"http":429,"error":"limit reached: too many requests"}`},
-		wrong:   played{status: 403, body: `{"code":40301,"http":403,"error":"forbidden"}`}, long: &played{status: 413, body: `{"code":41301}`}},
+		wrong:   played{status: 403, body: `{"code":40301,"http":403,"error":"forbidden"}`}, long: &played{status: 413, body: `{"code":41301}`},
+		brief: `"message":"[FIRING] late"`},
 	{address: "gotify+http://HOST/base/?token=AbcSecret", method: "POST", path: "/base/message", header: [2]string{"X-Gotify-Key", "AbcSecret"}, secret: "AbcSecret",
 		body:    []string{`"priority":8`, `"url":"http://fresh.example/q"`},
-		limited: played{status: 429, header: http.Header{"Retry-After": {"7"}}}, wait: 7 * time.Second, wrong: played{status: 401, body: `{"error":"Unauthorized"}`}},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"7"}}}, wait: 7 * time.Second, wrong: played{status: 401, body: `{"error":"Unauthorized"}`},
+		brief: `"message":"[FIRING] late"`},
 	{address: "slack+http://HOST/services/T0/B0/secretX", method: "POST", path: "/services/T0/B0/secretX", secret: "secretX",
 		body:    []string{`*[FIRING] late*`, `line t2 \u0026lt;!channel\u0026gt;`, `\u003chttp://fresh.example/q|Open\u003e`},
 		limited: played{status: 429, header: http.Header{"Retry-After": {"30"}}}, wait: 30 * time.Second, wrong: played{status: 403, body: "invalid_token"},
-		gone: &played{status: 404, body: "no_service"}, long: &played{status: 400, body: "msg_too_long"}},
+		gone: &played{status: 404, body: "no_service"}, long: &played{status: 400, body: "msg_too_long"},
+		brief: `"text":"*[FIRING] late*\n\u003c`},
 	{address: "mattermost+http://HOST/hooks/abcdefghijklmnopqrstuvwxy7", method: "POST", path: "/hooks/abcdefghijklmnopqrstuvwxy7", secret: "abcdefghijklmnopqrstuvwxy7",
 		body:    []string{`**\\[FIRING\\] late**`, "@\u200bhere"},
 		limited: played{status: 429, header: http.Header{"Retry-After": {"1"}}}, wait: time.Second, wrong: played{status: 403},
-		gone: &played{status: 400, body: `{"id":"web.incoming_webhook.invalid.app_error"}`}, long: &played{status: 400, body: `{"id":"web.incoming_webhook.text.length.app_error"}`}},
+		gone: &played{status: 400, body: `{"id":"web.incoming_webhook.invalid.app_error"}`}, long: &played{status: 400, body: `{"id":"web.incoming_webhook.text.length.app_error"}`},
+		brief: `"text":"**\\[FIRING\\] late**\n[Open]`},
 	{address: "discord+http://HOST/api/webhooks/1/secretY", method: "POST", path: "/api/webhooks/1/secretY", secret: "secretY",
 		body:    []string{`"allowed_mentions":{"parse":[]}`, `"url":"http://fresh.example/q"`, `\\[click\\](http://evil.example)`},
 		limited: played{status: 429, body: `{"message":"You are being rate limited.","retry_after":2.5,"global":false}`}, wait: 2500 * time.Millisecond,
 		wrong: played{status: 401, body: `{"message":"Invalid Webhook Token","code":50027}`}, gone: &played{status: 404, body: `{"message":"Unknown Webhook","code":10015}`},
-		long: &played{status: 400, body: `{"errors":{"embeds":{"0":{"description":{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH"}]}}}}}`}},
+		long:  &played{status: 400, body: `{"errors":{"embeds":{"0":{"description":{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH"}]}}}}}`},
+		brief: `"title":"\\[FIRING\\] late"`},
 	{address: "telegram+http://123:AASecret@HOST/-100200", method: "POST", path: "/bot123:AASecret/sendMessage", secret: "AASecret",
 		body:    []string{`"chat_id":"-100200"`, `"parse_mode":"HTML"`, "@\u200bhere"},
 		limited: played{status: 429, body: `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 35","parameters":{"retry_after":35}}`}, wait: 35 * time.Second,
 		wrong: played{status: 401, body: `{"ok":false,"error_code":401,"description":"Unauthorized"}`},
 		gone:  &played{status: 403, body: `{"ok":false,"error_code":403,"description":"Forbidden: bot was kicked from the group chat"}`},
-		long:  &played{status: 400, body: `{"ok":false,"error_code":400,"description":"Bad Request: message is too long"}`}},
+		long:  &played{status: 400, body: `{"ok":false,"error_code":400,"description":"Bad Request: message is too long"}`},
+		brief: `[FIRING] late\u003c/b\u003e\n\u003ca`},
 	{address: "teams+http://HOST/workflows/abc/triggers/manual/paths/invoke?sig=secretZ", method: "POST", path: "/workflows/abc/triggers/manual/paths/invoke", secret: "secretZ",
 		body:    []string{`"type":"AdaptiveCard"`, `"type":"TextRun"`, `"url":"http://fresh.example/q"`},
 		limited: played{status: 429, header: http.Header{"Retry-After": {"10"}}}, wait: 10 * time.Second, wrong: played{status: 401, body: `{"error":{"code":"DirectApiInvalidAuthorizationScheme"}}`},
-		gone: &played{status: 404, body: `{"error":{"code":"WorkflowNotFound"}}`}, long: &played{status: 413}},
+		gone: &played{status: 404, body: `{"error":{"code":"WorkflowNotFound"}}`}, long: &played{status: 413},
+		brief: `"text":"[FIRING] late"`},
 	{address: "matrix+http://syt_secret@HOST/!room:example.org", method: "PUT", path: "/_matrix/client/v3/rooms/%21room:example.org/send/m.room.message/msg_1",
 		header: [2]string{"Authorization", "Bearer syt_secret"}, secret: "syt_secret", body: []string{`"m.mentions":{}`, `"msgtype":"m.text"`},
 		limited: played{status: 429, body: `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2000}`}, wait: 2 * time.Second,
-		wrong: played{status: 401, body: `{"errcode":"M_UNKNOWN_TOKEN"}`}, long: &played{status: 413, body: `{"errcode":"M_TOO_LARGE"}`}},
+		wrong: played{status: 401, body: `{"errcode":"M_UNKNOWN_TOKEN"}`}, long: &played{status: 413, body: `{"errcode":"M_TOO_LARGE"}`},
+		brief: `"body":"[FIRING] late\nhttp://`},
 	{address: "pushover+http://userkey:apptoken@HOST/", method: "POST", path: "/1/messages.json", secret: "apptoken",
 		body:    []string{`"token":"apptoken"`, `"user":"userkey"`, `"priority":1`},
 		limited: played{status: 429, body: `{"status":0}`}, wrong: played{status: 400, body: `{"token":"invalid","errors":["application token is invalid"],"status":0}`},
-		long: &played{status: 400, body: `{"errors":["message is too long"],"status":0}`}},
+		long:  &played{status: 400, body: `{"errors":["message is too long"],"status":0}`},
+		brief: `"message":"[FIRING] late"`},
 	{address: "text+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/plain; charset=utf-8"}, secret: "secretQ",
 		body:    []string{"[FIRING] late\nline t2"},
-		limited: played{status: 503, header: http.Header{"Retry-After": {"5"}}}, wait: 5 * time.Second, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413}},
+		limited: played{status: 503, header: http.Header{"Retry-After": {"5"}}}, wait: 5 * time.Second, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413},
+		brief: "[FIRING] late\nhttp"},
 	{address: "markdown+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/markdown; charset=utf-8"}, secret: "secretQ",
-		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410}},
+		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410},
+		brief: `**\[FIRING\] late**`},
 	{address: "apprise+http://HOST/notify/keyS", method: "POST", path: "/notify/keyS", secret: "keyS", body: []string{`"type":"failure"`, `"format":"text"`},
-		limited: played{status: 429}, wrong: played{status: 204}},
+		limited: played{status: 429}, wrong: played{status: 204},
+		brief: `"body":"[FIRING] late\nhttp://`},
 }
 
 var message = service.Message{ID: "msg_1", Title: "[FIRING] late", Text: "line t2 <!channel> @here\n[click](http://evil.example)", Link: "http://fresh.example/q",
@@ -177,6 +190,13 @@ func TestServices(t *testing.T) {
 		for _, part := range x.body {
 			if !strings.Contains(q.body, part) {
 				t.Errorf("%s: no %s in %s", k.Name, part, q.body)
+			}
+		}
+		for _, text := range []string{"", " \n"} {
+			brief := message
+			brief.Text = text
+			if r, requests := play(t, "", x.address, brief); !r.OK() || x.brief == "" || !strings.Contains(requests[0].body, x.brief) || strings.Contains(requests[0].body, `"message":""`) {
+				t.Errorf("%s, no text: %s", k.Name, requests[0].body)
 			}
 		}
 		if r, _ := play(t, "", x.address, message, x.limited); r.OK() || r.Refused() || r.Wait != x.wait {
@@ -252,6 +272,15 @@ func TestFind(t *testing.T) {
 	if k, complete, err := service.Find("ntfy", "https://push.example.org/city"); err != nil || k.Name != "ntfy" || complete != "ntfy+https://push.example.org/city" {
 		t.Errorf("%s, %v", complete, err)
 	}
+	for _, rest := range []string{strings.Repeat("{text}", 600), strings.Repeat("x", 4000)} { // what is taken is taken again
+		if k, complete, err := service.Find("", "text+https://h.example/x#"+rest); err == nil {
+			if _, _, err := service.Find(k.Name, complete); err != nil {
+				t.Errorf("%d bytes: %v", len(complete), err)
+			}
+		} else if len(rest) == 4000 {
+			t.Error(err)
+		}
+	}
 	if _, _, err := service.Find("slack", "https://ntfy.sh/city"); err != nil {
 		t.Errorf("a proxy of Slack: %v", err)
 	}
@@ -269,6 +298,10 @@ func TestTemplate(t *testing.T) {
 	if !r.OK() || json.Unmarshal([]byte(requests[0].body), &body) != nil || len(body) != 2 || body["at"] != m.Link || requests[0].header.Get("Content-Type") != "application/json" {
 		t.Errorf("%+v: %s", r, requests[0].body)
 	}
+	m.Text = ""
+	if _, requests = play(t, "", `text+http://HOST/hook#%7B%22msg%22:%22%7Btext%7D%22%7D`, m); !strings.Contains(requests[0].body, "admin") {
+		t.Errorf("a message without text says nothing: %s", requests[0].body)
+	}
 	if _, requests = play(t, "", "text+http://HOST/hook#%7Bstate%7D:%20%7Btitle%7D", message); requests[0].body != "firing: [FIRING] late" || requests[0].path != "/hook" {
 		t.Errorf("%q", requests[0].body)
 	}
@@ -282,6 +315,38 @@ func TestLongMessages(t *testing.T) {
 		r, requests := play(t, "", x.address, m)
 		if !r.OK() || len(requests) != 1 || !utf8.ValidString(requests[0].body) || utf8.RuneCountInString(requests[0].body) > 16_000 {
 			t.Errorf("%s: %+v", x.address, r)
+		}
+	}
+}
+
+// The title of a card of Discord has at most 256 characters, of which none is half escaped.
+func TestDiscordTitle(t *testing.T) {
+	for _, part := range []string{"late_departures_of_[x], ", "_", "é"} {
+		m := message
+		m.Title = strings.Repeat(part, 400)
+		_, requests := play(t, "", "discord+http://HOST/api/webhooks/1/x", m)
+		var body struct{ Embeds []struct{ Title string } }
+		if err := json.Unmarshal([]byte(requests[0].body), &body); err != nil {
+			t.Fatal(err)
+		}
+		title := body.Embeds[0].Title
+		if n := utf8.RuneCountInString(title); n > 256 || n < 200 || !strings.HasSuffix(title, "…") || strings.HasSuffix(title, `\…`) {
+			t.Errorf("%d characters: %s", n, title)
+		}
+	}
+}
+
+// A receiver is shown with the host that is called, by which its requests are limited, whatever its secret is.
+func TestMaskedHost(t *testing.T) {
+	for _, address := range []string{"gotify+https://push.example.org?token=abc@SECRET", "text+http://victim.example?x=@SECRET", "text+http://victim.example?x=@127.0.0.1",
+		"text+https://victim.example#a@SECRET/", "text+https://u:SECRET@victim.example:8443?x=https://a@SECRET", "telegram://123:SECRET@/-100", "matrix+https://SECRET@[::1]:8008/!SECRET:b?x=@z"} {
+		k, complete, err := service.Find("", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		masked := (registry.Receiver{Kind: k.Name, Address: complete}).Masked()
+		if strings.Contains(masked, "SECRET") || deliver.Host(masked) == "" || deliver.Host(masked) != deliver.Host(service.Base(complete)) {
+			t.Errorf("%s is shown as %s", address, masked)
 		}
 	}
 }

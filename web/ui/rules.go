@@ -357,9 +357,6 @@ type ruleNow struct {
 	May    bool                   // the visitor may edit, pause and remove it
 }
 
-// Masked returns an address as it is shown.
-func (ruleNow) Masked(address string) string { return web.MaskedCallback(address) }
-
 // setRulePaused pauses or resumes the rule of the path.
 func setRulePaused(paused bool) func(ruleHandler) error {
 	return func(v ruleHandler) error {
