@@ -280,14 +280,16 @@ func firstPart(answer string) string {
 }
 
 var (
-	blanks   = regexp.MustCompile(`\s+`)
-	measured = regexp.MustCompile(`("(?:\w*_seconds|bytes|dev|applied|head|lag|leases|takeovers|fenced)": ?)-?\d[\d.e+-]*|(": ?)-?\d+\.\d+(?:e[+-]?\d+)?\b`)
-	epochs   = regexp.MustCompile(`"[0-9a-z]{8}(?:-\d+)?(:\d+)?"`)
+	blanks    = regexp.MustCompile(`\s+`)
+	measured  = regexp.MustCompile(`("(?:\w*_seconds|bytes|dev|applied|head|lag|leases|takeovers|fenced)": ?)-?\d[\d.e+-]*|(": ?)-?\d+\.\d+(?:e[+-]?\d+)?\b`)
+	addressed = regexp.MustCompile(`(/…)[0-9a-f]{6}"`) // what is left of the secret part of an address, with the port
+	epochs    = regexp.MustCompile(`"[0-9a-z]{8}(?:-\d+)?(:\d+)?"`)
 )
 
 // oneLine writes an answer so that its line breaks, which depend on the length of measured values, do not
 // matter.
 func oneLine(text string) string {
+	text = addressed.ReplaceAllString(text, `$1<hash>"`)
 	return epochs.ReplaceAllString(measured.ReplaceAllString(blanks.ReplaceAllString(text, " "), "$1$2<n>"), `"<epoch>$1"`)
 }
 

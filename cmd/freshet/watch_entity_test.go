@@ -111,7 +111,11 @@ func registerAll(t *testing.T, server string, entities int) {
 			for i := next.Add(1); i <= int64(entities); i = next.Add(1) {
 				iri := fmt.Sprintf("http://x.example/e%d", i)
 				for _, x := range []watch.Watch{{IRI: iri}, {IRI: iri, Direction: watch.Both}, {IRI: iri, Properties: []string{"http://x.example/p"}}, {Kind: watch.Instances, IRI: fmt.Sprintf("Q%d", i)}} {
-					if err := a.do(t.Context(), http.MethodPost, "/v1/watches", x, nil); err != nil {
+					asked := struct {
+						watch.Watch
+						Endpoint string `json:"endpoint"`
+					}{x, "e"}
+					if err := a.do(t.Context(), http.MethodPost, "/v1/watches", asked, nil); err != nil {
 						t.Error(err)
 						return
 					}
