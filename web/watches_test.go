@@ -289,7 +289,13 @@ func TestWatchRefuses(t *testing.T) {
 		`{"iri":"Q5","query":"ASK {}"}`:  "422 bad-setting /query",
 		`{"iri":"urn:x:5","weight":-1}`:  "422 bad-setting /weight",
 		`{"iri":"Q5","endpoint":"moon"}`: "422 unknown-endpoint /endpoint",
-		`{"iri":"http://x.example/> . ?a ?b ?c } #"}`: "422 bad-setting /iri",
+		`{"iri":"http://x.example/> . ?a ?b ?c } #"}`:                                "422 bad-setting /iri",
+		`{"iri":"https://w.wiki/3kD"}`:                                               "422 bad-setting /iri",
+		`{"iri":"https://de.wikipedia.org/wiki/Ulm"}`:                                "422 bad-setting /iri",
+		`{"iri":"https://query.wikidata.org/#ASK%20%7B%20%3Fa%20%3Fb%20%3Fc%20%7D"}`: "422 bad-setting /iri",
+		`{"iri":"https://query.wikidata.org/#ASK%20%7B"}`:                            "422 bad-setting /iri",
+		`{"iri":"http://x.example/sparql?query=ASK%20%7B%3Fa%20%3Fb%20%3Fc%7D"}`:     "422 bad-setting /iri",
+		`{"iri":"https://en.wikipedia.org/wiki/Category:Ulm","kind":"instances"}`:    "422 bad-setting /iri",
 	} {
 		a := w.post("/v1/watches", body)
 		got := fmt.Sprint(a.StatusCode, " ", strings.TrimPrefix(a.string("type"), "/problems/"))

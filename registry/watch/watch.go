@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -84,7 +86,7 @@ func (w Watch) Normalize() (Watch, error) {
 	if err := checkIRI("iri", w.IRI); err != nil {
 		return w, err
 	}
-	if err := checkEntity("iri", w.IRI); err != nil {
+	if err := cmp.Or(checkEntity("iri", w.IRI), checkPage(w.IRI)); err != nil {
 		return w, err
 	}
 	site := SiteOf(w.IRI)
@@ -113,6 +115,24 @@ func (w Watch) Normalize() (Watch, error) {
 func checkEntity(field, iri string) error {
 	if otherPage.MatchString(iri) {
 		return wrong(field, "%q is a page of Wikidata, but not of an entity: give one such as https://www.wikidata.org/wiki/Q42", shortened(iri))
+	}
+	return nil
+}
+
+// checkPage refuses in iri what is a link to something else than an entity.
+func checkPage(iri string) error {
+	u, err := url.Parse(iri)
+	if err != nil {
+		return nil
+	}
+	host := strings.ToLower(u.Hostname())
+	known := shortener.MatchString(host+u.Path) || wikipedia.MatchString(host) || queryService.MatchString(host) && editorPage.MatchString(u.Path)
+	p := &registry.Problem{}
+	switch l, err := ofAddress(iri); {
+	case err == nil && l.Kind == ByQuery:
+		return wrong("iri", "this is a link to a query, not the IRI of an entity: give it as link (with freshet follow, for example)")
+	case known && errors.As(err, &p):
+		return wrong("iri", "%s", p.Detail)
 	}
 	return nil
 }
