@@ -171,6 +171,17 @@ func TestAgentUsesTheTools(t *testing.T) {
 		t.Errorf("watching the same text makes %s, not %s", watched.ID, id)
 	}
 
+	for link, want := range map[string]string{"https://w.wiki/3kD": "only w.wiki knows", "https://de.wikipedia.org/wiki/Ulm": "Wikidata item"} {
+		if r, refused, err := use(s, "watch", map[string]any{"iri": link}); err != nil || !refused || !strings.Contains(string(r.Data), want) {
+			t.Errorf("%s is watched: %v %s", link, err, r.Data)
+		}
+	}
+	var linked struct{ Query string }
+	link := "http://example.org/sparql?query=ASK%20%7B%20%3Fa%20%3Fb%20%22link%22%20%7D"
+	if r, _, err := use(s, "watch", map[string]any{"iri": link, "endpoint": "city"}); err != nil || json.Unmarshal(r.Data, &linked) != nil || !strings.HasPrefix(linked.Query, "ASK") {
+		t.Errorf("%s is watched as %v %s", link, err, r.Data)
+	}
+
 	// All pages are of the result that the first one was of.
 	var rows []map[string]any
 	at, in := "", map[string]any{"query": "garages", "limit": 50}
@@ -235,7 +246,7 @@ func TestAgentUsesTheTools(t *testing.T) {
 	}
 
 	resources, err := s.ListResources(context.Background(), nil)
-	if err != nil || len(resources.Resources) != 4 {
+	if err != nil || len(resources.Resources) != 5 {
 		t.Fatal(resources, err)
 	}
 	templates, err := s.ListResourceTemplates(context.Background(), nil)
@@ -1044,5 +1055,34 @@ func TestAgentAnswersWait(t *testing.T) {
 	}
 	if status := <-fifth; status != 200 {
 		t.Errorf("the fifth message is answered with %d", status)
+	}
+}
+
+// A shortLog ends each page after one change, as a store does whose changes are large.
+type shortLog struct{ History }
+
+func (s shortLog) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	return s.History.After(query, p, min(limit, 1))
+}
+
+// There is more as long as the position of an answer is not the newest.
+func TestAgentReadsShortPages(t *testing.T) {
+	a := newAgentWorld(t, func(c *Config) { c.History = shortLog{c.History} })
+	id := a.register(selectText)
+	for i := range 4 {
+		a.commit(id, numbered(t, 3, i))
+	}
+	s, after := a.session(), epoch+":1"
+	for seq := 2; seq <= 4; seq++ {
+		r := mustUse(t, s, "changes", map[string]any{"query": id, "after": after})
+		if after = r.Next; after != fmt.Sprintf("%s:%d", epoch, seq) || r.More != (seq < 4) {
+			t.Errorf("after %d comes %s, more %v", seq-1, after, r.More)
+		}
+	}
+	if r := mustUse(t, s, "changes", map[string]any{"query": id, "after": after}); r.More || r.Next != after {
+		t.Errorf("after the newest comes %s, more %v", r.Next, r.More)
+	}
+	if r := mustUse(t, s, "changes", map[string]any{"query": id, "after": epoch + ":3", "limit": 1}); r.More {
+		t.Error("there is more after the newest change")
 	}
 }

@@ -364,7 +364,7 @@ func (c *call) watch() (answer, error) {
 		return answer{}, err
 	}
 	body := map[string]string{}
-	given := map[string]string{"endpoint": in.Endpoint, "name": in.Name, "query": in.SPARQL, "iri": in.IRI, "kind": in.Kind}
+	given := map[string]string{"endpoint": in.Endpoint, "name": in.Name, "query": in.SPARQL, "link": in.IRI, "kind": in.Kind}
 	for name, value := range given {
 		if value != "" {
 			body[name] = value
@@ -542,8 +542,25 @@ func (c *call) changesAfter(query, after string, limit int) (answer, error) {
 		}
 		next = registry.Position{Epoch: last.Epoch, Seq: last.Seq}.String()
 	}
-	more = more || len(list) == limit // perhaps: the next call knows
+	if !more { // a page of the store may end early
+		if more, err = c.follows(query, next); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{Data: list, Next: next, More: &more}, nil
+}
+
+// follows reports whether a query has moved on from a position.
+func (c *call) follows(query, at string) (bool, error) {
+	p, err := registry.ParsePosition(at)
+	if err != nil {
+		return false, err
+	}
+	var q api.Query
+	if err := c.load(queryPath(query, ""), &q); err != nil {
+		return false, err
+	}
+	return q.Seq > 0 && (q.Epoch != p.Epoch || q.Seq > p.Seq), nil
 }
 
 // withoutRows returns a change whose rows are too many for an answer.
