@@ -265,7 +265,7 @@ func TestAgentUsesTheTools(t *testing.T) {
 			t.Errorf("%s is read: %+v", uri, r)
 		}
 	}
-	for tool, in := range map[string]map[string]any{"changes": {"query": "none"}, "results": {"query": id, "cursor": "x"}, "watch": {}, "find": {"word": "x"},
+	for tool, in := range map[string]map[string]any{"changes": {"query": "none"}, "results": {"query": id, "cursor": "x"}, "watch": {}, "find": {"words": "x", "limit": 0},
 		"try_rule": {"query": id, "when": "!"}, "explain": {"query": ""}, "results ": {"query": ".."}} {
 		if a, refused, err := use(s, strings.TrimSpace(tool), in); err != nil || !refused || !strings.Contains(string(a.Data), `"problem"`) {
 			t.Errorf("%s %v: %v %v %s", tool, in, refused, err, a.Data)
@@ -1084,5 +1084,35 @@ func TestAgentReadsShortPages(t *testing.T) {
 	}
 	if r := mustUse(t, s, "changes", map[string]any{"query": id, "after": epoch + ":3", "limit": 1}); r.More {
 		t.Error("there is more after the newest change")
+	}
+}
+
+// All that has the words is found, in pages, and nothing twice.
+func TestAgentFindsAll(t *testing.T) {
+	a := newAgentWorld(t)
+	s := a.session()
+	for i := range 6 {
+		mustUse(t, s, "watch", map[string]any{"iri": fmt.Sprintf("http://example.org/thing%d", i), "endpoint": "city"})
+	}
+	a.register(`SELECT ?all ?properties WHERE { ?all <http://example.org/of> ?properties }`)
+	for words, want := range map[string]int{"all properties of": 7, "property": 6, "": 7} {
+		seen, cursor := map[string]bool{}, ""
+		for calls := 0; calls == 0 || cursor != ""; calls++ {
+			r := mustUse(t, s, "find", map[string]any{"words": words, "limit": 2, "cursor": cursor})
+			var page []struct{ ID string }
+			if err := json.Unmarshal(r.Data, &page); err != nil || len(page) > 2 || calls > 20 {
+				t.Fatalf("%q: %v %s", words, err, r.Data)
+			}
+			for _, q := range page {
+				if seen[q.ID] {
+					t.Errorf("%q: %s is found twice", words, q.ID)
+				}
+				seen[q.ID] = true
+			}
+			cursor = r.Next
+		}
+		if len(seen) != want {
+			t.Errorf("%q: %d found, want %d", words, len(seen), want)
+		}
 	}
 }

@@ -270,8 +270,8 @@ func shortened(s string, most int) string {
 	return s
 }
 
-// find looks in the store for the longest word, and for the others in what that returns. The store does not know the
-// labels of what is watched, so the watches are looked through.
+// find looks through the watches first, because the store does not know the labels of what is watched. Then it looks in
+// the store for the longest word, and for the others in what that returns.
 func (c *call) find() (answer, error) {
 	in := struct {
 		Words    string `json:"words"`
@@ -282,20 +282,23 @@ func (c *call) find() (answer, error) {
 	if err := c.arguments(&in); err != nil {
 		return answer{}, err
 	}
+	if in.Limit < 1 || in.Limit > mostFound {
+		return answer{}, refused("limit lies between 1 and " + strconv.Itoa(mostFound))
+	}
 	words := strings.Fields(strings.ToLower(in.Words))
+	from, watches := strings.CutPrefix(in.Cursor, watchCursor)
+	if len(words) > 0 && (watches || in.Cursor == "") {
+		list, next, err := c.findWatches(words, in.Endpoint, from, in.Limit)
+		if err != nil || next != "" || len(list) > 0 {
+			return answer{Data: list, Next: cmp.Or(next, queryCursor)}, err
+		}
+		in.Cursor = ""
+	}
 	p := url.Values{"limit": {strconv.Itoa(in.Limit)}}
 	set(p, "endpoint", in.Endpoint)
-	list := []found{}
-	if len(words) > 0 {
+	if set(p, "cursor", strings.TrimPrefix(in.Cursor, queryCursor)); len(words) > 0 {
 		p.Set("q", slices.MaxFunc(words, func(a, b string) int { return len(a) - len(b) }))
-		if in.Cursor == "" {
-			var err error
-			if list, err = c.findWatches(words, in.Endpoint, in.Limit); err != nil {
-				return answer{}, err
-			}
-		}
 	}
-	set(p, "cursor", in.Cursor)
 	var page struct {
 		Queries []api.Query `json:"queries"`
 		Next    string      `json:"next"`
@@ -303,41 +306,68 @@ func (c *call) find() (answer, error) {
 	if err := c.load("/v1/queries?"+p.Encode(), &page); err != nil {
 		return answer{}, err
 	}
+	var known struct { // the watches of the page, which were found before
+		Watches []api.Watch `json:"watches"`
+	}
+	if len(words) > 0 {
+		if err := c.load("/v1/watches?"+p.Encode(), &known); err != nil {
+			return answer{}, err
+		}
+	}
+	list := []found{}
 	for i := range page.Queries {
 		f := foundOf(&page.Queries[i], "")
-		if f.has(words, page.Queries[i].Query) && !slices.ContainsFunc(list, func(x found) bool { return x.ID == f.ID }) {
+		if f.has(words, page.Queries[i].Query) && !slices.ContainsFunc(known.Watches, func(w api.Watch) bool { return w.ID == f.ID }) {
 			list = append(list, f)
 		}
+	}
+	if page.Next != "" {
+		page.Next = queryCursor + page.Next
 	}
 	return answer{Data: list, Next: page.Next}, nil
 }
 
+// Cursors of find begin with what is looked through next. The rest is a cursor of the API.
+const (
+	watchCursor = "watches/"
+	queryCursor = "queries/"
+)
+
 // mostWatches is how many watches one call looks through.
 const mostWatches = 1000
 
-func (c *call) findWatches(words []string, endpoint string, limit int) (list []found, err error) {
+// findWatches looks through the watches after a cursor. next is the cursor for those that are left.
+func (c *call) findWatches(words []string, endpoint, from string, limit int) (list []found, next string, err error) {
 	p := url.Values{"limit": {"200"}}
 	set(p, "endpoint", endpoint)
-	for seen := 0; seen < mostWatches; {
+	list = []found{}
+	for seen := 0; ; {
+		set(p, "cursor", from)
 		var page struct {
 			Watches []api.Watch `json:"watches"`
 			Next    string      `json:"next"`
 		}
 		if err := c.load("/v1/watches?"+p.Encode(), &page); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for i := range page.Watches {
 			w := &page.Watches[i]
-			if f := foundOf(&w.Query, w.Describes); f.has(words, w.Query.Query) && len(list) < limit {
-				list = append(list, f)
+			f := foundOf(&w.Query, w.Describes)
+			if !f.has(words, w.Query.Query) {
+				continue
 			}
+			if len(list) == limit {
+				return list, watchCursor + list[limit-1].ID, nil
+			}
+			list = append(list, f)
 		}
 		if seen += len(page.Watches); page.Next == "" {
-			break
+			return list, "", nil
 		}
-		p.Set("cursor", page.Next)
+		if from = page.Next; seen >= mostWatches {
+			return list, watchCursor + from, nil
+		}
 	}
-	return list, nil
 }
 
 // has reports whether all words occur in what is known of a query with a text.
