@@ -89,6 +89,7 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 		s.To, s.Name = made.To, cmp.Or(made.Name, s.Name)
 		if s.State == registry.Disabled {
 			s.State, s.Reason, s.Cursor, s.Outbox = registry.Active, "", made.Cursor, nil
+			s.NextTry, s.Failures, s.FailingSince = nil, 0, nil
 		}
 		return nil
 	})

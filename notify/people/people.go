@@ -83,26 +83,44 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	case s.State != registry.Active:
 		return deliver.Step{}, nil
 	}
+	quiet, err := service.ReadQuiet(s.To.Quiet)
+	if err != nil {
+		return deliver.Step{}, fmt.Errorf("%w: %w", deliver.ErrUnsupported, err)
+	}
+	wake := quiet.Wake(now)
 	q, err := t.opts.Query(s.Query)
-	if errors.Is(err, registry.ErrNotFound) {
-		return t.ended(ctx, s)
-	} else if err != nil {
+	switch {
+	case errors.Is(err, registry.ErrNotFound) && wake.After(now):
+		return deliver.Step{Hold: wake}, nil
+	case errors.Is(err, registry.ErrNotFound):
+		return t.ended(s)
+	case err != nil:
 		return deliver.Step{}, err
 	}
 	if who, err := t.caller(s.Caller); err != nil {
 		return deliver.Step{}, err
 	} else if !who.MayRead(&q) {
-		return edit(func(s *registry.Subscription) { deliver.Disable(s, "its token may not read this any more") }), nil
+		return edit(func(s *registry.Subscription) { stop(s, "its token may not read this any more") }), nil
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
 			return t.send(ctx, s, &q, s.Dead[i].OutboxMessage, true)
 		}
 	}
-	if s.Outbox != nil {
+	switch {
+	case s.Outbox != nil && wake.After(now): // it failed before
+		return deliver.Step{Hold: wake}, nil
+	case s.Outbox != nil:
 		return t.send(ctx, s, &q, *s.Outbox, false)
 	}
-	return t.plan(s, now)
+	return t.plan(s, quiet, now)
+}
+
+// stop disables a subscription. That of a visitor ends, as visitors cannot resume theirs.
+func stop(s *registry.Subscription, reason string) {
+	if deliver.Disable(s, reason); s.Caller == Visitors {
+		s.State = registry.Ended
+	}
 }
 
 // caller returns who follows. A visitor may read what is public.
@@ -121,7 +139,7 @@ func edit(do func(*registry.Subscription)) deliver.Step {
 }
 
 // plan fixes up to where the next message goes, once it may be sent.
-func (t *Target) plan(s *registry.Subscription, now time.Time) (deliver.Step, error) {
+func (t *Target) plan(s *registry.Subscription, quiet service.Quiet, now time.Time) (deliver.Step, error) {
 	st, _, err := t.opts.Log.Current(s.Query, false)
 	if errors.Is(err, registry.ErrNotFound) {
 		return deliver.Step{}, nil // it is asked about again when the query has ended
@@ -129,16 +147,14 @@ func (t *Target) plan(s *registry.Subscription, now time.Time) (deliver.Step, er
 	if err != nil || st.Position.Seq == 0 || st.Position == s.Cursor {
 		return deliver.Step{}, err
 	}
-	quiet, err := service.ReadQuiet(s.To.Quiet)
-	if err != nil {
-		return deliver.Step{}, fmt.Errorf("%w: %w", deliver.ErrUnsupported, err)
-	}
 	since := now
 	first, err := t.opts.Log.After(s.Query, s.Cursor, 1)
-	if gap := (*registry.GapError)(nil); err != nil && !errors.As(err, &gap) {
+	switch gap := (*registry.GapError)(nil); {
+	case errors.As(err, &gap): // nothing tells any more since when it waits
+		quiet = quiet.Prompt()
+	case err != nil:
 		return deliver.Step{}, err
-	}
-	if len(first) > 0 {
+	case len(first) > 0:
 		since = first[0].Time
 	}
 	if due := quiet.Next(since, now, s.Recent); due.After(now) {
@@ -147,25 +163,33 @@ func (t *Target) plan(s *registry.Subscription, now time.Time) (deliver.Step, er
 	return t.prepare(s, webhook.TypeChanged, st.Position), nil
 }
 
-// prepare fixes the next message. Another node may have taken over meanwhile, so nothing that it has
-// fixed is replaced.
+// prepare fixes the next message, in place of one whose query has ended. Another node may have taken over
+// meanwhile, so nothing that it has fixed is replaced.
 func (t *Target) prepare(s *registry.Subscription, typ string, until registry.Position) deliver.Step {
-	from := s.Cursor
+	from, was := s.Cursor, outbox(s)
 	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: t.opts.Now().UTC()}
 	return edit(func(s *registry.Subscription) {
-		if s.Cursor == from && s.Outbox == nil {
+		if s.Cursor == from && outbox(s) == was {
 			s.Outbox = m
 		}
 	})
 }
 
-// ended tells that a query has ended, and then ends the subscription.
-func (t *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
+// outbox returns the id of the message that is being delivered, "" for none.
+func outbox(s *registry.Subscription) string {
 	if s.Outbox == nil {
+		return ""
+	}
+	return s.Outbox.ID
+}
+
+// ended tells that a query has ended, and then ends the subscription. A receiver may have a message about
+// changes whose log is gone, so this one has its own id.
+func (t *Target) ended(s *registry.Subscription) (deliver.Step, error) {
+	if s.Outbox == nil || s.Outbox.Type != webhook.TypeEnded {
 		return t.prepare(s, webhook.TypeEnded, s.Cursor), nil
 	}
 	m := *s.Outbox
-	m.Type = webhook.TypeEnded // of a message about changes the log is gone
 	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: "A query that you follow has ended", Text: "There will be no more messages about it."}, false)
 }
 
@@ -174,21 +198,28 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 	if m.Type == webhook.TypeEnded { // it is registered again
 		return edit(func(s *registry.Subscription) { s.Outbox = nil }), nil
 	}
-	net, _, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
+	net, count, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
 	var words string
+	link := t.link(q)
 	switch gap := (*registry.GapError)(nil); {
-	case errors.As(err, &gap), errors.Is(err, cursor.ErrTooLarge):
-		if words, err = t.total(s.Query); err != nil {
-			return deliver.Step{}, err
+	case errors.As(err, &gap):
+		words, err = t.total(s.Query, "Changes were missed: the server does not have all of them any more.")
+		if m.From == (registry.Position{}) {
+			words, err = t.total(s.Query, "There is a first result.")
 		}
+	case errors.Is(err, cursor.ErrTooLarge):
+		words, err = t.total(s.Query, "It has changed too much for a list.")
 	case err != nil:
-		return deliver.Step{}, err
 	case net.Delta == nil:
 		return edit(func(s *registry.Subscription) { settle(s, m) }), nil
 	default:
 		words = t.words(q, s.Caller, &net).Screen()
+		link = changed(link, m, count)
 	}
-	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: watch.Line(title(q, s.Caller), 120), Text: words, Link: t.link(q, m.Until)}, again)
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: watch.Line(title(q, s.Caller), 120), Text: words, Link: link}, again)
 }
 
 // words writes a net change.
@@ -200,13 +231,13 @@ func (t *Target) words(q *registry.Query, caller string, net *registry.Change) w
 	return watch.InWords(net.Delta, &w, t.opts.Names(q.Endpoint, w.Labels))
 }
 
-// total says how much there is, in place of changes that cannot be listed.
-func (t *Target) total(query string) (string, error) {
+// total says why changes are not listed, and how much there is.
+func (t *Target) total(query, why string) (string, error) {
 	_, r, err := t.opts.Log.Current(query, true)
 	if err != nil || r == nil {
-		return "It has changed.", err
+		return why, err
 	}
-	return fmt.Sprintf("It has changed too much for a list. Rows now: %d", r.Len()), nil
+	return fmt.Sprintf("%s Rows now: %d", why, r.Len()), nil
 }
 
 // title is the name of a query, or the beginning of its text.
@@ -217,12 +248,23 @@ func title(q *registry.Query, caller string) string {
 	return q.Text
 }
 
-// link is the page of a change of a public query, "" for others.
-func (t *Target) link(q *registry.Query, at registry.Position) string {
+// link is the page of a public query, "" for others.
+func (t *Target) link(q *registry.Query) string {
 	if !(registry.Caller{}).MayRead(q) {
 		return ""
 	}
-	return fmt.Sprintf("%s/queries/%s/changes/%d", t.opts.PublicURL, url.PathEscape(q.ID), at.Seq)
+	return t.opts.PublicURL + "/queries/" + url.PathEscape(q.ID)
+}
+
+// changed is the page of what a message is about: a change, or the comparison of two results.
+func changed(page string, m registry.OutboxMessage, count int) string {
+	switch {
+	case page == "":
+		return ""
+	case count == 1:
+		return fmt.Sprintf("%s/changes/%d", page, m.Until.Seq)
+	}
+	return fmt.Sprintf("%s?a=%d&b=%d", page, m.From.Seq, m.Until.Seq)
 }
 
 // call returns the call that sends a message.
@@ -287,7 +329,7 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 		}
 		return
 	case deliver.Gone:
-		deliver.Disable(s, deliver.GoneReason(r))
+		stop(s, deliver.GoneReason(r))
 		return
 	case deliver.GiveUp:
 		if mine {
@@ -296,7 +338,7 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 		}
 	}
 	if s.FailingSince != nil && r.At.Sub(*s.FailingSince) >= disableAfter {
-		deliver.Disable(s, "the receiver failed for five days")
+		stop(s, "the receiver failed for five days")
 	}
 }
 

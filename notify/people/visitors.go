@@ -180,11 +180,15 @@ func (d *Desk) find(id, secret string) (registry.Subscription, error) {
 
 // confirm begins to tell a visitor what changes.
 func (d *Desk) confirm(of string) error {
-	st := registry.Status{}
-	if s, err := d.Manager.Engine.Subscription(of); err == nil {
-		st, _, _ = d.Manager.Target.opts.Log.Current(s.Query, false)
+	s, err := d.Manager.Engine.Subscription(of)
+	if err != nil {
+		return err
 	}
-	_, err := d.Manager.Engine.Edit(of, func(s *registry.Subscription, found bool) error {
+	st, _, err := d.Manager.Target.opts.Log.Current(s.Query, false)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	_, err = d.Manager.Engine.Edit(of, func(s *registry.Subscription, found bool) error {
 		if found && s.State == registry.Pending {
 			s.State, s.Intent, s.ExpiresAt, s.Cursor = registry.Active, nil, nil, st.Position
 		}

@@ -90,25 +90,34 @@ func (q Quiet) Next(since, now time.Time, recent []time.Time) time.Time {
 		if n := len(recent) - q.most; q.most > 0 && n >= 0 && !recent[n].After(now) {
 			at = later(at, recent[n].Add(time.Hour))
 		}
-		at = q.wake(at)
+		at = q.Wake(at)
 	}
 	return at
 }
 
-// wake returns the end of the quiet hours if a time is in them, else the time.
-func (q Quiet) wake(at time.Time) time.Time {
-	if q.from == q.to {
-		return at
-	}
-	local := at.In(q.zone)
-	c := clock(60*local.Hour() + local.Minute())
-	switch {
-	case q.from < q.to && c >= q.from && c < q.to, q.from > q.to && c < q.to:
-		return q.to.on(local, 0)
-	case q.from > q.to && c >= q.from:
-		return q.to.on(local, 1)
+// Prompt returns the settings without the digest.
+func (q Quiet) Prompt() Quiet {
+	q.daily, q.every = false, 0
+	return q
+}
+
+// Wake returns the end of the quiet hours if a time is in them, else the time. It looks at each minute, as
+// the time of their end may be missing on a day, or there twice.
+func (q Quiet) Wake(at time.Time) time.Time {
+	for q.quiet(at) {
+		at = at.Truncate(time.Minute).Add(time.Minute)
 	}
 	return at
+}
+
+// quiet reports whether a time is in the quiet hours.
+func (q Quiet) quiet(at time.Time) bool {
+	local := at.In(q.zone)
+	c := clock(60*local.Hour() + local.Minute())
+	if q.from <= q.to {
+		return q.from <= c && c < q.to
+	}
+	return q.from <= c || c < q.to
 }
 
 // Sent adds the time of a message to those that Next wants.
