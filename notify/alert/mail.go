@@ -27,13 +27,11 @@ type Mail = service.Mail
 const mostSubject = 200
 
 func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
-	ids := sha256.New()
 	var body strings.Builder
 	for i := range list {
-		fmt.Fprintln(ids, list[i].ID)
 		o.describe(&body, &list[i])
 	}
-	send := o.Mail.Call(service.Letter{ID: hex.EncodeToString(ids.Sum(nil)[:16]), At: list[len(list)-1].At, To: to.Address, Subject: subject(list), Text: body.String()}, o.Now)
+	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: subject(list), Text: body.String()}, o.Now)
 	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
 		r := send(ctx, c)
 		if r.OK() {
@@ -41,6 +39,15 @@ func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (fu
 		}
 		return r
 	}, nil
+}
+
+// together is the id of a message about alerts. It is another one if others are among them.
+func together(list []registry.AlertMessage) string {
+	ids := sha256.New()
+	for i := range list {
+		fmt.Fprintln(ids, list[i].ID)
+	}
+	return hex.EncodeToString(ids.Sum(nil)[:16])
 }
 
 // subject names what alerts are about.

@@ -15,10 +15,14 @@ import (
 	"github.com/freshet/freshet/registry/watch"
 )
 
+// mostTogether is the largest number of alerts in one message to a service. It has lines for few of them, but
+// where few messages are wanted, the rest of a night's alerts would come much later.
+const mostTogether = 500
+
 // The kinds of package service. Alerts that wait for one go in one message.
 var _ = func() *kind {
 	for _, k := range service.Kinds() {
-		known(&kind{Kind: Kind{k.Name, k.Form}, batch: row, together: true, service: true, check: checkService(k.Name), send: toService})
+		known(&kind{Kind: Kind{k.Name, k.Form}, batch: mostTogether, together: true, service: true, check: checkService(k.Name), send: toService})
 	}
 	return nil
 }()
@@ -47,10 +51,16 @@ func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) 
 // mostSaid is the number of alerts that have a line in a message, mostLine that of characters of a line.
 const mostSaid, mostLine = 10, 200
 
-// words writes alerts for people.
+// words writes alerts for people: the last state of each. The id is that of all messages, as others may have
+// come when they are sent again.
 func (o *Options) words(list []registry.AlertMessage) service.Message {
+	id := list[0].ID
+	if len(list) > 1 {
+		id = together(list)
+	}
+	list = newest(list)
 	first := &list[0]
-	m := service.Message{ID: first.ID, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved}
+	m := service.Message{ID: id, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved}
 	for i := range list {
 		if list[i].State == registry.AlertFiring {
 			m.State = registry.AlertFiring
@@ -79,6 +89,20 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	}
 	m.Text = strings.Join(said, "\n")
 	return m
+}
+
+// newest returns the last message about each alert.
+func newest(list []registry.AlertMessage) (last []registry.AlertMessage) {
+	at := map[string]int{}
+	for i := range list {
+		at[about(&list[i])] = i
+	}
+	for i := range list {
+		if at[about(&list[i])] == i {
+			last = append(last, list[i])
+		}
+	}
+	return last
 }
 
 // labelled writes the labels of an alert.
