@@ -166,18 +166,21 @@ func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) 
 	return v.to("/watches/" + url.PathEscape(q.ID))
 }
 
-// inform makes the receiver and the rule that the form asks for. told is false if it asks for neither.
+// inform makes the rule and the receiver that the form asks for, both or none. told is false if it asks for neither.
 func (v watchHandler) inform(f form, l watch.Link, query, name string) (r registry.ListedRule, told bool, err error) {
-	if to := receiverOf(f); to.Address != "" && v.Receivers != nil {
-		to.Query, told = query, true
-		if _, err = v.Receivers.Create(v.caller, to); err != nil {
-			return r, told, err
-		}
-	}
 	if to := receivers(f.Get("to")); len(to) > 0 && v.Rules != nil {
 		told = true
 		r, err = ruleHandler(v).create(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
 			Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"}) // of which only two are variables
+		if err != nil {
+			return r, told, err
+		}
+	}
+	if to := receiverOf(f); to.Address != "" && v.Receivers != nil {
+		to.Query, told = query, true
+		if _, err = v.Receivers.Create(v.caller, to); err != nil && r.ID != "" {
+			err = cmp.Or(v.Rules.Remove(r.ID), err)
+		}
 	}
 	return r, told, err
 }

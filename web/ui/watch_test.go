@@ -263,3 +263,24 @@ func TestLinkFromFile(t *testing.T) {
 		t.Errorf("%s %v\n%s", res.Status, err, b)
 	}
 }
+
+// A watch that is refused because of one of its receivers leaves nothing behind, neither another receiver
+// nor a rule.
+func TestRefusedWatchLeavesNothing(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	d := &told{}
+	r.pages.Receivers = d
+	watch := func(notify, to string) *response {
+		return r.post("/watch", "link", "http://x.example/a", "endpoint", "city", "notify", notify, "to", to)
+	}
+	watch("https://ntfy.sh/city", "webhook ftp://nowhere/").status(422).has("nly http and https are called")
+	if len(d.made) != 0 {
+		t.Errorf("a receiver is left: %+v", d.made)
+	}
+	watch("https://other.example/", "webhook http://127.0.0.1:1/").status(422).has("address cannot be used")
+	rules, err := r.pages.Rules.Rules("", 10)
+	if err != nil || len(rules) != 0 {
+		t.Errorf("a rule is left: %+v %v", rules, err)
+	}
+}
