@@ -41,7 +41,7 @@ func ruleViewOf(r registry.ListedRule) api.Rule {
 		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
 		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
-		to := api.Receiver{Kind: x.To.Kind, Address: x.To.Masked(), Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
+		to := api.Receiver{Kind: x.To.Kind, Address: x.To.Masked(), Quiet: x.To.Quiet, Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
 		if x.LastDelivery != nil {
 			to.LastSent = *x.LastDelivery
 		}

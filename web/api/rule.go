@@ -36,8 +36,9 @@ type Rule struct {
 // A Receiver is where alerts go, with the fate of their messages. In JSON the member with the name of its
 // kind is its address.
 type Receiver struct {
-	Kind      string    `json:"-"`
-	Address   string    `json:"-"`
+	Kind    string `json:"-"`
+	Address string `json:"-"`
+	registry.Quiet
 	Secret    string    `json:"secret,omitempty"` // only in the answer that creates it
 	Waiting   int       `json:"waiting"`
 	Sent      uint64    `json:"sent"`
@@ -66,7 +67,7 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	for name, v := range all {
-		if text, ok := v.(string); ok && name != "secret" && name != "last_error" && name != "last_sent" {
+		if text, ok := v.(string); ok && !slices.Contains([]string{"digest", "zone", "quiet", "most", "secret", "last_error", "last_sent"}, name) {
 			r.Kind, r.Address = name, text
 		}
 	}

@@ -67,3 +67,15 @@ func TestKeepQuiet(t *testing.T) {
 		t.Errorf("%+v", s.To)
 	}
 }
+
+// The page of a rule says when its receivers are told something.
+func TestRulePageShowsQuiet(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	to := registry.Receiver{Kind: registry.Notify, Address: "ntfy+http://127.0.0.1:1/city", Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6"}}
+	if _, err := r.pages.Rules.Create(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, registry.RuleSettings{Name: "late", Query: "delays", When: "rows > 0", To: []registry.Receiver{to}}); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/rules/late").status(200).has("Digest 08:00.", "Quiet 22:00-07:00.", "At most 6 an hour.", "Times are those of Europe/Berlin.")
+}
