@@ -2,6 +2,7 @@ package watch
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -121,7 +122,7 @@ func where(vars []string, row []diff.Term, columns []int) (s string) {
 		value := strconv.Quote(row[i].Value)
 		if row[i].Kind == diff.IRI && !strings.ContainsAny(row[i].Value, "<> \t") {
 			value = "<" + row[i].Value + ">"
-		} else if numeric[row[i].Datatype] {
+		} else if numeric[row[i].Datatype] && (registry.Condition{Op: "=", Value: json.Number(row[i].Value)}).Check() == nil {
 			value = row[i].Value
 		}
 		s += map[bool]string{true: " where ?", false: " and ?"}[n == 0] + vars[i] + " = " + value
