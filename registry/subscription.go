@@ -103,7 +103,7 @@ type Subscription struct {
 	LastError    string     `json:"last_error,omitempty"`
 	LastAttempt  *time.Time `json:"last_attempt,omitempty"`
 	NextTry      *time.Time `json:"next_try,omitempty"`
-	Asked        bool       `json:"asked,omitempty"` // the receiver asked for the pause until then, so nothing is tried before
+	Asked        bool       `json:"asked,omitempty"` // the pause until then is about this receiver alone, or asked for, so nothing is tried before
 	LastDelivery *time.Time `json:"last_delivery,omitempty"`
 	Deliveries   uint64     `json:"deliveries,omitempty"`
 	GaveUp       uint64     `json:"given_up,omitempty"` // number of messages given up

@@ -25,6 +25,7 @@ type Reply struct {
 	Err      error         // why there is no answer
 	Said     string        // what failed, of a receiver that is more than an address that speaks HTTP
 	Wait     time.Duration // how long the receiver wants no call, zero if it did not say
+	Alone    bool          // the failure is about this receiver, so others at its host say nothing about it
 	Settled  int           // of a call with several messages: how many of them the receiver has
 	Verdict  Verdict       // zero if the engine does not judge the call
 	Expired  time.Time     // messages that were made until then have waited for as long as the schedule allows
@@ -191,7 +192,7 @@ func Disable(s *registry.Subscription, reason string) {
 // by a random tenth at most, so that callbacks that failed together are not retried together.
 func failed(s *registry.Subscription, r Reply, pause time.Duration) {
 	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
-	s.Failures, s.Asked = max(s.Failures, 0)+1, r.Wait > 0
+	s.Failures, s.Asked = max(s.Failures, 0)+1, r.Wait > 0 || r.Alone
 	if s.FailingSince == nil {
 		s.FailingSince = utc(r.Sent)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 
@@ -104,7 +105,11 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 		Text: "Somebody, probably you, asked for the changes of \"" + s.Intent.Topic + "\" at " + t.opts.PublicURL + " by e-mail.\r\n\r\nIf that is right, confirm it here:\r\n" + link +
 			"\r\n\r\nIf not, do nothing: no more e-mail comes.\r\n"}, t.opts.Now)
 	return deliver.Step{Call: &deliver.Call{Send: send, Since: s.Intent.At, Asks: true, Done: func(s *registry.Subscription, r deliver.Reply) error {
-		if r.Verdict != deliver.Retry && s.State == registry.Pending {
+		switch {
+		case s.State != registry.Pending:
+		case r.Refused(): // there is no such address
+			s.State = registry.Ended
+		case r.Verdict != deliver.Retry:
 			s.Intent = nil
 		}
 		return nil
@@ -138,13 +143,17 @@ func (d *Desk) subscribe(client, query, address string) error {
 	}
 	expires := now.Add(askedFor)
 	_, err = m.Engine.Edit(of, func(s *registry.Subscription, found bool) error {
-		if found {
-			return nil // it is asked, or gets e-mail already
+		asks := &registry.Intent{Mode: "confirm", Secret: rand.Text(), Topic: watch.Line(title(&q, ""), 100), At: now}
+		switch {
+		case found && s.State == registry.Pending && s.Intent == nil: // it is asked again, as the question may be lost
+			s.Intent, s.ExpiresAt = asks, &expires
+			return nil
+		case found && s.State != registry.Disabled:
+			return nil // it is being asked, or gets e-mail already
 		}
 		*s = registry.Subscription{ID: of, Way: registry.People, Caller: Visitors, Query: q.ID, To: &registry.Receiver{Kind: email, Address: address, Quiet: registry.Quiet{Digest: visitorDigest}},
 			Callback: "mailto:" + masked(address), State: registry.Pending, CreatedAt: now, ExpiresAt: &expires, Cursor: st.Position,
-			Secrets: []registry.Secret{{Key: rand.Text()}},
-			Intent:  &registry.Intent{Mode: "confirm", Secret: rand.Text(), Topic: watch.Line(title(&q, ""), 100), At: now}}
+			Secrets: []registry.Secret{{Key: rand.Text()}}, Intent: asks}
 		return nil
 	})
 	return err
@@ -153,7 +162,8 @@ func (d *Desk) subscribe(client, query, address string) error {
 // masked shows what tells addresses apart for an operator, and not who they are.
 func masked(address string) string {
 	name, host, _ := strings.Cut(address, "@")
-	return name[:1] + "…@" + host
+	_, first := utf8.DecodeRuneInString(name)
+	return name[:first] + "…@" + host
 }
 
 // query returns a query that visitors may read.

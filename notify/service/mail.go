@@ -6,9 +6,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	netmail "net/mail"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,13 +77,37 @@ func (m *Mail) Call(l Letter, now func() time.Time) func(context.Context, *deliv
 	return func(ctx context.Context, _ *deliver.Client) deliver.Reply {
 		r := deliver.Reply{Sent: now()}
 		err := m.send(ctx, l)
-		if r.At = now(); err != nil {
-			r.Err, r.Said = err, err.Error()
-		} else {
+		var refused *mail.SendError
+		about := errors.As(err, &refused) && refused.ErrorCode() > 0 && slices.Contains(aboutLetter, refused.Reason)
+		switch r.At = now(); {
+		case err == nil:
 			r.Status = http.StatusOK
+			return r
+		case about && refused.ErrorCode() >= 500:
+			r.Status = http.StatusUnprocessableEntity
+		default:
+			r.Err = err
 		}
+		r.Alone, r.Said = about, problem(err, l)
 		return r
 	}
+}
+
+// aboutLetter are the reasons of failures that are about a letter or its receiver, not about the mail server.
+var aboutLetter = []mail.SendErrReason{mail.ErrSMTPRcptTo, mail.ErrSMTPData, mail.ErrSMTPDataClose}
+
+// problem describes a failure without the address of the receiver. Of letters that somebody from outside has
+// asked for, nothing is kept that a mail server said.
+func problem(err error, l Letter) string {
+	text := err.Error()
+	if refused := (*mail.SendError)(nil); errors.As(err, &refused) && l.Stop != "" {
+		text = strings.TrimSpace(fmt.Sprintf("%v: %d %s", refused.Reason, refused.ErrorCode(), refused.EnhancedStatusCode()))
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if l.Stop != "" {
+		text = regexp.MustCompile("(?i)"+regexp.QuoteMeta(l.To)).ReplaceAllString(text, "…")
+	}
+	return advice(err) + ": " + strings.ToValidUTF8(text[:min(len(text), mostProblem)], "")
 }
 
 func (m *Mail) send(ctx context.Context, l Letter) error {
@@ -115,8 +142,7 @@ func (m *Mail) send(ctx context.Context, l Letter) error {
 	defer cancel()
 	// What fails after the acceptance, such as the end of the connection, is no failure.
 	if err := client.DialAndSendWithContext(ctx, msg); err != nil && !msg.IsDelivered() {
-		text := strings.Join(strings.Fields(err.Error()), " ")
-		return errors.New(advice(err) + ": " + strings.ToValidUTF8(text[:min(len(text), mostProblem)], ""))
+		return err
 	}
 	return nil
 }
