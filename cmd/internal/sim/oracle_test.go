@@ -91,3 +91,32 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// A policy may prefer other queries for ever as long as they fill the slots.
+func TestJudgeOfStarvedQueries(t *testing.T) {
+	const at = 10 * time.Minute
+	for _, c := range []struct {
+		policy string
+		busy   time.Duration // of each slot
+		asked  time.Duration // when the query was asked last
+		want   bool
+	}{
+		{"dj", 500 * time.Millisecond, time.Minute, true},
+		{"dj", 370 * time.Millisecond, time.Minute, true},
+		{"dj", 300 * time.Millisecond, time.Minute, false},
+		{"dj", 500 * time.Millisecond, at - time.Second, false},
+		{"rr", 500 * time.Millisecond, time.Minute, false},
+		{"hybrid", 500 * time.Millisecond, time.Minute, false},
+	} {
+		p := &plan.Plan{Policy: c.policy, Slot: 2 * time.Second, Budget: 500 * time.Millisecond,
+			Queries: []plan.Query{{Cost: 140 * time.Millisecond}, {Cost: time.Millisecond}}}
+		j := &judge{Run: &Run{Plan: p}}
+		for begin := time.Duration(0); begin < at; begin += p.Slot {
+			j.requests = append(j.requests, &request{begin: begin, end: begin + c.busy, members: []int{1}})
+		}
+		j.requests = append(j.requests, &request{begin: c.asked, end: c.asked + time.Second, members: []int{0}})
+		if got := j.starves(0, at); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
