@@ -135,7 +135,11 @@ func (j *judge) politeness() {
 	if j.Plan.MinGap > 0 {
 		most = 1
 	}
-	var quiet time.Duration // until when the endpoint wants no requests
+	var told, quiet time.Duration // when the endpoint said that it wants no requests, and until when
+	onTheWay := time.Duration(0)  // for how long another one may be sent meanwhile
+	if j.Plan.Concurrency > 1 {
+		onTheWay = slack
+	}
 	var ended time.Duration
 	for i, r := range j.requests {
 		under := 1
@@ -150,12 +154,12 @@ func (j *judge) politeness() {
 		if i > 0 && j.Plan.MinGap > 0 && r.begin-ended < j.Plan.MinGap-time.Millisecond {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, j.Plan.MinGap)
 		}
-		if r.begin < quiet-time.Millisecond && r.begin > quiet-r.retry {
+		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay {
 			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
 		}
 		ended = max(ended, r.end)
-		if r.fault == plan.Busy {
-			quiet = max(quiet, r.end+r.retry)
+		if r.fault == plan.Busy && r.end+r.retry > quiet {
+			told, quiet = r.end, r.end+r.retry
 		}
 	}
 }
