@@ -120,3 +120,26 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is asked while the endpoint wants a pause, apart from what is on its way when it says so.
+func TestJudgeOfPauses(t *testing.T) {
+	for _, c := range []struct {
+		concurrency int
+		after       time.Duration // from the answer that asks for 5 s to the next request
+		wrong       bool
+	}{
+		{1, time.Microsecond, true}, {2, time.Microsecond, false}, {2, 100 * time.Millisecond, true},
+		{1, 4 * time.Second, true}, {2, 4 * time.Second, true}, {1, 5 * time.Second, false}, {2, 6 * time.Second, false},
+	} {
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Budget: 2 * time.Second, Concurrency: c.concurrency}}}
+		const told = time.Second
+		j.requests = []*request{
+			{begin: told, end: told, fault: plan.Busy, retry: 5 * time.Second},
+			{begin: told + c.after, end: told + c.after},
+		}
+		j.politeness()
+		if wrong := len(j.wrong) > 0; wrong != c.wrong {
+			t.Errorf("%+v: %q", c, j.wrong)
+		}
+	}
+}
