@@ -1,0 +1,65 @@
+package feed
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Kind is the protocol of a feed.
+type Kind string
+
+// The kinds of feeds.
+const (
+	Wikimedia  Kind = "wikimedia"  // server-sent events after the schema rdf_change of Wikimedia
+	LDES       Kind = "ldes"       // Linked Data Event Streams: pages of RDF
+	RDFPatch   Kind = "rdf-patch"  // a log of RDF patches by version
+	Changesets Kind = "changesets" // files in the layout of DBpedia Live
+	Deltas     Kind = "deltas"     // sent to POST /v1/feeds/{name}; it has no positions
+)
+
+// A Definition is a feed in the configuration. The names are those of the file and the API.
+type Definition struct {
+	Name    string `json:"name" yaml:"name"`
+	Kind    Kind   `json:"kind" yaml:"kind"`
+	URL     string `json:"url,omitempty" yaml:"url,omitempty"`
+	Contact string `json:"contact,omitempty" yaml:"contact,omitempty"` // in the header User-Agent, where the rules of a server want one
+	// Topic restricts the feed to the topics with this name or beginning, where one connection
+	// brings several.
+	Topic string `json:"topic,omitempty" yaml:"topic,omitempty"`
+	// Since is the publication time at which the feed begins when it is read for the first time,
+	// zero for now.
+	Since time.Time `json:"since,omitzero" yaml:"since,omitempty"`
+	// Every is how often a feed without a connection is asked, 0 for the default of its kind.
+	Every registry.Duration `json:"every,omitempty" yaml:"every,omitempty"`
+	// Silence is how long a feed may send nothing at all and still be believed, 0 for the default of its kind.
+	Silence registry.Duration `json:"silence,omitempty" yaml:"silence,omitempty"`
+}
+
+// The states of a feed.
+const (
+	Live    = "live"    // everything up to its position is known
+	Behind  = "behind"  // events wait to be read
+	Gap     = "gap"     // events are missing; it is live again once the results have been asked for
+	Silent  = "silent"  // nothing came for longer than Silence
+	Failing = "failing" // it cannot be read
+)
+
+// A Status says how a feed is doing.
+type Status struct {
+	Definition
+	State string `json:"state"`
+	// Error is why it is failing, or what the gap is.
+	Error      string    `json:"error,omitempty"`
+	Since      time.Time `json:"state_since,omitzero"`
+	Position   Place     `json:"position,omitzero"` // of the last event
+	Heard      time.Time `json:"heard_at,omitzero"` // when it last gave a sign of life
+	LagSeconds float64   `json:"lag_seconds"`       // from publication to here, of the last event
+	Events     uint64    `json:"events"`            // since the feed exists, as the next ones
+	Matched    uint64    `json:"matched"`           // how often an event matched a query
+	Possible   uint64    `json:"possible"`          // how often an event may have touched a query
+	Gaps       uint64    `json:"gaps"`
+	Duplicates uint64    `json:"duplicates"`
+	Owner      string    `json:"owner,omitempty"` // the node that reads it, in a cluster
+	Endpoints  []string  `json:"endpoints,omitempty"`
+}
