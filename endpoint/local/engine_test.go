@@ -1,13 +1,13 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -255,12 +255,11 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	if err := os.WriteFile(notWasm, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Another release has the same kind of imports under other names.
-	wasm, err := readEngine(enginePath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	renamed := bytes.ReplaceAll(wasm, []byte("__wbg_now_d2e0afbad4edbe82"), []byte("__wbg_now_0123456789abcdef"))
+	// Another release has the same kind of imports under other names. This one has a single import, of a
+	// function without parameters and results, and nothing else.
+	module, name := importModule, "__wbg_now_0123456789abcdef"
+	imported := slices.Concat([]byte{1, byte(len(module))}, []byte(module), []byte{byte(len(name))}, []byte(name), []byte{0, 0})
+	renamed := slices.Concat([]byte("\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x02"), []byte{byte(len(imported))}, imported)
 	if err := os.WriteFile(other, renamed, 0o600); err != nil {
 		t.Fatal(err)
 	}
