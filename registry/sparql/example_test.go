@@ -29,15 +29,15 @@ func ExampleAnalyse() {
 // A change of the data can only change a query's result if one of the query's patterns
 // matches a triple that was added or removed.
 func ExamplePatterns() {
-	list, ok := sparql.Patterns("SELECT ?name { <http://example.org/ann> <http://example.org/knows>/<http://example.org/name> ?name }")
-	fmt.Println(ok)
+	list, why := sparql.Patterns("SELECT ?name { <http://example.org/ann> <http://example.org/knows>/<http://example.org/name> ?name }")
+	fmt.Printf("%q\n", why)
 	for _, p := range list {
 		fmt.Printf("%q %q %q\n", p.Subject, p.Predicate, p.Object)
 	}
 	known := sparql.Pattern{Subject: "<http://example.org/ann>", Predicate: "<http://example.org/knows>", Object: "<http://example.org/ben>"}
 	fmt.Println(list[0].Matches(known), list[1].Matches(known))
 	// Output:
-	// true
+	// ""
 	// "" "<http://example.org/knows>" ""
 	// "" "<http://example.org/name>" ""
 	// true false

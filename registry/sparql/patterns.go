@@ -1,5 +1,11 @@
 package sparql
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // A Pattern is a triple pattern, or a triple. An empty field of a pattern matches
 // anything. An IRI is in angle brackets. A literal is its text after a quotation mark,
 // without language and datatype, so a pattern also matches literals that differ in
@@ -12,48 +18,100 @@ type Pattern struct {
 // Patterns returns patterns that together match every triple whose addition or removal
 // can change the result of a query. An endpoint that infers triples can have others.
 // They are the query's triple patterns, also those in OPTIONAL, MINUS and EXISTS, with
-// variables, blank nodes and literals other than strings left open. A property path is
-// replaced by its predicates.
+// variables, blank nodes and literals other than strings left open. A variable that VALUES or
+// BIND gives constants is replaced by each of them. A property path is replaced by its predicates,
+// and Wikidata's service for labels by the labels of the variables that it names.
 //
-// ok is false if the patterns cannot be determined: for DESCRIBE, SERVICE, pragmas,
-// collections, words and notations of dialects, and queries that depend on which graphs
+// If the patterns cannot be determined, why says which part of the query prevents it: DESCRIBE,
+// SERVICE, pragmas, collections, words and notations of dialects, and what depends on which graphs
 // exist. Any triple may then change the result.
-func Patterns(text string) (list []Pattern, ok bool) {
+func Patterns(text string) (list []Pattern, why string) {
 	t := Parse(text)
-	if t.Err != nil || t.Pragmas || t.Tokens[0].Text == "DESCRIBE" {
-		return nil, false
+	switch {
+	case t.Err != nil:
+		return nil, "it is not plain SPARQL 1.1: " + t.Err.Error()
+	case t.Pragmas:
+		return nil, "it has a pragma of Virtuoso"
+	case t.Tokens[0].Text == "DESCRIBE":
+		return nil, "what DESCRIBE returns is up to the endpoint"
 	}
 	r := &patternReader{tokens: t.Tokens}
 	r.query(t.Query)
-	return r.found, !r.failed
+	if r.why != "" {
+		return nil, r.why
+	}
+	return r.found, ""
 }
 
 // A patternReader collects the triple patterns of a tree.
 type patternReader struct {
 	tokens []Token
-	failed bool
-	graph  string // of the innermost GRAPH
-	named  bool   // inside of a GRAPH
+	why    string   // the patterns cannot be determined
+	graph  string   // of the innermost GRAPH
+	named  bool     // inside of a GRAPH
+	bound  bindings // of the variables of the innermost group
 	found  []Pattern
 }
 
+// fail says why the patterns cannot be determined.
+func (r *patternReader) fail(why string) {
+	if r.why == "" {
+		r.why = why
+	}
+}
+
+// bindings are the constants that a variable can have in a solution that counts.
+type bindings map[string][]string
+
+// maxValues is how many patterns a triple pattern may become because of the values of its variables.
+const maxValues = 1000
+
 func (r *patternReader) query(q *Select) {
+	outer := r.bound
+	r.bound = nil
 	for _, g := range q.Exists {
 		r.group(g)
 	}
 	r.group(q.Where)
+	r.bound = outer
 }
 
+// group collects the patterns of a group. Every solution binds the variables of the group's own
+// triple patterns, so those that VALUES restricts anywhere in the group are restricted in all of
+// these. In a nested group they are if what comes before binds or restricts them: else the
+// nested group can have, or lack, a solution in which they are unbound.
 func (r *patternReader) group(g *Group) {
 	if g.Select != nil {
 		r.query(g.Select)
 	}
+	outer := r.bound
+	r.bound = maps.Clone(outer)
 	for _, e := range g.Elements {
+		r.restrict(e)
+	}
+	own, sure := r.bound, bindings{}
+	for _, e := range g.Elements {
+		r.bound = own
 		switch e.Word {
 		case "":
-			r.properties(r.term(e.Subject), e.Properties)
+			r.properties(r.alternatives(e.Subject), e.Properties)
+			for _, t := range r.tokens[e.From:e.To] {
+				if list, ok := own[t.Text]; ok && t.Kind == Variable {
+					sure[t.Text] = list
+				}
+			}
+			continue
+		case "VALUES", "BIND":
+			for name, list := range r.constants(e) {
+				if own[name] != nil {
+					sure[name] = list
+				}
+			}
+		}
+		r.bound = sure
+		switch e.Word {
 		case "SERVICE":
-			r.failed = true
+			r.service(e)
 		case "GRAPH":
 			r.inGraph(e)
 		default:
@@ -62,6 +120,128 @@ func (r *patternReader) group(g *Group) {
 			}
 		}
 	}
+	r.bound = outer
+}
+
+// restrict adds the constants that an element gives to variables.
+func (r *patternReader) restrict(e Element) {
+	for name, list := range r.constants(e) {
+		if r.bound == nil {
+			r.bound = bindings{}
+		}
+		r.bound[name] = list
+	}
+}
+
+// constants returns the constants that VALUES or BIND give to variables, without those variables
+// that can have other values.
+func (r *patternReader) constants(e Element) bindings {
+	t := r.tokens[e.From:e.To]
+	switch {
+	case e.Word == "BIND" && len(t) == 6 && t[3].Text == "AS":
+		if c := r.term(Node{Token: e.From + 2}); c != "" && t[2].Kind != Punct {
+			return bindings{t[4].Text: {c}}
+		}
+	case e.Word == "VALUES":
+		return r.rows(e)
+	}
+	return nil
+}
+
+// rows reads the rows of VALUES.
+func (r *patternReader) rows(e Element) bindings {
+	var names []string
+	for _, t := range r.tokens[e.Names.From:e.Names.To] {
+		if t.Kind == Variable {
+			names = append(names, t.Text)
+		}
+	}
+	found, column := bindings{}, 0
+	if len(names) == 0 {
+		return nil
+	}
+	open := map[string]bool{}
+	for i := e.Names.To + 1; i < e.To-1; i++ {
+		t := r.tokens[i]
+		if t.Kind == Punct {
+			continue
+		}
+		name := names[column%len(names)]
+		column++
+		if c := r.term(Node{Token: i}); c != "" {
+			found[name] = append(found[name], c)
+		} else {
+			open[name] = true
+		}
+	}
+	for name := range open {
+		delete(found, name)
+	}
+	return found
+}
+
+// The services of Wikibase. A query need not declare the prefix.
+const wikibase = "http://wikiba.se/ontology#"
+
+// What Wikibase's service for labels adds to a variable, by the end of the new variable's name.
+var labels = []struct{ suffix, predicate string }{
+	{"AltLabel", "<http://www.w3.org/2004/02/skos/core#altLabel>"},
+	{"Label", "<http://www.w3.org/2000/01/rdf-schema#label>"},
+	{"Description", "<http://schema.org/description>"},
+}
+
+// serviceParam is the subject of the parameters of a service, which are no triples.
+var serviceParam = []string{"bd:serviceParam", "<http://www.bigdata.com/rdf#serviceParam>"}
+
+// service collects the patterns of those services whose data are the endpoint's own: labels, and
+// places near a point or in a box.
+func (r *patternReader) service(e Element) {
+	t, g := r.tokens[e.Subject.Token], *e.Groups[0]
+	g.Elements = slices.DeleteFunc(slices.Clone(g.Elements), func(e Element) bool {
+		return e.Word == "" && slices.Contains(serviceParam, r.tokens[e.Subject.Token].Text)
+	})
+	name := strings.TrimPrefix(strings.Trim(t.Text, "<>"), wikibase)
+	switch strings.TrimPrefix(name, "wikibase:") {
+	case "label":
+		r.label(&g)
+	case "around", "box":
+		r.group(&g)
+	default:
+		r.fail("it asks the service " + t.Text + ", whose data are not the endpoint's")
+	}
+}
+
+func (r *patternReader) label(g *Group) {
+	if slices.ContainsFunc(g.Elements, func(e Element) bool { return e.Word != "" }) || g.Select != nil {
+		r.fail("its service for labels has more than triple patterns")
+		return
+	}
+	r.group(g)
+	for _, t := range r.tokens {
+		if t.Kind != Variable {
+			continue
+		}
+		for _, l := range labels {
+			of, ok := strings.CutSuffix(t.Text, l.suffix)
+			if !ok || len(of) < 2 {
+				continue
+			}
+			for _, subject := range r.terms(of) {
+				p := Pattern{Subject: subject, Predicate: l.predicate, Graph: r.graph}
+				if !slices.Contains(r.found, p) {
+					r.found = append(r.found, p)
+				}
+			}
+		}
+	}
+}
+
+// terms returns the constants of a variable, and otherwise an open field.
+func (r *patternReader) terms(variable string) []string {
+	if list, ok := r.bound[variable]; ok {
+		return list
+	}
+	return []string{""}
 }
 
 // inGraph collects the patterns of a GRAPH. Unless it begins with a triple pattern, its
@@ -70,19 +250,43 @@ func (r *patternReader) inGraph(e Element) {
 	graph, named, g := r.graph, r.named, e.Groups[0]
 	r.graph, r.named = r.term(e.Subject), true
 	if len(g.Elements) == 0 || g.Elements[0].From != g.From+1 || g.Elements[0].Word != "" || r.tokens[g.From+1].Kind == Word {
-		r.failed = true
+		r.fail("it depends on which graphs exist")
 	}
 	r.group(g)
 	r.graph, r.named = graph, named
 }
 
-// properties collects the patterns of a subject.
-func (r *patternReader) properties(subject string, list []Property) {
+// properties collects the patterns of a subject, which can be one of several constants.
+func (r *patternReader) properties(subject []string, list []Property) {
 	for _, p := range list {
-		for _, object := range p.Objects {
-			r.add(subject, p.Path, r.term(object))
+		for _, o := range p.Objects {
+			from, to := subject, r.alternatives(o)
+			if long := p.Path.To > p.Path.From+1; long && !p.Path.Nullable || len(from)*len(to) > maxValues {
+				from, to = single(from), single(to)
+			}
+			for _, s := range from {
+				for _, o := range to {
+					r.add(s, p.Path, o)
+				}
+			}
 		}
 	}
+}
+
+// single leaves the field open if there are several constants.
+func single(list []string) []string {
+	if len(list) > 1 {
+		return []string{""}
+	}
+	return list
+}
+
+// alternatives returns what a subject or an object can be.
+func (r *patternReader) alternatives(n Node) []string {
+	if t := r.tokens[n.Token]; t.Kind == Variable {
+		return r.terms(t.Text)
+	}
+	return []string{r.term(n)}
 }
 
 // term returns a subject, an object or the name of a graph. It is empty for what is no
@@ -100,8 +304,10 @@ func (r *patternReader) term(n Node) string {
 		}
 		return `"` + text
 	}
-	r.failed = r.failed || t.is("(")
-	r.properties("", n.Properties)
+	if t.is("(") {
+		r.fail("it has a collection in brackets")
+	}
+	r.properties([]string{""}, n.Properties)
 	return ""
 }
 
@@ -143,8 +349,8 @@ func (r *patternReader) verb(p Path) verb {
 func (r *patternReader) add(subject string, path Path, object string) {
 	v, long := r.verb(path), path.To > path.From+1
 	switch {
-	case path.Nullable && r.named: // every graph has a solution
-		r.failed = true
+	case path.Nullable && r.named:
+		r.fail("it has a path of length zero in GRAPH, which every graph matches")
 	case v.unknown, long && v.any, path.Nullable && subject == "" && object == "":
 		r.found = append(r.found, Pattern{Graph: r.graph})
 	case long:

@@ -52,8 +52,8 @@ func keyOf(kind uint64, fields ...uint64) uint64 {
 
 // patternKeys returns the distinct keys of a query.
 func (c *item) patternKeys() []uint64 {
-	list, ok := sparql.Patterns(c.Query.Text)
-	if !ok || len(list) > maxIndexed {
+	list, why := sparql.Patterns(c.Query.Text)
+	if why != "" || len(list) > maxIndexed {
 		return []uint64{keyOf(keyOpen)}
 	}
 	keys := make([]uint64, 0, 4*len(list))
