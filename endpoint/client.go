@@ -89,7 +89,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	bad := func(setting string, err error) (*Client, error) {
 		return nil, fmt.Errorf("endpoint %s: %w", e.Name, &registry.SettingError{Setting: setting, Err: err})
 	}
-	base, err := checkURL(e.URL, o.Contact)
+	base, err := CheckURL(e.URL, o.Contact)
 	if err != nil {
 		return bad("url", err)
 	}
@@ -106,7 +106,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	c := &Client{
 		settings:     e,
 		base:         base,
-		agent:        []string{userAgent(o.Version, o.Contact)},
+		agent:        []string{UserAgent(o.Version, o.Contact)},
 		caller:       callerOf(&e),
 		seed:         o.Seed,
 		log:          o.Logger.With("endpoint", e.Name),

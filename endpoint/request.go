@@ -218,7 +218,8 @@ func strongLastModified(modified, date string) bool {
 	return err1 == nil && err2 == nil && d.Sub(m) >= time.Second
 }
 
-func userAgent(version, contact string) string {
+// UserAgent returns the header User-Agent of requests to servers of others. contact may be empty.
+func UserAgent(version, contact string) string {
 	clean := func(s string) string {
 		return strings.Map(func(r rune) rune {
 			if r <= ' ' || r > '~' || r == '(' || r == ')' {
@@ -237,7 +238,9 @@ func userAgent(version, contact string) string {
 	return agent
 }
 
-func checkURL(raw, contact string) (string, error) {
+// CheckURL returns the address of a server without its fragment. It refuses addresses that are not http,
+// that hold credentials, and public hosts without a contact.
+func CheckURL(raw, contact string) (string, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:

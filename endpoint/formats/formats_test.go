@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -311,4 +312,36 @@ func jsonTerm(x diff.Term) string {
 		s += `,"datatype":"` + x.Datatype + `"`
 	}
 	return s + "}"
+}
+
+// Triples gives the triples one by one, with the labels of the document, relative to its address.
+func TestTriples(t *testing.T) {
+	for _, c := range []struct {
+		f          Format
+		body, base string
+		want       string
+		fails      bool
+	}{
+		{Turtle, "<a> <b> _:x , 1 . _:x a <#c> .", "http://h/d/e", `<http://h/d/a> <http://h/d/b> _:lx|<http://h/d/a> <http://h/d/b> "1"^^<http://www.w3.org/2001/XMLSchema#integer>|_:lx <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://h/d/e#c>`, false},
+		{Turtle, "@base <http://i/> . <a> <b> <c> .", "http://h/", "<http://i/a> <http://i/b> <http://i/c>", false},
+		{Turtle, "<a> <b> <c> .", "", "", true},
+		{Turtle, "<u:a> <u:b>", "", "", true},
+		{NTriples, "<u:a> <u:b> <u:c> .\n<u:a> <u:b> <u:c> .\n", "", "<u:a> <u:b> <u:c>|<u:a> <u:b> <u:c>", false},
+		{NTriples, "<u:a> <u:b> .", "", "", true},
+		{JSON, "{}", "", "", true},
+	} {
+		var got []string
+		err := Triples(c.f, []byte(c.body), c.base, 0, func(s, p, o diff.Term) error {
+			got = append(got, s.String()+" "+p.String()+" "+o.String())
+			return nil
+		})
+		if strings.Join(got, "|") != c.want || (err != nil) != c.fails {
+			t.Errorf("%s: %s, %v", c.body, got, err)
+		}
+	}
+	for _, f := range []Format{Turtle, NTriples} {
+		if err := Triples(f, []byte("<u:a> <u:b> <u:c> ."), "", 0, func(s, p, o diff.Term) error { return diff.ErrRowLimit }); !errors.Is(err, diff.ErrRowLimit) {
+			t.Error(err)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package formats
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 
 	"github.com/freshet/freshet/diff"
@@ -21,7 +23,25 @@ type tripleSink struct {
 	expansion
 	add    func(s, p, o diff.Term) error
 	stop   func() error // called regularly where no triple comes; may be nil
+	base   *iriBase     // of a document that declares none; may be nil
 	blanks int
+}
+
+// Triples reads the triples of a complete document in their order, repeated ones too. base resolves
+// relative IRIs before the document declares a base of its own; without one they are errors. limit bounds
+// the bytes to which relative IRIs expand, 0 for no limit. An error of add ends the reading and is wrapped.
+func Triples(f Format, body []byte, base string, limit int, add func(s, p, o diff.Term) error) error {
+	g := &tripleSink{expansion: expansion{limit: limit}, add: add}
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	switch {
+	case f == NTriples:
+		return readNTriples(body, g)
+	case f != Turtle:
+		return fmt.Errorf("%w: graphs do not have this format", diff.ErrMalformed)
+	case scheme(base) != "":
+		g.base = baseOf(base)
+	}
+	return readTurtle(body, g)
 }
 
 // fresh returns a blank node without a label. Labels in the document begin with l,

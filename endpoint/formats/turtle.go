@@ -18,7 +18,7 @@ func readTurtle(body []byte, g *tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
-	t := &ttl{b: body, prefixes: map[string]string{}, tripleSink: g}
+	t := &ttl{b: body, base: g.base, prefixes: map[string]string{}, tripleSink: g}
 	for n := 0; ; n++ {
 		if t.space(); t.i == len(t.b) {
 			return nil

@@ -32,7 +32,8 @@ type Event struct {
 	Place
 	// Entity is the IRI of the thing whose data changed, empty if the feed names none.
 	Entity string
-	// Added and Removed are whole triples. Blank nodes, and IRIs that stand for them, are "_".
+	// Added and Removed are whole triples. Blank nodes are "_". IRIs that stand for them stay, because a query
+	// may name them.
 	Added, Removed []sparql.Pattern
 	// Loose says what the event may have changed besides, without showing the triples.
 	Loose []Loose

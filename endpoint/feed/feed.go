@@ -1,0 +1,169 @@
+// Package feed reads change feeds, one file for each kind. A source says what changed and never more than it
+// knows: what a message leaves open is Loose, what cannot be read may have changed anything, and missing events
+// are a gap. So a bad feed costs requests and time, and no change.
+package feed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/endpoint/formats"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// Options holds what sources need besides their definitions.
+type Options struct {
+	Contact string        // in the User-Agent, unless the definition has one
+	Version string        // of this program, for the User-Agent
+	Pause   time.Duration // before a part of a feed is read once more, 0 for a second
+	Logger  *slog.Logger  // nil: silent
+}
+
+// Limits that bound the memory of a source.
+const (
+	mostBytes   = 10 << 20 // of a message or page; a longer message may have changed anything
+	mostTriples = 50_000   // of an event; one with more is Loose
+	mostFast    = 1000     // messages in a second whose triples are read; the others are Loose
+	mostEvents  = 256      // of a batch
+	mostBatch   = 50_000   // triples of a batch
+)
+
+// Open returns the source of a definition. Its errors wrap a *registry.SettingError.
+func Open(d feed.Definition, o Options) (feed.Source, error) {
+	bad := func(setting string, err error) (feed.Source, error) {
+		return nil, fmt.Errorf("feed %s: %w", d.Name, &registry.SettingError{Setting: setting, Err: err})
+	}
+	o.Contact, o.Pause = cmp.Or(d.Contact, o.Contact), cmp.Or(o.Pause, time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Kind == feed.Deltas {
+		return bad("kind", errors.New("deltas are sent to POST /v1/feeds/{name}, so nothing is read"))
+	}
+	at, err := endpoint.CheckURL(d.URL, o.Contact)
+	if err != nil {
+		return bad("url", err)
+	}
+	c := newClient(o)
+	if d.Kind == feed.Wikimedia {
+		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at}, nil
+	}
+	return bad("kind", fmt.Errorf("%q is none of wikimedia, ldes, rdf-patch, changesets, deltas", d.Kind))
+}
+
+// A client sends the requests of one source.
+type client struct {
+	http  http.Client
+	agent string
+}
+
+func newClient(o Options) client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = time.Minute
+	return client{agent: endpoint.UserAgent(o.Version, o.Contact), http: http.Client{Transport: transport, CheckRedirect: sameServer}}
+}
+
+// sameServer follows redirects to the same server only: another one is a matter of the configuration.
+func sameServer(r *http.Request, via []*http.Request) error {
+	switch from := via[0].URL; {
+	case len(via) > 5:
+		return errors.New("more than 5 redirects")
+	case r.URL.Host != from.Host || r.URL.Scheme != from.Scheme:
+		return fmt.Errorf("it is redirected to %s: set this address in the definition of the feed, if you trust it", r.URL.Redacted())
+	}
+	return nil
+}
+
+// errStatus is the answer of a server that has no such resource, or no longer.
+type errStatus struct {
+	code int
+	text string
+}
+
+func (e *errStatus) Error() string { return e.text }
+
+// get sends a request with the given header fields. Other answers than 200 and 304 are errors.
+func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", c.agent)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	resp, err := c.http.Do(r)
+	if err != nil || resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	err = &errStatus{resp.StatusCode, resp.Status}
+	if text := formats.ErrorText(resp.Header.Get("Content-Type"), body); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	after := resp.Header.Get("Retry-After")
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable || after != "" {
+		return nil, &feed.Wait{For: retryAfter(after, resp.Header.Get("Date")), Err: err}
+	}
+	return nil, err
+}
+
+// retryAfter reads the header field of that name: a minute if it says nothing, at most a day.
+func retryAfter(field, date string) time.Duration {
+	wait := time.Minute
+	if n, err := strconv.Atoi(field); err == nil {
+		wait = time.Duration(min(max(n, 0), 24*60*60)) * time.Second
+	} else if at, err := http.ParseTime(field); err == nil {
+		from, err := http.ParseTime(date)
+		if err != nil {
+			from = time.Now()
+		}
+		wait = at.Sub(from)
+	}
+	return min(max(wait, time.Second), 24*time.Hour)
+}
+
+// field returns a term as a field of a pattern.
+func field(t diff.Term) string {
+	switch t.Kind {
+	case diff.IRI:
+		return "<" + t.Value + ">"
+	case diff.Literal:
+		return `"` + t.Value
+	}
+	return "_"
+}
+
+// triples reads a document of RDF with at most mostTriples triples.
+func triples(f formats.Format, body []byte, base string) (list []sparql.Pattern, err error) {
+	err = formats.Triples(f, body, base, mostBytes, func(s, p, o diff.Term) error {
+		if len(list) == mostTriples {
+			return diff.ErrRowLimit
+		}
+		list = append(list, sparql.Pattern{Subject: field(s), Predicate: field(p), Object: field(o)})
+		return nil
+	})
+	return list, err
+}
+
+// sleep waits, or returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,387 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry/feed"
+)
+
+// A wikimedia reads a stream of server-sent events with changes of a Wikibase.
+//
+// Its messages have numbers. Each connection begins with the last message that was read before: if that
+// comes again, nothing is missing. A hole in the numbers is read again a few times before it becomes a gap. A
+// stream that leaves out numbers again and again, as Kafka does for transactions, is trusted while a
+// connection lasts.
+type wikimedia struct {
+	feed.Definition
+	client client
+	pause  time.Duration
+	url    string
+}
+
+const (
+	silence    = 10 * time.Minute // after which a connection counts as dead, unless the definition says otherwise
+	rereadings = 3                // of a hole
+	sparse     = 3                // holes in a row that no reading filled
+	overlap    = 1000             // milliseconds before the last position, for streams that are continued by time
+)
+
+// A mark is an entry of a Last-Event-ID.
+type mark struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Offset    *int64 `json:"offset,omitempty"`
+	Timestamp *int64 `json:"timestamp,omitempty"` // in milliseconds
+}
+
+func (m mark) key() string { return fmt.Sprintf("%s/%d", m.Topic, m.Partition) }
+
+// A seen is what was read of one topic.
+type seen struct {
+	Offset int64     `json:"offset"`
+	Time   time.Time `json:"time"`            // the latest
+	Holes  int       `json:"holes,omitempty"` // in a row that no reading filled
+}
+
+// A hole is where messages are missing: after the one with this number. It was read again a few times.
+type hole struct {
+	after int64
+	times int
+}
+
+// A progress is the cursor.
+type progress struct {
+	ID   []mark          `json:"id"`
+	Seen map[string]seen `json:"seen"`
+}
+
+func (p *progress) copy() progress { return progress{p.ID, maps.Clone(p.Seen)} }
+
+// lastEventID returns where a connection continues: with the last message that was read.
+func (p *progress) lastEventID() string {
+	list := make([]mark, len(p.ID))
+	for i, m := range p.ID {
+		if s := p.Seen[m.key()]; m.Offset != nil && s.Offset > 0 {
+			m.Offset = &s.Offset
+		} else if m.Offset == nil && m.Timestamp != nil {
+			before := *m.Timestamp - overlap
+			m.Timestamp = &before
+		}
+		list[i] = m
+	}
+	b, _ := json.Marshal(list)
+	return string(b)
+}
+
+// A reading is one call of Follow.
+type reading struct {
+	*wikimedia
+	take  func(feed.Batch) error
+	done  progress // what was delivered
+	now   progress // what was read, with the chunks of an event that is not whole yet
+	begun bool     // something was read before
+
+	confirmed map[string]bool    // by topic: this connection goes back to what was read before
+	holes     map[string]hole    // by topic
+	skipped   int64              // messages whose number is unknown
+	partial   map[string]*change // by topic: the chunks of an event that is not whole yet
+	second    time.Time          // that fast counts
+	fast      int
+	batch     feed.Batch
+	triples   int
+}
+
+func (w *wikimedia) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
+	r := &reading{wikimedia: w, take: take, begun: cursor != "", holes: map[string]hole{}, done: progress{Seen: map[string]seen{}}}
+	if cursor != "" {
+		if err := json.Unmarshal([]byte(cursor), &r.done); err != nil || r.done.Seen == nil {
+			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
+		}
+	}
+	for {
+		again, err := r.connection(ctx)
+		if err != nil || !again {
+			return err
+		}
+		if err := sleep(ctx, w.pause); err != nil {
+			return err
+		}
+	}
+}
+
+// connection reads from one connection. again means that a part is to be read once more.
+func (r *reading) connection(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := cmp.Or(time.Duration(r.Silence), silence)
+	watch := time.AfterFunc(idle, func() { cancel(fmt.Errorf("nothing came for %s", idle)) })
+	defer watch.Stop()
+	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
+	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, 0
+	r.batch, r.triples = feed.Batch{Duplicates: r.batch.Duplicates}, 0
+	if len(r.now.ID) > 0 {
+		fields = append(fields, "Last-Event-ID", r.now.lastEventID())
+	} else if !r.Since.IsZero() {
+		at = withQuery(at, "since", clock(r.Since))
+	}
+	resp, err := r.client.get(ctx, at, fields...)
+	if err != nil {
+		return false, cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return false, fmt.Errorf("the answer is %.60q, and not text/event-stream", kind)
+	}
+	in := newMessageReader(resp.Body, mostBytes)
+	for {
+		m, err := in.next()
+		if err != nil {
+			if e := r.deliver(); e != nil {
+				return false, e
+			}
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return false, nil // servers end each connection after a while
+			}
+			return false, cause(ctx, err)
+		}
+		watch.Reset(idle)
+		if m.event == "error" {
+			return false, fmt.Errorf("the server reports %.300q", m.data)
+		}
+		again := r.add(m)
+		if again || !in.ready() || len(r.batch.Events) >= mostEvents || r.triples > mostBatch || r.batch.Gap != "" {
+			if err := r.deliver(); err != nil {
+				return false, err
+			}
+		}
+		if again {
+			return true, nil
+		}
+	}
+}
+
+// cause returns why a connection ended.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+func withQuery(at, name, value string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return at
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// deliver hands the batch over. Nothing of an event whose chunks are not all there is in it.
+func (r *reading) deliver() error {
+	if r.batch.Head == (feed.Place{}) { // at most duplicates
+		return nil
+	}
+	b := r.batch
+	r.batch, r.triples = feed.Batch{}, 0
+	text, err := json.Marshal(r.done)
+	if err != nil {
+		return err
+	}
+	b.Cursor = string(text)
+	return r.take(b)
+}
+
+// add adds a message to the batch. again means that messages before it are to be read first.
+func (r *reading) add(m message) (again bool) {
+	var id []mark
+	_ = json.Unmarshal([]byte(m.id), &id)
+	c, err := readChange(m.data)
+	if err != nil || m.cut {
+		r.unknown(id)
+		return false
+	}
+	place, key := r.place(c, id)
+	if r.Topic != "" && !strings.HasPrefix(place.Topic, r.Topic) {
+		return false
+	}
+	known, verdict := r.now.Seen[key], r.judge(key, place)
+	if verdict == rereadNow {
+		return true
+	}
+	if verdict == duplicate {
+		r.batch.Duplicates++
+		return false
+	}
+	if h := r.holes[key]; verdict == filled && h.times > 0 && h.after == known.Offset {
+		known.Holes = 0
+	}
+	if verdict == missing && r.confirmed[key] {
+		known.Holes++
+	}
+	known.Offset, known.Time = place.Offset, later(known.Time, place.Time)
+	r.now.Seen[key], r.confirmed[key], r.skipped = known, true, 0
+	if len(id) > 0 {
+		r.now.ID = id
+	}
+	if c.Meta.Domain != canary && !r.whole(c, key, place) {
+		return false
+	}
+	if r.done.Seen[key] = known; len(r.partial) == 0 {
+		r.done.ID = r.now.ID
+	}
+	r.batch.Head = r.head(place)
+	return false
+}
+
+// whole adds the event of a message, unless chunks of it are still to come.
+func (r *reading) whole(c *change, key string, place feed.Place) bool {
+	c.unread = r.tooFast()
+	before := r.partial[key]
+	delete(r.partial, key)
+	switch {
+	case before != nil && before.join(c):
+		c = before
+	case before != nil: // the rest of it is missing
+		r.event(before, place)
+		fallthrough
+	default:
+		c.unread = c.unread || c.Sequence > 0
+	}
+	if c.Sequence+1 < c.Length {
+		r.partial[key] = c
+		return false
+	}
+	r.event(c, place)
+	return true
+}
+
+func (r *reading) event(c *change, place feed.Place) {
+	e := c.event()
+	e.Place = place
+	r.triples += len(e.Added) + len(e.Removed)
+	r.batch.Events = append(r.batch.Events, e)
+}
+
+// head is the place of the last event with the latest time that was seen.
+func (r *reading) head(p feed.Place) feed.Place {
+	for _, s := range r.now.Seen {
+		p.Time = later(p.Time, s.Time)
+	}
+	return p
+}
+
+// unknown adds an event for a message that cannot be read: it may have changed anything.
+func (r *reading) unknown(id []mark) {
+	place, key := r.place(&change{}, id)
+	known := r.now.Seen[key]
+	if r.Topic != "" && place.Topic != "" && !strings.HasPrefix(place.Topic, r.Topic) {
+		return
+	}
+	r.skipped++
+	place.Offset, place.Time = max(place.Offset, known.Offset+r.skipped), r.head(place).Time
+	r.batch.Events = append(r.batch.Events, feed.Event{Place: place, All: true})
+	r.batch.Head = place
+}
+
+// tooFast reports whether so many messages came in this second that their triples are not read.
+func (r *reading) tooFast() bool {
+	if now := time.Now().Truncate(time.Second); now != r.second {
+		r.second, r.fast = now, 0
+	}
+	r.fast++
+	return r.fast > mostFast
+}
+
+// place returns where a message is, and the key of its topic. The position in the id is that of the next
+// message where the message does not tell its own. So the event counts as a little later than it is.
+func (r *reading) place(c *change, id []mark) (feed.Place, string) {
+	p := mark{Topic: c.Meta.Topic, Partition: c.Meta.Partition, Offset: c.Meta.Offset}
+	before := map[string]mark{}
+	for _, m := range r.now.ID {
+		before[m.key()] = m
+	}
+	for _, m := range id {
+		old, there := before[m.key()]
+		moved := !there || !same(old.Offset, m.Offset) || !same(old.Timestamp, m.Timestamp)
+		if p.Topic == "" && moved && (m.Offset == nil || *m.Offset >= 0) {
+			p.Topic, p.Partition = m.Topic, m.Partition
+		}
+		if p.Offset == nil && m.Topic == p.Topic && m.Partition == p.Partition {
+			p.Offset = m.Offset
+		}
+	}
+	place := feed.Place{Topic: p.Topic, Time: later(c.Meta.Time, c.Time).UTC()}
+	if p.Offset != nil {
+		place.Offset = *p.Offset
+	}
+	return place, p.key()
+}
+
+func same(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// A verdict says what the number of a message means.
+type verdict int
+
+const (
+	filled    verdict = iota // nothing is missing before it
+	duplicate                // it was read before
+	rereadNow                // something is missing before it, and is read again
+	missing                  // something is missing before it for good
+)
+
+// judge returns what the place of a message says about those before it. It notes a gap.
+func (r *reading) judge(key string, p feed.Place) verdict {
+	s, known := r.now.Seen[key]
+	gap := func(format string, args ...any) verdict {
+		if r.batch.Gap == "" {
+			r.batch.Gap = fmt.Sprintf(format, args...)
+		}
+		return missing
+	}
+	switch {
+	case !known && r.begun, !known && r.Since.IsZero():
+		return filled
+	case !known: // of a feed that is read for the first time
+		r.begun = true
+		if p.Time.Sub(r.Since) > time.Minute && p.Offset > 1 {
+			return gap("the server begins at %s and not at %s: it keeps nothing older", clock(p.Time), clock(r.Since))
+		}
+		return filled
+	case p.Offset <= s.Offset && !p.Time.After(s.Time):
+		r.confirmed[key] = true
+		if p.Offset == 0 { // another event of the same time cannot be told apart
+			return filled
+		}
+		return duplicate
+	case p.Offset > s.Offset && p.Offset <= s.Offset+1+r.skipped:
+		return filled
+	case r.confirmed[key] && (p.Offset == 0 || s.Holes >= sparse):
+		return filled
+	case p.Offset != 0 && p.Offset <= s.Offset:
+		return gap("the numbers of %s begin again at %d", p.Topic, p.Offset)
+	}
+	if h := r.holes[key]; h.after != s.Offset || h.times < rereadings {
+		if h.after != s.Offset {
+			h = hole{after: s.Offset}
+		}
+		h.times++
+		r.holes[key] = h
+		return rereadNow
+	}
+	delete(r.holes, key)
+	return gap("what %s published between %s and %s is missing", cmp.Or(p.Topic, "the server"), clock(s.Time), clock(p.Time))
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
