@@ -158,7 +158,7 @@ func (r *rig) start() {
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}
-	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule, Now: r.options.Now,
+	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule, Now: o.Now,
 		Owns:    func(string) bool { return r.owns.Load() },
 		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}})
 	if err != nil {
