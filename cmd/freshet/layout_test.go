@@ -33,9 +33,11 @@ var mayImport = map[string][]string{
 	"scheduler/policy": {"diff", "registry", "scheduler/update", "scheduler/wic"},
 	"scheduler/hybrid": {"diff", "registry", "scheduler/policy", "scheduler/internal"},
 	// The plan knows policies only by their interface, and does not know the loop.
-	"scheduler/plan":   {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort"},
+	"scheduler/plan":   {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort", "scheduler/proof"},
 	"scheduler/cohort": {"registry"},
-	"endpoint":         {"diff", "registry"},
+	// What is proved follows from events and positions alone.
+	"scheduler/proof": {"registry"},
+	"endpoint":        {"diff", "registry"},
 	// The formats of answers are pure, and know neither queries nor settings.
 	"endpoint/formats": {"diff"},
 	// Merging is a matter of texts and results. It sends nothing.
@@ -159,7 +161,7 @@ func TestServerWithoutPlots(t *testing.T) {
 }
 
 // pure lists the packages that only compute: the caller passes times and slots.
-var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan", "scheduler/cohort", "endpoint/merge", "scheduler/update", "scheduler/wic", "notify/rule"}
+var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan", "scheduler/cohort", "scheduler/proof", "endpoint/merge", "scheduler/update", "scheduler/wic", "notify/rule"}
 
 // wallClock lists the functions of package time that read the clock or wait.
 var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
