@@ -213,4 +213,5 @@ const (
 	kindNode          byte = 'n'
 	kindLease         byte = 'l'
 	kindRules         byte = 'a'
+	kindSecret        byte = 'k'
 )

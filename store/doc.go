@@ -62,7 +62,7 @@
 // deleted long after its owner: removal deletes the owner at once and leaves the
 // rest to purge.go. Numbers in keys are big-endian.
 //
-//	meta      schema, seed, epoch, generation, counters
+//	meta      schema, seed, epoch, generation, counters, secrets
 //	spaces    endpoint name → space
 //	owners    space number → endpoint name, only while the endpoint lives
 //	endpoints name → endpoint, as JSON

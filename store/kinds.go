@@ -27,6 +27,8 @@ func newCommand(d *boltFile, kind byte) command {
 		return new(leaseEdit)
 	case kindRules:
 		return &ruleEdit{new(registry.RuleEdit)}
+	case kindSecret:
+		return new(secretEdit)
 	}
 	return nil
 }

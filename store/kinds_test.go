@@ -86,6 +86,7 @@ func (c *cluster) everything(d *DB, n int) {
 	c.must(d.Leases.Join(node))
 	c.must(d.Leases.Beat(node))
 	must(d.Leases.Take(node, []Claim{{Key: fmt.Sprint("shard/full", n)}}))
+	must(d.Secret("full", func() string { return fmt.Sprint("secret ", n) }))
 	c.batch(d, endpoint, query, profile, n)
 }
 
