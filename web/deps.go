@@ -253,6 +253,8 @@ type Receivers interface {
 	Create(c registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error)
 	// Test sends a test message at once, and returns the kind of the service.
 	Test(ctx context.Context, c registry.Caller, address string) (kind string, err error)
+	// PushKey returns the key that browsers subscribe with to be told, "" if they cannot be told.
+	PushKey() (string, error)
 }
 
 // Deliveries holds the counters of one delivery type since the start of the process.

@@ -16,9 +16,13 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/people"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/registry"
 )
+
+// pushKey signs messages to browsers.
+var pushKey = service.NewPushKey()
 
 // outbox adds webhooks over the world's memory, with the real delivery engine.
 func (w *world) outbox(c *Config) {
@@ -33,7 +37,7 @@ func (w *world) outbox(c *Config) {
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	told := people.New(people.Options{Log: w.m, Query: w.m.Query, Caller: func(name string) (registry.Caller, error) {
+	told := people.New(people.Options{Log: w.m, Query: w.m.Query, PushKey: func() (string, error) { return pushKey, nil }, Caller: func(name string) (registry.Caller, error) {
 		return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 	}})
 	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard,

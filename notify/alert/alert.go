@@ -83,6 +83,7 @@ type Options struct {
 
 	PublicURL string
 	Mail      Mail
+	PushKey   func() (string, error) // the key that signs messages to browsers; nil: none are sent
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min

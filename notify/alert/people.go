@@ -29,7 +29,10 @@ var _ = func() *kind {
 
 func checkService(name string) func(*Options, string) (string, error) {
 	return func(o *Options, address string) (string, error) {
-		_, complete, err := service.Find(name, address)
+		k, complete, err := service.Find(name, address)
+		if err == nil {
+			complete, err = service.Signed(k, complete, o.PushKey)
+		}
 		if err == nil {
 			_, err = o.Guard.Check(service.Base(complete))
 		}
@@ -60,7 +63,7 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	}
 	list = newest(list)
 	first := &list[0]
-	m := service.Message{ID: id, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved}
+	m := service.Message{ID: id, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved, From: o.PublicURL}
 	for i := range list {
 		if list[i].State == registry.AlertFiring {
 			m.State = registry.AlertFiring

@@ -17,6 +17,9 @@ type Client struct {
 	now       func() time.Time
 }
 
+// Now returns the time, for what a request says of it.
+func (c *Client) Now() time.Time { return c.now() }
+
 // newClient returns a client that reports to dialled whether a host's address is in a listed
 // network. It does not follow redirects.
 func newClient(o *Options, dialled func(host string, trusted bool)) *Client {

@@ -33,6 +33,9 @@ func (m *Manager) check(address string) (to registry.Receiver, err error) {
 	} else if k, complete, wrong := service.Find("", address); wrong != nil {
 		err = wrong
 	} else {
+		if complete, err = service.Signed(k, complete, m.Target.opts.PushKey); err != nil {
+			return to, err
+		}
 		to = registry.Receiver{Kind: k.Name, Address: complete}
 		_, err = m.Guard.Check(service.Base(complete))
 	}
@@ -114,6 +117,18 @@ func (m *Manager) admit(c registry.Caller) error {
 		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
 	}
 	return nil
+}
+
+// PushKey returns what browsers subscribe with, "" if they are not told anything.
+func (m *Manager) PushKey() (string, error) {
+	if m.Target.opts.PushKey == nil {
+		return "", nil
+	}
+	key, err := m.Target.opts.PushKey()
+	if err != nil {
+		return "", err
+	}
+	return service.PublicPushKey(key)
 }
 
 // Test sends a test message to an address at once. The error says why it did not arrive.

@@ -38,7 +38,7 @@ const (
 	mostSum = 8 << 20
 )
 
-// Options hold the dependencies of a Target. All but the last three are required.
+// Options hold the dependencies of a Target. All but the last four are required.
 type Options struct {
 	Log       notify.Log
 	Query     func(id string) (registry.Query, error)
@@ -47,6 +47,8 @@ type Options struct {
 
 	// Mail sends e-mail; nil: none is sent.
 	Mail *service.Mail
+	// PushKey returns the key that signs messages to browsers; nil: none are sent.
+	PushKey func() (string, error)
 	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
 	Names func(endpoint string, languages []string) watch.Namer
 	Now   func() time.Time
@@ -293,6 +295,7 @@ const email = "email"
 // sending returns a function that sends a message.
 func (t *Target) sending(s *registry.Subscription, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	to := s.To
+	m.From = t.opts.PublicURL
 	if to.Kind != email || t.opts.Mail == nil {
 		return service.Send(to.Kind, to.Address, m)
 	}

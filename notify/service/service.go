@@ -41,6 +41,9 @@ type Message struct {
 	Link  string              // page about it, "" for none
 	State registry.AlertState // firing or resolved, "" of a message that is not about alerts
 	At    time.Time
+	From  string // web address of the server
+
+	now time.Time // of the attempt
 }
 
 // A Kind is a kind of services.
@@ -63,6 +66,8 @@ type Kind struct {
 	most int
 	// text: the service takes no message without a text.
 	text bool
+	// signed: what is sent is signed with a key of the server, which is part of complete addresses.
+	signed bool
 }
 
 // A request sends a message.
@@ -72,6 +77,7 @@ type request struct {
 	header http.Header
 	json   any    // the body
 	text   string // the body, if it is not JSON
+	err    error  // why there is none
 }
 
 var kinds = map[string]*Kind{}
@@ -189,11 +195,14 @@ func Send(kind, address string, m Message) (func(context.Context, *deliver.Clien
 
 // send sends a message whose text has at most so many characters.
 func (k *Kind) send(ctx context.Context, c *deliver.Client, u *url.URL, m Message, most int) deliver.Reply {
-	m.Title, m.Text = Cut(m.Title, mostTitle), Cut(strings.TrimSpace(m.Text), most)
+	m.Title, m.Text, m.now = Cut(m.Title, mostTitle), Cut(strings.TrimSpace(m.Text), most), c.Now()
 	if k.text && m.Text == "" {
 		m.Title, m.Text = "", m.Title
 	}
 	q := k.request(u, &m)
+	if q.err != nil {
+		return deliver.Reply{Err: q.err}
+	}
 	body, header := []byte(q.text), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
 	if q.json != nil {
 		var err error

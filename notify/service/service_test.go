@@ -104,7 +104,8 @@ var services = []struct {
 	wrong        played // a wrong secret
 	gone         *played
 	long         *played
-	brief        string // what the body has of a message without a text
+	brief        string                           // what the body has of a message without a text
+	read         func(t *testing.T, q got) string // decrypts a body, nil if it is readable
 }{
 	{address: "ntfy+http://tk_secret@HOST/alerts", method: "POST", path: "/", header: [2]string{"Authorization", "Bearer tk_secret"}, secret: "tk_secret",
 		body:    []string{`"topic":"alerts"`, `"title":"[FIRING] late"`, `"priority":4`, `"click":"http://fresh.example/q"`},
@@ -163,10 +164,15 @@ var services = []struct {
 	{address: "apprise+http://HOST/notify/keyS", method: "POST", path: "/notify/keyS", secret: "keyS", body: []string{`"type":"failure"`, `"format":"text"`},
 		limited: played{status: 429}, wrong: played{status: 204},
 		brief: `"body":"[FIRING] late\nhttp://`},
+	{address: browser.address("HOST"), method: "POST", path: "/push/secretP", header: [2]string{"Urgency", "high"}, secret: "secretP", read: browser.open,
+		body:    []string{`"title":"[FIRING] late"`, `"url":"http://fresh.example/q"`, `"tag":"msg_1"`},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"45"}}}, wait: 45 * time.Second, wrong: played{status: 403, body: `the VAPID credentials do not match`},
+		gone: &played{status: 410}, long: &played{status: 413},
+		brief: `"body":"","tag"`},
 }
 
 var message = service.Message{ID: "msg_1", Title: "[FIRING] late", Text: "line t2 <!channel> @here\n[click](http://evil.example)", Link: "http://fresh.example/q",
-	State: registry.AlertFiring, At: time.Unix(1_700_000_000, 0)}
+	State: registry.AlertFiring, At: time.Unix(1_700_000_000, 0), From: "https://fresh.example"}
 
 // Each kind sends what its service documents, and understands what it answers.
 func TestServices(t *testing.T) {
@@ -183,7 +189,11 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s: %+v after %d requests", k.Name, r, len(requests))
 			continue
 		}
+		if x.read == nil {
+			x.read = func(_ *testing.T, q got) string { return q.body }
+		}
 		q := requests[0]
+		q.body = x.read(t, q)
 		if q.method != x.method || q.path != x.path || x.header[0] != "" && q.header.Get(x.header[0]) != x.header[1] {
 			t.Errorf("%s: %s %s %v", k.Name, q.method, q.path, q.header)
 		}
@@ -195,8 +205,8 @@ func TestServices(t *testing.T) {
 		for _, text := range []string{"", " \n"} {
 			brief := message
 			brief.Text = text
-			if r, requests := play(t, "", x.address, brief); !r.OK() || x.brief == "" || !strings.Contains(requests[0].body, x.brief) || strings.Contains(requests[0].body, `"message":""`) {
-				t.Errorf("%s, no text: %s", k.Name, requests[0].body)
+			if r, requests := play(t, "", x.address, brief); !r.OK() || x.brief == "" || !strings.Contains(x.read(t, requests[0]), x.brief) || strings.Contains(x.read(t, requests[0]), `"message":""`) {
+				t.Errorf("%s, no text: %s", k.Name, x.read(t, requests[0]))
 			}
 		}
 		if r, _ := play(t, "", x.address, message, x.limited); r.OK() || r.Refused() || r.Wait != x.wait {
@@ -313,7 +323,7 @@ func TestLongMessages(t *testing.T) {
 	m.Title, m.Text = strings.Repeat("*é_", 5000), strings.Repeat("[x](y)@\n", 5000)
 	for _, x := range services {
 		r, requests := play(t, "", x.address, m)
-		if !r.OK() || len(requests) != 1 || !utf8.ValidString(requests[0].body) || utf8.RuneCountInString(requests[0].body) > 16_000 {
+		if !r.OK() || len(requests) != 1 || x.read == nil && !utf8.ValidString(requests[0].body) || utf8.RuneCountInString(requests[0].body) > 16_000 {
 			t.Errorf("%s: %+v", x.address, r)
 		}
 	}

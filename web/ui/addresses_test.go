@@ -22,7 +22,9 @@ var secretAddresses = map[string]string{
 	"slack":      "slack+http://127.0.0.1:1/services/T0/B0/SESAME",
 	"teams":      "teams+http://127.0.0.1:1/workflows/SESAME?sig=SESAME",
 	"telegram":   "telegram+http://123:SESAME@127.0.0.1:1/-1SESAME",
-	"text":       "text+http://SESAME:SESAME@127.0.0.1:1?k=@SESAME#@SESAME",
+	"webpush": "webpush+http://127.0.0.1:1/SESAME#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
+		"&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + service.NewPushKey(),
+	"text": "text+http://SESAME:SESAME@127.0.0.1:1?k=@SESAME#@SESAME",
 }
 
 // No page shows the secret of an address, whatever its kind, in rules, deliveries and dead letters.

@@ -82,3 +82,28 @@ func (v queryHandler) notify() error {
 	}
 	return v.again(f.form, "query", "queries", c)
 }
+
+// worker serves the service worker, under an address that never changes: a browser is told as long as it stays.
+func (v notifyHandler) worker() error {
+	h := v.w.Header()
+	h.Set("Content-Type", types[".js"])
+	h.Set("Cache-Control", "no-cache")
+	writeAll(v.w, v.r, http.StatusOK, v.assets["push.js"].plain)
+	return nil
+}
+
+// key serves the key that a browser subscribes with.
+func (v notifyHandler) key() error {
+	key, err := v.Receivers.PushKey()
+	if err == nil && key == "" {
+		err = &registry.Problem{Kind: registry.KindNotFound, Detail: "This server tells browsers nothing."}
+	}
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	writeAll(v.w, v.r, http.StatusOK, []byte(key))
+	return nil
+}

@@ -34,6 +34,9 @@ func (d *told) Test(_ context.Context, _ registry.Caller, address string) (strin
 	return "ntfy", d.check(address)
 }
 
+// PushKey implements web.Receivers.
+func (d *told) PushKey() (string, error) { return "BPublic", nil }
+
 // The page of a query has a form that sends a test and keeps what was typed, and then tells people.
 func TestNotifyForm(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
@@ -53,6 +56,12 @@ func TestNotifyForm(t *testing.T) {
 		t.Errorf("%+v", d.made)
 	}
 	signedIn(t, registry.RoleRead).get("/").lacks("Send a test")
+
+	r.get(at).has("Tell this browser", `data-into="notify" data-send`, "browser.js")
+	r.get("/push-key").status(200).has("BPublic")
+	if v := r.get("/push.js").status(200).has("showNotification"); v.Header.Get("Cache-Control") != "no-cache" || !strings.HasPrefix(v.Header.Get("Content-Type"), "text/javascript") {
+		t.Errorf("%v", v.Header)
+	}
 }
 
 // Who edits a rule in the form does not change when its people are told.

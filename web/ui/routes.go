@@ -94,8 +94,10 @@ func (s *Server) actions() []action {
 }
 
 func (s *Server) texts() []action {
-	const read = registry.RoleRead
+	const read, app = registry.RoleRead, registry.RoleApp
 	return []action{
+		{path: "/push.js", run: do(notifyHandler.worker)},
+		{path: "/push-key", need: app, run: do(notifyHandler.key), absent: s.Receivers == nil},
 		{path: "/docs/files/{name}", run: do(docsHandler.file)},
 		{path: "/queries/{id}/text", need: read, run: do(resultHandler.queryText)},
 		{path: "/queries/{id}/result", need: read, run: do(resultHandler.resultCell)},
@@ -126,7 +128,9 @@ func (s *Server) serveAll() error {
 		}
 	}
 	for _, a := range s.texts() {
-		s.mux.Handle("GET "+a.path, s.act(a))
+		if !a.absent {
+			s.mux.Handle("GET "+a.path, s.act(a))
+		}
 	}
 	s.mux.HandleFunc("GET /signin", s.signInPage)
 	s.mux.Handle("GET /ui/static/{hash}/{name}", s.assets)

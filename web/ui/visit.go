@@ -101,6 +101,7 @@ type (
 	registerHandler    struct{ *visit }
 	endpointHandler    struct{ *visit }
 	newEndpointHandler struct{ *visit }
+	notifyHandler      struct{ *visit } // what browsers need to be told something
 	policyHandler      struct{ *visit }
 	profileHandler     struct{ *visit }
 	deliveryHandler    struct{ *visit }

@@ -64,7 +64,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	}
 	told := people.New(people.Options{
 		Log: s.Store.History, Query: s.Store.Queries.Query, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"),
-		Mail: mail, Names: c.Labels.Known, Now: s.clock.Now,
+		Mail: mail, Names: c.Labels.Known, Now: s.clock.Now, PushKey: s.pushKey,
 	})
 	engine, err := deliver.New(deliver.Options{
 		Owns: owns, Now: s.clock.Now,
@@ -93,6 +93,9 @@ func mailOf(s *Server) (*service.Mail, error) {
 	return &service.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients}, err
 }
 
+// pushKey returns the key that signs messages to browsers.
+func (s *Server) pushKey() (string, error) { return s.Store.Secret("push", service.NewPushKey) }
+
 // newAlerts returns the alert rules of a server.
 func newAlerts(s *Server) (*alert.Engine, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
@@ -113,7 +116,7 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
 		Lease:     lease, Now: s.clock.Now,
-		Mail:  *mail,
+		Mail: *mail, PushKey: s.pushKey,
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
