@@ -1,0 +1,86 @@
+package feed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// mostDeltas is the maximum number of triples of an event. With more it may have changed anything.
+const mostDeltas = 50_000
+
+// A delta is one element of a message of deltas.
+type delta struct {
+	Inserts []deltaTriple `json:"inserts"`
+	Deletes []deltaTriple `json:"deletes"`
+}
+
+type deltaTriple struct {
+	Subject   *deltaTerm `json:"subject"`
+	Predicate *deltaTerm `json:"predicate"`
+	Object    *deltaTerm `json:"object"`
+	Graph     *deltaTerm `json:"graph"`
+}
+
+// A deltaTerm is a term of SPARQL results in JSON.
+type deltaTerm struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+// ReadDeltas reads a message of the kind deltas that came at a time: a JSON array of objects with inserts
+// and deletes, whose triples have terms as in SPARQL results. Each object is an event. A message is read whole
+// or not at all.
+func ReadDeltas(body []byte, at time.Time) ([]Event, error) {
+	var list []delta
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("not a JSON array of objects with inserts and deletes: %w", err)
+	}
+	events := make([]Event, 0, len(list))
+	for _, d := range list {
+		e := Event{Place: Place{Time: at}}
+		for from, to := range map[*[]deltaTriple]*[]sparql.Pattern{&d.Inserts: &e.Added, &d.Deletes: &e.Removed} {
+			for _, t := range *from {
+				p, err := t.pattern()
+				if err != nil {
+					return nil, err
+				}
+				*to = append(*to, p)
+			}
+		}
+		if len(e.Added)+len(e.Removed) > mostDeltas {
+			e = Event{Place: e.Place, All: true}
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+func (t deltaTriple) pattern() (p sparql.Pattern, err error) {
+	if t.Subject == nil || t.Predicate == nil || t.Object == nil {
+		return p, errors.New("a triple has no subject, predicate or object")
+	}
+	terms := [4]*deltaTerm{t.Subject, t.Predicate, t.Object, t.Graph}
+	for i, to := range []*string{&p.Subject, &p.Predicate, &p.Object, &p.Graph} {
+		if terms[i] == nil {
+			continue
+		}
+		switch x := terms[i]; x.Type {
+		case "uri":
+			*to = "<" + x.Value + ">"
+		case "literal", "typed-literal":
+			*to = `"` + x.Value
+		case "bnode":
+			*to = "_"
+		default:
+			return p, fmt.Errorf("%.40q is none of the types uri, literal, typed-literal, bnode", x.Type)
+		}
+	}
+	if p.Predicate[0] != '<' || p.Subject[0] == '"' || p.Graph != "" && p.Graph[0] == '"' {
+		return p, fmt.Errorf("a triple has a term where its type is not allowed: %s %s %s", p.Subject, p.Predicate, p.Object)
+	}
+	return p, nil
+}
