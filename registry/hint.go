@@ -102,7 +102,7 @@ func (h *Hint) terms(line string, prefixes map[string]string) bool {
 	var fields [4]string
 	n := 0
 	for rest := diff.Line(line); !rest.Empty() && rest[0] != '.'; n++ {
-		t, err := nextTerm(&rest, prefixes)
+		t, err := NextTerm(&rest, prefixes)
 		if err != nil || n == 4 || n == 1 && t.Kind != diff.IRI {
 			return false
 		}
@@ -143,8 +143,8 @@ func Line(x sparql.Pattern) string {
 	return b.String() + "."
 }
 
-// nextTerm reads one term, which may be a prefixed name.
-func nextTerm(l *diff.Line, prefixes map[string]string) (diff.Term, error) {
+// NextTerm reads one term of an RDF patch, which may be a prefixed name.
+func NextTerm(l *diff.Line, prefixes map[string]string) (diff.Term, error) {
 	s := string(*l)
 	word, _, _ := strings.Cut(s, " ")
 	prefix, local, _ := strings.Cut(word, ":")

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/freshet/freshet/cmd/internal/changesets"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/endpoint/feed"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 )
@@ -54,11 +58,11 @@ pattern that names no IRI.`,
 			if every < time.Second {
 				return cli.UsageErrorf("--every is at least 1s")
 			}
-			p, err := changesets.Open(source)
+			p, err := feed.OpenPublication(source, feed.Options{Version: cli.Version()})
 			if err != nil {
-				return err
+				return cli.UsageErrorf("--changesets: %v", err)
 			}
-			return a.followPublication(c.Context(), args[0], p, changesets.Checkpoint{File: state, From: from}, every, once)
+			return a.followPublication(c.Context(), args[0], p, checkpoint{file: state, from: from}, every, once)
 		}}
 	a.flags(c)
 	f := c.Flags()
@@ -135,10 +139,55 @@ func pieces(list []string) (out [][]string) {
 	return out
 }
 
+// A checkpoint says where following begins: at the changeset in a file, else at from.
+type checkpoint struct{ file, from string }
+
+// begin returns the first changeset to read: the one in the file, else the one that --from names, else the
+// one after the last published.
+func (c checkpoint) begin(ctx context.Context, p *feed.Publication) (feed.ChangesetID, error) {
+	if c.file != "" {
+		b, err := os.ReadFile(c.file)
+		if err == nil {
+			id, err := feed.ParseChangeset(string(b))
+			if err != nil {
+				return id, cli.UsageErrorf("--state: %s: %v", c.file, err)
+			}
+			return id, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return feed.ChangesetID{}, cli.UsageErrorf("--state: %v", err)
+		}
+	}
+	if c.from != "" {
+		id, err := feed.ParseChangeset(c.from)
+		if err != nil {
+			return id, cli.UsageErrorf("--from: %v", err)
+		}
+		return id, nil
+	}
+	id, err := p.Last(ctx)
+	return id.Next(), err
+}
+
+// write stores the next changeset to read. It replaces the file atomically.
+func (c checkpoint) write(next feed.ChangesetID) error {
+	if c.file == "" {
+		return nil
+	}
+	_, err := cli.WriteFile(c.file, 0o644, func(w io.Writer) (int64, error) {
+		n, err := fmt.Fprintln(w, next)
+		return int64(n), err
+	})
+	if err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	return nil
+}
+
 // followPublication sends a hint for each changeset, in order. It reports errors and
 // tries again.
-func (a hintSender) followPublication(ctx context.Context, endpoint string, p *changesets.Publication, start changesets.Checkpoint, every time.Duration, once bool) error {
-	next, err := p.Begin(ctx, start)
+func (a hintSender) followPublication(ctx context.Context, endpoint string, p *feed.Publication, start checkpoint, every time.Duration, once bool) error {
+	next, err := start.begin(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -147,7 +196,7 @@ func (a hintSender) followPublication(ctx context.Context, endpoint string, p *c
 	}
 	for {
 		next, err = a.catchUp(ctx, endpoint, p, next)
-		if e := start.Write(next); e != nil {
+		if e := start.write(next); e != nil {
 			return e
 		}
 		if err != nil && (once || final(err)) {
@@ -175,20 +224,24 @@ func final(err error) bool {
 
 // catchUp sends a hint for each published changeset from next on. It returns the next
 // changeset to read.
-func (a hintSender) catchUp(ctx context.Context, endpoint string, p *changesets.Publication, next changesets.ID) (changesets.ID, error) {
+func (a hintSender) catchUp(ctx context.Context, endpoint string, p *feed.Publication, next feed.ChangesetID) (feed.ChangesetID, error) {
 	last, err := p.Last(ctx)
 	if err != nil {
 		return next, err
 	}
 	for !last.Before(next) {
-		h, found, err := p.Read(ctx, next, a.w.Stderr)
+		c, err := p.Read(ctx, next, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return next, err
 		}
-		if !found {
+		if c == nil {
 			next = p.After(next, last)
 			continue
 		}
+		for _, file := range c.Damaged {
+			fmt.Fprintf(a.w.Stderr, "%s is cut off; what could be read of it counts\n", file)
+		}
+		h := &c.Hint
 		done, err := a.sendHint(ctx, endpoint, h)
 		if err != nil {
 			return next, err

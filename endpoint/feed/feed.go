@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -51,12 +52,24 @@ func Open(d feed.Definition, o Options) (feed.Source, error) {
 	if d.Kind == feed.Deltas {
 		return bad("kind", errors.New("deltas are sent to POST /v1/feeds/{name}, so nothing is read"))
 	}
-	at, err := endpoint.CheckURL(d.URL, o.Contact)
+	at, err := d.URL, error(nil)
+	if d.Kind != feed.Changesets || strings.Contains(at, "://") {
+		at, err = endpoint.CheckURL(at, o.Contact)
+	}
 	if err != nil {
 		return bad("url", err)
 	}
 	c := newClient(o)
-	if d.Kind == feed.Wikimedia {
+	switch d.Kind {
+	case feed.Changesets:
+		p, err := OpenPublication(at, o)
+		if err != nil {
+			return bad("url", err)
+		}
+		return &changesets{Definition: d, publication: p, log: o.Logger}, nil
+	case feed.RDFPatch:
+		return &patchLog{Definition: d, client: c, url: at}, nil
+	case feed.Wikimedia:
 		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at}, nil
 	}
 	return bad("kind", fmt.Errorf("%q is none of wikimedia, ldes, rdf-patch, changesets, deltas", d.Kind))
@@ -133,6 +146,34 @@ func retryAfter(field, date string) time.Duration {
 		wait = at.Sub(from)
 	}
 	return min(max(wait, time.Second), 24*time.Hour)
+}
+
+// gone reports whether an error says that a resource does not exist.
+func gone(err error) bool {
+	var status *errStatus
+	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
+}
+
+// body reads an answer of at most mostBytes.
+func body(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
+	if err == nil && len(b) > mostBytes {
+		err = fmt.Errorf("the answer has more than %d bytes", mostBytes)
+	}
+	return b, err
+}
+
+// poll calls step now and every so often, until it fails or ctx ends.
+func poll(ctx context.Context, every time.Duration, step func() error) error {
+	for {
+		if err := step(); err != nil {
+			return err
+		}
+		if err := sleep(ctx, every); err != nil {
+			return err
+		}
+	}
 }
 
 // field returns a term as a field of a pattern.

@@ -1,0 +1,272 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// A patchLog reads RDF patches by version, as servers of RDF Delta publish them: at URL?version=1, 2 and so
+// on, or where the URL has {version}. Each patch names the one before. A few versions may be left out.
+//
+// A patch that cannot be read stops the feed: nothing after it counts until it is repaired.
+type patchLog struct {
+	feed.Definition
+	client client
+	url    string
+}
+
+const (
+	patchesEvery = 10 * time.Second
+	leftOut      = 3 // versions in a row that may be missing in a log
+)
+
+// A patchCursor is the last patch that was read.
+type patchCursor struct {
+	Version int64  `json:"version"`
+	ID      string `json:"id"`
+}
+
+func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
+	var at patchCursor
+	if cursor != "" {
+		if err := json.Unmarshal([]byte(cursor), &at); err != nil {
+			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
+		}
+	} else if l.Since.IsZero() {
+		newest, err := l.newest(ctx)
+		if err != nil {
+			return err
+		}
+		at = newest
+	}
+	return poll(ctx, cmp.Or(time.Duration(l.Every), patchesEvery), func() error {
+		for {
+			asked := time.Now().UTC()
+			b, err := l.next(ctx, &at)
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(at)
+			if err != nil {
+				return err
+			}
+			end := len(b.Events) == 0
+			if b.Cursor = string(text); end { // so all that was published before is known
+				b.Head = feed.Place{Offset: at.Version, Time: asked}
+			}
+			if err := take(b); err != nil || end {
+				return err
+			}
+		}
+	})
+}
+
+// next reads the patch after at, which it moves there. The batch has no event if there is none.
+func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err error) {
+	for version := at.Version + 1; version <= at.Version+1+leftOut; version++ {
+		p, err := l.patch(ctx, version)
+		if gone(err) {
+			continue
+		} else if err != nil {
+			return b, err
+		}
+		if p.previous != at.ID && at.ID != "" {
+			b.Gap = fmt.Sprintf("the patch of version %d follows %s, and not %s, which was the last one", version, p.previous, at.ID)
+		}
+		place := feed.Place{Offset: version, Time: time.Now().UTC()}
+		e := feed.Event{Place: place, Added: p.added, Removed: p.removed, Edit: feed.Edit{Text: "patch " + strings.Trim(p.id, "<>")}}
+		if len(p.added)+len(p.removed) > mostTriples {
+			e.Added, e.Removed, e.All = nil, nil, true
+		}
+		*at = patchCursor{version, p.id}
+		b.Events, b.Head = []feed.Event{e}, place
+		return b, nil
+	}
+	return b, nil
+}
+
+// newest finds the last patch of a log by doubling and halving.
+func (l *patchLog) newest(ctx context.Context) (last patchCursor, err error) {
+	low, high := int64(0), int64(0) // high is known to be missing
+	for step := int64(1); high == 0 || high-low > 1; {
+		try := low + step
+		if high > 0 {
+			try = (low + high) / 2
+		}
+		before := patchCursor{Version: try - 1}
+		b, err := l.next(ctx, &before)
+		switch {
+		case err != nil:
+			return last, err
+		case len(b.Events) == 0:
+			high = try
+		default:
+			low, last, step = before.Version, before, 2*step
+			if high > 0 && low >= high {
+				return last, nil
+			}
+		}
+	}
+	return last, nil
+}
+
+func (l *patchLog) patch(ctx context.Context, version int64) (p patch, err error) {
+	number := strconv.FormatInt(version, 10)
+	at := strings.ReplaceAll(l.url, "{version}", number)
+	if at = strings.ReplaceAll(at, "%7Bversion%7D", number); at == l.url {
+		at = withQuery(at, "version", number)
+	}
+	resp, err := l.client.get(ctx, at, "Accept", "application/rdf-patch")
+	if err != nil {
+		return p, err
+	}
+	text, err := body(resp)
+	if err == nil {
+		p, err = readPatch(string(text))
+	}
+	if err != nil {
+		return p, fmt.Errorf("the patch of version %d: %w", version, err)
+	}
+	return p, nil
+}
+
+// A patch is one RDF patch.
+type patch struct {
+	id, previous   string
+	added, removed []sparql.Pattern
+}
+
+// readPatch reads a patch whole or not at all. Blocks that are aborted do not count.
+func readPatch(text string) (p patch, err error) {
+	r := patchReader{prefixes: map[string]string{}}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := r.row(line); err != nil {
+			return p, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	switch p = r.patch; {
+	case p.id == "":
+		err = fmt.Errorf("line %d: it ends without a row H id", n)
+	case p.id == p.previous:
+		err = fmt.Errorf("line %d: it follows itself", n)
+	case r.open:
+		err = fmt.Errorf("line %d: it ends before the row TC", n)
+	}
+	return p, err
+}
+
+// A patchReader reads the rows of a patch.
+type patchReader struct {
+	patch
+	prefixes map[string]string
+	open     bool // in a block
+	from     [2]int
+}
+
+func (r *patchReader) row(line string) error {
+	line, whole := strings.CutSuffix(line, ".")
+	if !whole {
+		return errors.New("a row without its full stop")
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	l := diff.Line(strings.TrimSpace(rest))
+	switch word {
+	case "H":
+		return r.header(string(l))
+	case "TX":
+		if r.open {
+			return errors.New("TX in a block")
+		}
+		r.open, r.from = true, [2]int{len(r.added), len(r.removed)}
+	case "TC", "TA":
+		if !r.open {
+			return fmt.Errorf("%s outside of a block", word)
+		}
+		if r.open = false; word == "TA" {
+			r.added, r.removed = r.added[:r.from[0]], r.removed[:r.from[1]]
+		}
+	case "PA", "PD":
+		return r.prefix(word, l)
+	case "A", "D":
+		t, err := r.terms(l)
+		if err != nil {
+			return err
+		}
+		if word == "A" {
+			r.added = append(r.added, t)
+		} else {
+			r.removed = append(r.removed, t)
+		}
+	default:
+		return fmt.Errorf("%.20q is no row of an RDF patch", word)
+	}
+	return nil
+}
+
+func (r *patchReader) header(text string) error {
+	name, value, ok := strings.Cut(text, " ")
+	if value = strings.TrimSpace(value); !ok || value == "" {
+		return errors.New("a header without a value")
+	}
+	to := map[string]*string{"id": &r.id, "prev": &r.previous}[strings.ToLower(name)]
+	if to == nil {
+		return nil
+	}
+	if *to != "" {
+		return fmt.Errorf("a second header %s", name)
+	}
+	*to = value
+	return nil
+}
+
+func (r *patchReader) prefix(word string, l diff.Line) error {
+	f := strings.Fields(string(l))
+	if word == "PD" && len(f) >= 1 {
+		delete(r.prefixes, strings.Trim(f[0], `":`))
+		return nil
+	}
+	if len(f) < 2 || len(r.prefixes) > 1000 {
+		return errors.New("a prefix without a name or address")
+	}
+	r.prefixes[strings.Trim(f[0], `":`)] = strings.Trim(f[1], `"<>`)
+	return nil
+}
+
+// terms reads a triple or quad.
+func (r *patchReader) terms(l diff.Line) (p sparql.Pattern, err error) {
+	to := []*string{&p.Subject, &p.Predicate, &p.Object, &p.Graph}
+	n := 0
+	for ; !l.Empty(); n++ {
+		t, err := registry.NextTerm(&l, r.prefixes)
+		if err != nil {
+			return p, err
+		}
+		if n == len(to) || t.Kind != diff.IRI && n == 1 || t.Kind == diff.Literal && n != 2 {
+			return p, errors.New("no triple and no quad")
+		}
+		if *to[n] = field(t); strings.HasPrefix(t.Value, "_:") {
+			*to[n] = "_"
+		}
+	}
+	if n < 3 || slices.Contains([]string{p.Subject, p.Predicate, p.Object}, "<>") {
+		return p, errors.New("no triple and no quad")
+	}
+	return p, nil
+}

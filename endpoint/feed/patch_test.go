@@ -1,0 +1,133 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/endpoint/feed"
+	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// patches serves a log. Empty texts are versions that do not exist.
+func patches(t *testing.T, log *[]string) *server {
+	return serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		v, _ := strconv.Atoi(r.URL.Query().Get("version"))
+		if v < 1 || v > len(*log) || (*log)[v-1] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, (*log)[v-1])
+	})
+}
+
+func aPatch(n int, rows string) string {
+	prev := ""
+	if n > 1 {
+		prev = fmt.Sprintf("H prev <uuid:%d> .\n", n-1)
+	}
+	return fmt.Sprintf("H id <uuid:%d> .\n%sTX .\n%sTC .\n", n, prev, rows)
+}
+
+// caughtUp follows a feed that is asked until there is nothing new.
+func caughtUp(t *testing.T, d Definition, cursor string) (Batch, error) {
+	t.Helper()
+	source, err := feed.Open(d, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patien)
+	defer cancel()
+	end, sum := errors.New("end"), Batch{Cursor: cursor}
+	err = source.Follow(ctx, cursor, func(b Batch) error {
+		sum.Events, sum.Cursor, sum.Head = append(sum.Events, b.Events...), b.Cursor, b.Head
+		if b.Gap != "" {
+			sum.Gap = b.Gap
+		}
+		if len(b.Events) == 0 {
+			return end
+		}
+		return nil
+	})
+	if errors.Is(err, end) {
+		err = nil
+	}
+	return sum, err
+}
+
+func TestPatchLog(t *testing.T) {
+	log := []string{aPatch(1, "A <http://s> <http://p> 'no' .\n")}
+	for n := 2; n <= 9; n++ {
+		log = append(log, aPatch(n, ""))
+	}
+	d := Definition{Kind: RDFPatch, URL: patches(t, &log).URL}
+	log[0] = aPatch(1, "PA \"ex\" <http://example.org/> .\nA ex:s <http://p> \"x\"@en <http://g> .\nD _:b <http://p> <_:c> .\nTC .\nTX .\nA <http://gone> <http://p> <http://o> .\nTA .\nTX .\n")
+	before := time.Now()
+	b, err := caughtUp(t, d, "") // begins after the newest
+	if err != nil || len(b.Events) > 0 || b.Head.Offset != 9 || b.Head.Time.Before(before.Add(-time.Second)) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	d.Since = begin
+	all, err := caughtUp(t, d, "")
+	if err != nil || len(all.Events) != 9 || all.Gap != "" || all.Cursor != b.Cursor {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	e := all.Events[0]
+	if len(e.Added) != 1 || e.Added[0] != (sparql.Pattern{Subject: "<http://example.org/s>", Predicate: "<http://p>", Object: `"x`, Graph: "<http://g>"}) ||
+		len(e.Removed) != 1 || e.Removed[0] != (sparql.Pattern{Subject: "_", Predicate: "<http://p>", Object: "_"}) || e.Edit.Text != "patch uuid:1" || e.Offset != 1 {
+		t.Errorf("%+v", e)
+	}
+	log = append(log, "", "", strings.Replace(aPatch(12, "A <http://s> <http://p> <http://o> .\n"), "uuid:11", "uuid:9", 1)) // numbers are left out
+	if b, err = caughtUp(t, d, all.Cursor); err != nil || len(b.Events) != 1 || b.Events[0].Offset != 12 || b.Gap != "" {
+		t.Errorf("%+v, %v", b, err)
+	}
+	log = append(log, aPatch(99, ""))
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) != 1 || !strings.Contains(b.Gap, "<uuid:98>, and not <uuid:12>") {
+		t.Errorf("a broken chain: %+v, %v", b, err)
+	}
+}
+
+// Nothing after a bad patch counts, and nothing of it.
+func TestBadPatches(t *testing.T) {
+	good := "A <http://s> <http://p> <http://o> .\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"no triple":      {aPatch(2, good+"A <http://s> <http://p> .\n"), "line 5: no triple"},
+		"no end":         {strings.Replace(aPatch(2, good), "TC .\n", "", 1), "line 4: it ends before the row TC"},
+		"cut off":        {aPatch(2, good)[:60], "line 4"},
+		"another row":    {aPatch(2, "X <http://s> .\n"), "line 4"},
+		"nested":         {aPatch(2, "TX .\n"), "line 4"},
+		"second id":      {"H id <uuid:1> .\n" + aPatch(2, good), "line 2"},
+		"HTML":           {"<html>", "line 1"},
+		"literal":        {aPatch(2, `A "s" <http://p> <http://o> .`+"\n"), "line 4"},
+		"no end of line": {aPatch(2, "A <http://s> <http://p> <http://o>\n"), "line 4"},
+		"five terms":     {aPatch(2, "A <http://s> <http://p> <http://o> <http://g> <http://h> .\n"), "line 4"},
+	} {
+		log := []string{aPatch(1, good), c.text, aPatch(3, good)}
+		b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}, "")
+		if err == nil || !strings.Contains(err.Error(), "the patch of version 2") || !strings.Contains(err.Error(), c.want) || len(b.Events) != 1 {
+			t.Errorf("%s: %d events, %v", name, len(b.Events), err)
+		}
+	}
+}
+
+func TestRealPatches(t *testing.T) {
+	one := func(name string) string { return string(testData(t, "rdf-patch/"+name)) }
+	log := []string{one("patch1.rdfp"), one("patch2.rdfp"), one("patch3.rdfp"), one("patch-empty.rdfp")}
+	s := patches(t, &log)
+	b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: s.URL, Since: begin}, "")
+	if err != nil || len(b.Events) != 4 || len(b.Events[1].Added) != 1 || b.Events[1].Added[0].Graph != "<http://example/g>" || len(b.Events[3].Added) != 0 || !strings.Contains(b.Gap, "version 4") {
+		t.Errorf("%+v, %v", b, err)
+	}
+	for _, bad := range []string{"patch_bad_1.rdfp", "patch_bad_2.rdfp", "patch_bad_3.rdfp"} {
+		log = []string{one("patch1.rdfp"), one(bad), one("patch2.rdfp")}
+		if b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: s.URL + "/x?version={version}", Since: begin}, ""); err == nil || len(b.Events) != 1 || !strings.Contains(err.Error(), "line 5") && !strings.Contains(err.Error(), "line 6") {
+			t.Errorf("%s: %+v, %v", bad, b, err)
+		}
+	}
+}
