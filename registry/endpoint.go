@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // An Endpoint is a SPARQL 1.1 Protocol service that Freshet does not control,
@@ -31,6 +33,9 @@ type Endpoint struct {
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
 	OwnServices     []string          `json:"own_services" yaml:"own_services"` // services that SERVICE may name without AllowService
 	AllowPublic     bool              `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
+	Feed            string            `json:"feed" yaml:"feed"`                 // the name of the feed that tells what changes in its data
+	Position        string            `json:"position" yaml:"position"`         // a SELECT of one value, or a name of one: up to which event its data include the feed
+	Lag             Duration          `json:"lag" yaml:"lag"`                   // how long after an event its data lack it at most
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
 	Timeout         Duration          `json:"timeout" yaml:"timeout"` // of one execution
 	MinGap          Duration          `json:"min_gap" yaml:"min_gap"` // between the end of one request and the start of the next
@@ -159,6 +164,7 @@ const (
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
 	DefaultMerge  = MergeAuto
+	DefaultLag    = Duration(10 * time.Minute)
 	// DefaultMaxColumns exceeds the width of any table made for reading and keeps
 	// the cost of a row's head small.
 	DefaultMaxColumns = 10_000
@@ -179,6 +185,7 @@ func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, M
 // what its answer means. The others, which decide when and how often, are zero.
 func (e Endpoint) RequestSettings() Endpoint {
 	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices, e.Merge = "", 0, "", "", "", 0, nil, nil, nil, false, nil, ""
+	e.Feed, e.Position, e.Lag = "", "", 0
 	return e
 }
 
@@ -201,6 +208,7 @@ func (e Endpoint) WithDefaults() Endpoint {
 	setDefault(&e.FallbackPolicy, DefaultPolicy)
 	setDefault(&e.ProfileShare, 0.5)
 	setDefault(&e.Merge, DefaultMerge)
+	setDefault(&e.Lag, DefaultLag)
 	setDefault(&e.Concurrency, 1)
 	setDefault(&e.Timeout, Duration(30*time.Second))
 	setDefault(&e.MaxBytes, 64<<20)
@@ -259,6 +267,10 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("merge", "merge must be one of %s", strings.Join(MergeModes(), ", "))
 	case slices.Contains(protocolParams, e.TimeoutParam):
 		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a time limit in milliseconds, such as timeout", e.TimeoutParam)
+	case e.Lag < 0:
+		return bad("lag", "lag must be greater than 0; leave it out for the default of %s", DefaultLag.Short())
+	case e.Position != "" && e.Feed == "":
+		return bad("position", "a position is one in a feed: name the feed, or leave position out")
 	case e.MaxColumns < 0:
 		return bad("max_columns", "max_columns must be greater than 0; leave it out for the default of %d", DefaultMaxColumns)
 	case e.MaxRows < 0:
@@ -268,6 +280,10 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		if !serviceName.MatchString(own) {
 			return bad("own_services", "%q is neither an absolute IRI nor a name with a prefix, such as wikibase:label", own)
 		}
+	}
+	if err := checkPosition(e.Position); err != nil {
+		return bad("position", "%v, such as %s, or one of the names %s", err, positions["updateStreamNextOffset"],
+			strings.Join(slices.Sorted(maps.Keys(positions)), ", "))
 	}
 	if err := headers(e.Headers); err != nil {
 		return bad("headers", "%v", err)
@@ -283,11 +299,59 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	return nil
 }
 
+// positions are queries for positions that endpoints of some kinds answer, by names that settings use.
+var positions = map[string]string{
+	"updateStreamNextOffset": "SELECT (MAX(?n) AS ?next) { <http://wikiba.se/ontology#Dump> <http://wikiba.se/ontology#updateStreamNextOffset> ?n }",
+	"updatesCompleteUntil":   "SELECT (MAX(?t) AS ?until) { <http://wikiba.se/ontology#Dump> <http://wikiba.se/ontology#updatesCompleteUntil> ?t }",
+	"dateModified":           "SELECT (MIN(?t) AS ?until) { <http://www.wikidata.org> <http://schema.org/dateModified> ?t }",
+}
+
+// PositionQuery returns the query for the endpoint's position, "" if it does not tell.
+func (e Endpoint) PositionQuery() string {
+	if text, ok := positions[e.Position]; ok {
+		return text
+	}
+	return e.Position
+}
+
+// checkPosition returns an error unless text, if there is one, is a SELECT with one column or names one.
+func checkPosition(text string) error {
+	if text == "" || positions[text] != "" {
+		return nil
+	}
+	a, err := sparql.Analyse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("this is no query: %v; write a SELECT with one row and one column", err)
+	case a.Form != "SELECT":
+		return fmt.Errorf("this is %s %s; write a SELECT with one row and one column", article(a.Form), a.Form)
+	case a.Star:
+		return errors.New("SELECT * does not say how many columns there are; name the one variable that is the position")
+	case len(a.Vars) != 1 || a.Unnamed:
+		return fmt.Errorf("this SELECT has %s; select the one variable that is the position", columns(a))
+	}
+	return nil
+}
+
+func article(form string) string {
+	if form == "ASK" {
+		return "an"
+	}
+	return "a"
+}
+
+func columns(a *sparql.Analysis) string {
+	if a.Unnamed {
+		return "a column without a name of its own"
+	}
+	return fmt.Sprintf("%d columns (?%s)", len(a.Vars), strings.Join(a.Vars, ", ?"))
+}
+
 // CheckGiven refuses settings that are explicitly 0 where 0 means the default,
 // because they would silently become the default. given holds the settings as
 // written, by name.
 func CheckGiven(given map[string]any) error {
-	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes"} {
+	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes", "lag"} {
 		if v, ok := given[key]; ok && zero(v) {
 			return wrongField(KindBadEndpoint, "/"+key, "%s must be greater than 0; leave it out for the default", key)
 		}

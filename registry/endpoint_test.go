@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -70,6 +72,45 @@ func checkNothingShared(t *testing.T, path string, a, b reflect.Value) {
 			for i := range a.Len() {
 				checkNothingShared(t, path, a.Index(i), b.Index(i))
 			}
+		}
+	}
+}
+
+// A position is one value, and a wrong one is refused with what to write.
+func TestPositions(t *testing.T) {
+	for text, want := range map[string]string{
+		"SELECT ?n { ?s ?p ?n }":                "",
+		"SELECT (MAX(?n) AS ?m) { ?s ?p ?n }":   "",
+		"dateModified":                          "",
+		"SELECT ?s ?n { ?s ?p ?n }":             "2 columns (?s, ?n)",
+		"SELECT * { ?s ?p ?n }":                 "name the one variable",
+		"SELECT (MAX(?n)) { ?s ?p ?n }":         "without a name",
+		"ASK { ?s ?p ?n }":                      "this is an ASK",
+		"datemodified":                          "dateModified, updateStreamNextOffset, updatesCompleteUntil",
+		"INSERT DATA { <a:a> <a:b> <a:c> }":     "no query",
+		"SELECT (NOW() AS ?n) { } ORDER BY ?n":  "",
+		"DESCRIBE <http://example.org/updates>": "this is a DESCRIBE",
+	} {
+		e := Endpoint{Name: "x", URL: "http://127.0.0.1/", Feed: "f", Position: text}.WithDefaults()
+		err := CheckEndpoint(e, nil)
+		if want == "" && err == nil {
+			continue
+		}
+		p, ok := errors.AsType[*Problem](err)
+		if want == "" || !ok || p.Errors[0].Pointer != "/position" || !strings.Contains(p.Detail, want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	e := Endpoint{Name: "x", URL: "http://127.0.0.1/", Position: "dateModified"}.WithDefaults()
+	if err := CheckEndpoint(e, nil); err == nil || !strings.Contains(err.Error(), "name the feed") {
+		t.Errorf("a position without a feed: %v", err)
+	}
+	if !strings.HasPrefix(e.PositionQuery(), "SELECT (MIN(?t) AS ?until)") || e.Lag != DefaultLag {
+		t.Errorf("%q, lag %s", e.PositionQuery(), e.Lag)
+	}
+	for _, name := range []string{"updateStreamNextOffset", "updatesCompleteUntil", "dateModified"} {
+		if err := checkPosition((Endpoint{Position: name}).PositionQuery()); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 )
 
 // A described setting has what its type and its default do not say. good and bad are
@@ -33,6 +36,7 @@ var serverSettings = []described{
 	{"tls.cert", "", "file in PEM, together with `tls.key`", "Certificate. SIGHUP reads it again.", nil, []string{"none.pem"}},
 	{"tls.key", "", "file in PEM, together with `tls.cert`", "Key of the certificate.", nil, []string{"none.pem"}},
 	{"endpoints", "", "see [Endpoints](#endpoints)", "Endpoints that exist besides those made on the running server.", []string{"[]"}, []string{"[{name: a}]"}},
+	{"feeds", "", "see [Feeds](#feeds)", "Change feeds: sources that tell what changes in the data of endpoints. Endpoints name them.", []string{"[]"}, []string{"[{name: a, kind: kafka}]"}},
 	{"retention.changes", "changes", "from 1", "Changes that are kept of each query.", []string{"1"}, []string{"0", "-1"}},
 	{"retention.age", "", "from 0s; 0s is no limit", "Age of changes that are kept. One change of each query is always kept.", []string{"0s", "1h"}, []string{"-1s", "1"}},
 	{"retention.bytes", "bytes", count, "Size of all kept changes on the disk.", []string{"0", "1MiB"}, []string{"-1", "1MB"}},
@@ -100,6 +104,10 @@ var endpointSettings = []described{
 	{"allow_service", "", "", "Queries may call any other endpoint with SERVICE.", []string{"true"}, []string{"perhaps"}},
 	{"own_services", "", "IRIs, or names with a prefix", "Services that the endpoint provides itself. Queries may call them.", []string{`[wikibase:label, "http://example.org/s"]`}, []string{"[label]"}},
 	{"allow_public", "", "", "Every holder of a query may publish its results, whatever earlier holders chose.", []string{"true"}, []string{"perhaps"}},
+	{"feed", "", "name of a feed; see [Feeds](#feeds)", "The feed that tells what changes in its data. Empty: none.", []string{"wikidata\ncontact: mailto:a@example.org", `""`}, []string{"unheard", "wikidata"}},
+	{"position", "", "SELECT with one row and one column, or one of the names `updateStreamNextOffset`, `updatesCompleteUntil` and `dateModified`; needs `feed`", "Up to which event its data include the feed: an xsd:integer is the number of the next event, an xsd:dateTime a time. Empty: it does not tell.",
+		[]string{`"SELECT ?n { ?s ?p ?n }"` + "\n  feed: wikidata\ncontact: mailto:a@example.org", "dateModified\n  feed: wikidata\ncontact: mailto:a@example.org"}, []string{`"SELECT ?n { ?s ?p ?n }"`, `"SELECT ?s ?n { ?s ?p ?n }"` + "\n  feed: wikidata", `"ASK { ?s ?p ?o }"` + "\n  feed: wikidata"}},
+	{"lag", "", "above 0s", "How long after an event its data lack it at most.", []string{"1ms", "24h"}, []string{"0s", "-1s"}},
 	{"concurrency", "executions", "1 to 64", "Executions at a time.", []string{"1", "64"}, []string{"0", "65"}},
 	{"timeout", "", "above 0s", "Longest execution, from sending the request until the answer is read.", []string{"1ms", "24h"}, []string{"0s", "-1s"}},
 	{"min_gap", "", "from 0s", "Pause between the end of a request and the start of the next.", []string{"0s", "1s"}, []string{"-1s"}},
@@ -114,6 +122,17 @@ var endpointSettings = []described{
 		[]string{"{basic: {username: u, password: p}}", "{bearer: {token: t}}"}, []string{"{basic: {username: u}}", "{basic: {username: u, password: p}, bearer: {token: t}}"}},
 }
 
+var feedSettings = []described{
+	{"name", "", "1 to 64 letters, digits, dots, underscores and hyphens; the first is a letter or digit", "Name that endpoints use. Required.", []string{"a.B_1-"}, []string{`""`, "a b"}},
+	{"kind", "", "`wikimedia`, `ldes`, `rdf-patch`, `changesets` or `deltas`; see [feeds](hints.md)", "Protocol of the feed. Required.", []string{"ldes", "wikimedia"}, []string{"kafka", `""`}},
+	{"url", "", "http or https URL; none for `deltas`", "Where it is read.", []string{"http://127.0.0.1:1/"}, []string{`""`, "ftp://127.0.0.1/"}},
+	{"contact", "", "one line, such as `mailto:ops@example.org`", "Part of the User-Agent. Empty: the server's `contact`. Feeds outside private networks need one.", []string{"mailto:ops@example.org"}, []string{`"a\nb"`}},
+	{"topic", "", "name or beginning of a topic; only for `wikimedia`", "Which events count, where a connection brings those of several topics.", []string{`""`}, []string{"main"}},
+	{"since", "", "time that has passed", "Where the feed begins when it is read for the first time. Missing: now.", []string{"2026-01-01T00:00:00Z"}, []string{"2999-01-01T00:00:00Z", "soon"}},
+	{"every", "", "from 0s; 0s is the default of the kind", "How often a feed without a connection is asked.", []string{"0s", "1m"}, []string{"-1s"}},
+	{"silence", "", "from 0s; 0s is the default of the kind", "How long it may send nothing and still be believed.", []string{"0s", "10m"}, []string{"-1s"}},
+}
+
 // leaves lists the settings of a configuration type with their types and defaults, in
 // their order. Lists are single settings.
 func leaves(prefix string, v reflect.Value) (keys []string, kinds, defaults map[string]string) {
@@ -125,7 +144,7 @@ func leaves(prefix string, v reflect.Value) (keys []string, kinds, defaults map[
 			continue
 		}
 		key, x := prefix+name, v.Field(i)
-		if x.Kind() == reflect.Struct && f.Type.Name() != "Auth" {
+		if x.Kind() == reflect.Struct && f.Type.Name() != "Auth" && f.Type.Name() != "Time" {
 			below, k, d := leaves(key+".", x)
 			keys = append(keys, below...)
 			for _, b := range below {
@@ -134,12 +153,16 @@ func leaves(prefix string, v reflect.Value) (keys []string, kinds, defaults map[
 			continue
 		}
 		keys = append(keys, key)
-		kinds[key] = map[string]string{"string": "text", "int": "whole number", "float64": "number", "bool": "true or false", "Duration": "duration", "Size": "size", "Role": "text"}[f.Type.Name()]
+		kinds[key] = map[string]string{"string": "text", "int": "whole number", "float64": "number", "bool": "true or false", "Duration": "duration", "Size": "size", "Role": "text", "Kind": "text", "Time": "time"}[f.Type.Name()]
 		switch x.Kind() {
 		case reflect.Slice:
 			kinds[key] = "list"
-		case reflect.Map, reflect.Struct:
+		case reflect.Map:
 			kinds[key] = "object"
+		case reflect.Struct:
+			if kinds[key] == "" {
+				kinds[key] = "object"
+			}
 		case reflect.Pointer:
 			kinds[key] = "time"
 		}
@@ -168,7 +191,7 @@ func shortly(d string) string {
 func TestHelpOnSettings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\nSettings of the server, in a YAML file that `--config` or `FRESHET_CONFIG` names. Each setting of the first table\n" +
-		"except the lists of tokens and endpoints has a variable named after its key: `" + config.Variable("limits.body") + "` for `limits.body`. Flags\n" +
+		"except the lists of tokens, endpoints and feeds has a variable named after its key: `" + config.Variable("limits.body") + "` for `limits.body`. Flags\n" +
 		"override variables, and variables override the file. `freshet config check` checks a file, and `freshet config print` shows each\n" +
 		"value and its source. A test makes this page from the code, and tries the ends of the ranges.\n\n" +
 		"Durations are written as `90s`, `10m` or `24h`, and sizes as `64MiB` or as a number of bytes.\n\n## Server\n\n" +
@@ -191,6 +214,17 @@ func TestHelpOnSettings(t *testing.T) {
 		text := "endpoints:\n- name: " + members["name"] + "\n  url: " + members["url"] + "\n"
 		if key != "name" && key != "url" {
 			text += "  " + key + ": " + value + "\n"
+		}
+		return text
+	})
+	b.WriteString("\n## Feeds\n\nMembers of `feeds`. Packs of endpoints use feeds that are built in: wikidata, wikidata-scholarly, wikidata-full and commons. An entry\nwith the same name replaces one.\n\n")
+	table(t, &b, feedSettings, reflect.ValueOf(feed.Definition{}), func(key, value string) string {
+		members := map[string]string{"name": "x", "kind": "ldes", "url": "http://127.0.0.1:1/"}
+		members[key] = value
+		text := "feeds:\n- name: " + members["name"] + "\n"
+		delete(members, "name")
+		for _, key := range slices.Sorted(maps.Keys(members)) {
+			text += "  " + key + ": " + members[key] + "\n"
 		}
 		return text
 	})

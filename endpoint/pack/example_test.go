@@ -28,5 +28,5 @@ func ExampleFind() {
 	// Output:
 	// Wikidata Query Service
 	// https://query.wikidata.org/sparql
-	// The endpoint's settings do not fit: there is no pack "wikidatta"; there are dbpedia, europeana, nomisma, uniprot, wikidata
+	// The endpoint's settings do not fit: there is no pack "wikidatta"; there are commons, dbpedia, europeana, nomisma, uniprot, wikidata, wikidata-qlever, wikidata-scholarly
 }

@@ -9,6 +9,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -36,6 +37,7 @@ type Pack struct {
 type Prefixes struct {
 	Names  map[string]string `json:"names" yaml:"names"` // IRIs by names such as "wd:"
 	Source string            `json:"source" yaml:"source"`
+	SameAs string            `json:"-" yaml:"same_as"` // a pack whose prefixes it has as well
 }
 
 // A Setting is a value of a setting of registry.Endpoint.
@@ -74,8 +76,27 @@ var All = sync.OnceValue(func() (list []Pack) {
 		}
 		list = append(list, p)
 	}
+	share(list)
+	slices.SortFunc(list, func(a, b Pack) int { return strings.Compare(a.Name, b.Name) })
 	return list
 })
+
+// share gives packs the prefixes of those that they name.
+func share(list []Pack) {
+	for _, p := range list {
+		if p.Prefixes == nil || p.Prefixes.SameAs == "" {
+			continue
+		}
+		all := map[string]string{}
+		for _, other := range list {
+			if other.Name == p.Prefixes.SameAs {
+				maps.Copy(all, other.Prefixes.Names)
+			}
+		}
+		maps.Copy(all, p.Prefixes.Names)
+		p.Prefixes.Names = all
+	}
+}
 
 func parse(name string, text []byte) (Pack, error) {
 	p := Pack{Name: name}

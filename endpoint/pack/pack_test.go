@@ -15,7 +15,7 @@ import (
 // Every pack is an endpoint that a server accepts, is gentle, and gives a source for each
 // of its lines.
 func TestPacks(t *testing.T) {
-	for _, name := range []string{"wikidata", "dbpedia", "uniprot", "europeana"} {
+	for _, name := range []string{"wikidata", "wikidata-qlever", "wikidata-scholarly", "commons", "dbpedia", "uniprot", "europeana"} {
 		if !slices.Contains(Names(), name) {
 			t.Errorf("there is no pack %s", name)
 		}

@@ -86,6 +86,7 @@ func TestLabelsAreSettings(t *testing.T) {
 func TestEverySettingHasAField(t *testing.T) {
 	full := registry.Endpoint{URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(5 * time.Second), Policy: "rr", Rule: "debt",
 		FallbackPolicy: "dj", ProfileShare: 0.25, Merge: "values", TimeoutParam: "t", AllowService: true, OwnServices: []string{"http://own.example/"}, AllowPublic: true,
+		Feed: "wikidata", Position: "dateModified", Lag: registry.Duration(7 * time.Minute),
 		Concurrency: 3, Timeout: registry.Duration(4 * time.Second), MinGap: registry.Duration(70 * time.Millisecond),
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 77, MaxBytes: 1 << 20, MaxColumns: 55,
 		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1", "http://n.example/2"},

@@ -48,6 +48,7 @@ var settingFields = []settingField{
 	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
 	{Name: "merge", Options: registry.MergeModes()},
 	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
+	{Name: "feed"}, {Name: "position", Lines: true}, {Name: "lag"},
 	{Name: "headers", Lines: true, Private: true}, {Name: "auth", Private: true, Options: []string{"", "basic", "digest", "bearer"}},
 	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
 }
@@ -80,6 +81,7 @@ func settingsIn(e *registry.Endpoint) map[string]any {
 		"blackout": &e.Blackout, "default_graph_uri": &e.DefaultGraphURI, "named_graph_uri": &e.NamedGraphURI,
 		"profile_share": &e.ProfileShare, "fallback_policy": &e.FallbackPolicy, "merge": &e.Merge,
 		"allow_service": &e.AllowService, "own_services": &e.OwnServices, "allow_public": &e.AllowPublic,
+		"feed": &e.Feed, "position": &e.Position, "lag": &e.Lag,
 	}
 }
 

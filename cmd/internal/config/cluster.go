@@ -209,6 +209,9 @@ func (c *Config) Shared() map[string]any {
 	}
 	shared["mail.password_file"] = c.Mail.password
 	shared["tokens"] = slices.SortedFunc(slices.Values(c.Tokens), func(a, b registry.Token) int { return strings.Compare(a.Name, b.Name) })
+	for _, d := range c.Feeds {
+		shared["feeds."+d.Name] = d
+	}
 	for _, e := range c.Endpoints {
 		shared["endpoints."+e.Name] = e.WithDefaults()
 	}

@@ -5,6 +5,7 @@ package config
 import (
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 )
 
 // A Config is the configuration in force. Its sources are defaults, the file,
@@ -38,6 +40,7 @@ type Config struct {
 	Origins         []string            `yaml:"origins"`
 	TLS             TLS                 `yaml:"tls"`
 	Endpoints       []registry.Endpoint `yaml:"endpoints"`
+	Feeds           []feed.Definition   `yaml:"feeds"`
 	Retention       Retention           `yaml:"retention"`
 	Limits          Limits              `yaml:"limits"`
 	WebSub          WebSub              `yaml:"websub"`
@@ -246,7 +249,26 @@ func (c *Config) Check() error {
 	if err := c.Cluster.check(); err != nil {
 		return err
 	}
+	if err := c.checkFeeds(); err != nil {
+		return err
+	}
 	return c.checkEndpoints()
+}
+
+// AllFeeds returns the feeds of the configuration, and the built-in ones.
+func (c *Config) AllFeeds() []feed.Definition { return pack.WithFeeds(c.Feeds) }
+
+func (c *Config) checkFeeds() error {
+	for i, d := range c.Feeds {
+		if slices.ContainsFunc(c.Feeds[:i], func(other feed.Definition) bool { return other.Name == d.Name }) {
+			return cli.UsageErrorf("feeds[%d].name: the name %s is taken", i, d.Name)
+		}
+		err := d.Check(c.Contact, time.Now())
+		if wrong, ok := errors.AsType[*registry.SettingError](err); ok {
+			return cli.UsageErrorf("feeds[%d].%s: %s: %v", i, wrong.Setting, d.Name, wrong.Err)
+		}
+	}
+	return nil
 }
 
 // Listening replaces port 0 by the port that the system chose.

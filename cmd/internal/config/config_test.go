@@ -278,7 +278,7 @@ func TestConfigEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range c.Shown() {
-		if s.Key == "tokens" || s.Key == "endpoints" || strings.Contains(s.Key, "tls.") || s.Key == "cluster.peers" || s.Key == "cluster.api" {
+		if s.Key == "tokens" || s.Key == "endpoints" || s.Key == "feeds" || strings.Contains(s.Key, "tls.") || s.Key == "cluster.peers" || s.Key == "cluster.api" {
 			continue
 		}
 		if s.Value != values[s.Key] || s.From != fromEnv {

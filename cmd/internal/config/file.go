@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -38,7 +39,7 @@ func (c *Config) readFile(path string) error {
 	if yaml.Unmarshal(b, &tree) == nil && tree == nil {
 		return nil // it would be decoded as a configuration without any value
 	}
-	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber))
+	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(moment))
 	if err := d.Decode(c); err != nil {
 		return cli.UsageErrorf("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
 	}
@@ -75,6 +76,20 @@ func wholeNumber(to *int, text []byte) error {
 		}
 	}
 	return fmt.Errorf("%q is not a whole number", strings.TrimSpace(string(text)))
+}
+
+// moment reads a time and refuses other words, which would be no time.
+func moment(to *time.Time, text []byte) error {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil || v == nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339, fmt.Sprint(v))
+	if err != nil {
+		return fmt.Errorf("%q is not a time such as 2026-11-20T09:30:00Z", strings.TrimSpace(string(text)))
+	}
+	*to = t
+	return nil
 }
 
 // givenEndpoints refuses endpoint settings of 0 that would silently become the

@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 )
@@ -23,6 +24,7 @@ type fleet struct {
 	*scheduler.Manager
 	store   *store.DB
 	contact string
+	feeds   []feed.Definition
 	log     *slog.Logger
 	now     func() time.Time
 	member  *member                             // nil without a cluster
@@ -41,7 +43,7 @@ type asker struct {
 func newFleet(s *Server, l scheduler.Ledger) *fleet {
 	return &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
-		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		store:   s.Store, contact: s.conf.Contact, feeds: s.conf.AllFeeds(), log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
 }
 
@@ -50,8 +52,26 @@ func (f *fleet) check(e registry.Endpoint) error {
 	if err := scheduler.Validate(e); err != nil {
 		return err
 	}
+	if err := f.checkFeed(e.Feed); err != nil {
+		return err
+	}
 	_, err := endpoint.New(e, endpoint.Options{Contact: f.contact})
 	return err
+}
+
+// checkFeed returns an error if an endpoint cannot use a feed.
+func (f *fleet) checkFeed(name string) error {
+	if name == "" {
+		return nil
+	}
+	d, err := feed.Known(f.feeds, name)
+	if err != nil {
+		return &registry.SettingError{Setting: "feed", Err: err}
+	}
+	if err := d.Check(f.contact, time.Now()); err != nil {
+		return &registry.SettingError{Setting: "feed", Err: fmt.Errorf("the feed %s: %w", name, err)}
+	}
+	return nil
 }
 
 func (f *fleet) syncAll() error {
@@ -180,7 +200,7 @@ func (f *fleet) close() {
 // CheckEndpoints checks the endpoints of a configuration for "config check", which
 // opens no store.
 func CheckEndpoints(c *config.Config) error {
-	f := fleet{contact: c.Contact}
+	f := fleet{contact: c.Contact, feeds: c.AllFeeds()}
 	for i, e := range c.Endpoints {
 		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
 			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)
