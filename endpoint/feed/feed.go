@@ -67,6 +67,8 @@ func Open(d feed.Definition, o Options) (feed.Source, error) {
 			return bad("url", err)
 		}
 		return &changesets{Definition: d, publication: p, log: o.Logger}, nil
+	case feed.LDES:
+		return &ldes{Definition: d, client: c, url: at}, nil
 	case feed.RDFPatch:
 		return &patchLog{Definition: d, client: c, url: at}, nil
 	case feed.Wikimedia:

@@ -1,0 +1,307 @@
+package feed
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/endpoint/formats"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// An ldes reads a Linked Data Event Stream: pages in Turtle or N-Triples that link each other and have members.
+//
+// Every page that is not immutable is asked for again, with its ETag, and one immutable page each time: a server
+// that changes it has lied, which is a gap. A member is an event when it is seen first, in whatever order pages
+// and members are. What the version before had is not said, so the entity of a member is Loose.
+type ldes struct {
+	feed.Definition
+	client client
+	url    string
+}
+
+const (
+	pagesEvery  = time.Minute
+	mostPages   = 10_000
+	mostEnded   = 1000   // transactions
+	mostMembers = 20_000 // that are remembered; all members of a page count again if it changes after that
+)
+
+// Name spaces, as patterns begin.
+const (
+	ldesSpace = "<https://w3id.org/ldes#"
+	treeSpace = "<https://w3id.org/tree#"
+)
+
+// An ldesCursor is what is known of the pages.
+type ldesCursor struct {
+	Pages map[string]*page `json:"pages"`
+	Head  time.Time        `json:"head"`            // when the last walk began
+	Next  string           `json:"next"`            // the immutable page that is looked at again
+	Ended []string         `json:"ended,omitempty"` // the last transactions that ended
+}
+
+type page struct {
+	ETag      string   `json:"etag,omitempty"`
+	Digest    uint64   `json:"digest,omitempty"` // 0: not read yet
+	Immutable bool     `json:"immutable,omitempty"`
+	Gone      bool     `json:"gone,omitempty"`
+	Members   []uint64 `json:"members,omitempty"` // hashes
+}
+
+func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
+	w := &walk{ldes: l, take: take, first: cursor == "", ldesCursor: ldesCursor{Pages: map[string]*page{l.url: {}}}}
+	if cursor != "" {
+		if err := json.Unmarshal([]byte(cursor), &w.ldesCursor); err != nil || w.Pages == nil {
+			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
+		}
+	}
+	return poll(ctx, cmp.Or(time.Duration(l.Every), pagesEvery), func() error { return w.all(ctx) })
+}
+
+// A walk reads all pages again and again.
+type walk struct {
+	*ldes
+	ldesCursor
+	take  func(feed.Batch) error
+	first bool // nothing was read before: older members than Since are no events, none if it is zero
+}
+
+// all reads every page that may have changed, and the pages that these link.
+func (w *walk) all(ctx context.Context) error {
+	asked := time.Now().UTC()
+	seen := map[string]bool{}
+	for {
+		todo := slices.DeleteFunc(slices.Sorted(maps.Keys(w.Pages)), func(at string) bool {
+			return seen[at] || w.Pages[at].Gone || w.Pages[at].Immutable && at != w.Next
+		})
+		if len(todo) == 0 {
+			break
+		}
+		for _, at := range todo {
+			seen[at] = true
+			if err := w.page(ctx, at); err != nil {
+				return err
+			}
+		}
+	}
+	w.Next = w.nextImmutable()
+	w.first = false
+	w.Head = asked
+	return w.deliver(feed.Batch{}, true)
+}
+
+// nextImmutable returns the immutable page after the one that was looked at.
+func (w *walk) nextImmutable() (next string) {
+	var first string
+	for _, at := range slices.Sorted(maps.Keys(w.Pages)) {
+		if w.Pages[at].Immutable {
+			if first = cmp.Or(first, at); at > w.Next {
+				return at
+			}
+		}
+	}
+	return first
+}
+
+// deliver hands over what a page has, or that all of them are known.
+func (w *walk) deliver(b feed.Batch, all bool) error {
+	if w.first {
+		b.Gap = ""
+	}
+	if !all && len(b.Events) == 0 && b.Gap == "" {
+		return nil
+	}
+	b.Head.Time = w.Head
+	text, err := json.Marshal(w.ldesCursor)
+	if err != nil {
+		return err
+	}
+	b.Cursor = string(text)
+	return w.take(b)
+}
+
+// page reads a page if it has changed.
+func (w *walk) page(ctx context.Context, at string) error {
+	p := w.Pages[at]
+	fields := []string{"Accept", "text/turtle, application/n-triples;q=0.9"}
+	if p.ETag != "" {
+		fields = append(fields, "If-None-Match", p.ETag)
+	}
+	resp, err := w.client.get(ctx, at, fields...)
+	if gone(err) && at != w.url { // retention
+		unread := p.Digest == 0
+		if *p = (page{Digest: 1, Gone: true}); unread {
+			return w.deliver(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read", at)}, false)
+		}
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	text, err := body(resp)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if resp.StatusCode == 304 {
+		return nil
+	}
+	digest := max(xxh3.Hash(text), 1)
+	if p.ETag = resp.Header.Get("ETag"); p.Digest == digest {
+		return nil
+	}
+	format := formats.Turtle
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/n-triples") {
+		format = formats.NTriples
+	}
+	list, err := pageTriples(format, text, at)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	g := newGraph(list)
+	b := feed.Batch{}
+	if p.Immutable {
+		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
+	}
+	p.Digest = digest
+	p.Immutable = strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
+	b.Events = w.members(g, p)
+	w.link(g)
+	if len(w.Pages) > mostPages {
+		return fmt.Errorf("the stream has more than %d pages", mostPages)
+	}
+	return w.deliver(b, false)
+}
+
+// pageTriples reads a page. Labels of blank nodes are kept, so that its parts stay together.
+func pageTriples(f formats.Format, text []byte, at string) (list []sparql.Pattern, err error) {
+	err = formats.Triples(f, text, at, mostBytes, labelled(&list))
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("it has more than %d triples", 10*mostTriples)
+	}
+	return list, err
+}
+
+// link adds the pages that a page links. No relation is left out: a stream may add a member to any page.
+func (w *walk) link(g *graph) {
+	for _, node := range append(g.objects("", treeSpace+"node>"), g.objects("", treeSpace+"view>")...) {
+		to := strings.Trim(node, "<>")
+		if i := strings.IndexByte(to, '#'); i >= 0 {
+			to = to[:i]
+		}
+		if strings.HasPrefix(node, "<") && w.Pages[to] == nil && sameHost(w.url, to) { // other servers are not asked
+			w.Pages[to] = &page{}
+		}
+	}
+}
+
+// members returns the events of the members that are new.
+func (w *walk) members(g *graph, p *page) (events []feed.Event) {
+	versionOf, stamp := first(g.objects("", ldesSpace+"versionOfPath>")), first(g.objects("", ldesSpace+"timestampPath>"))
+	known := 0
+	for _, other := range w.Pages {
+		known += len(other.Members)
+	}
+	kept, before := []uint64{}, p.Members
+	w.end(g)
+	for _, m := range g.objects("", treeSpace+"member>") {
+		list := g.reach(m)
+		var text bytes.Buffer
+		for _, t := range list {
+			text.WriteString(t.Subject + " " + t.Predicate + " " + t.Object + "\n")
+		}
+		hash := xxh3.Hash(text.Bytes())
+		if id := first(g.objects(m, first(g.objects("", ldesSpace+"transactionPath>")))); id != "" && !slices.Contains(w.Ended, id) {
+			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
+		} else if known < mostMembers && !p.Immutable {
+			kept = append(kept, hash)
+		}
+		at := parseTime(first(g.objects(m, stamp)))
+		if slices.Contains(before, hash) || w.first && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
+			continue
+		}
+		events = append(events, memberEvent(list, m, first(g.objects(m, versionOf))))
+	}
+	p.Members = kept
+	return events
+}
+
+// end notes the transactions that end on a page.
+func (w *walk) end(g *graph) {
+	path, end := first(g.objects("", ldesSpace+"transactionPath>")), first(g.objects("", ldesSpace+"transactionFinalizedPath>"))
+	if path == "" || end == "" {
+		return
+	}
+	want := cmp.Or(first(g.objects("", ldesSpace+"transactionFinalizedObject>")), `"true`)
+	for _, t := range g.all {
+		if t.Predicate == path && g.has(t.Subject, end, want) && !slices.Contains(w.Ended, t.Object) {
+			w.Ended = append(w.Ended, t.Object)
+		}
+	}
+	w.Ended = w.Ended[max(0, len(w.Ended)-mostEnded):]
+}
+
+// memberEvent says what a version object changed: its own triples are new, and those of the entity.
+func memberEvent(list []sparql.Pattern, member, entity string) feed.Event {
+	e := feed.Event{Place: feed.Place{Time: time.Now().UTC()}, Edit: feed.Edit{Text: "member " + strings.Trim(member, "<>")}}
+	if len(list) > mostTriples {
+		e.All = true
+		return e
+	}
+	of := func(s string) string {
+		switch {
+		case strings.HasPrefix(s, "_"):
+			return "_"
+		case s == member && entity != "":
+			return entity
+		}
+		return s
+	}
+	subjects := map[string]bool{}
+	for _, t := range list {
+		whole := sparql.Pattern{Subject: of(t.Subject), Predicate: t.Predicate, Object: of(t.Object)}
+		e.Added = append(e.Added, whole)
+		if entity == "" {
+			continue
+		}
+		if subjects[whole.Subject] = true; strings.HasPrefix(whole.Object, "<") { // its triples may be elsewhere
+			subjects[whole.Object] = true
+		}
+		if t.Subject == member || t.Object == member { // where versions are kept
+			e.Added = append(e.Added, t)
+		}
+	}
+	if entity != "" { // what the version before had is removed where only the last one is kept
+		e.Entity, subjects[entity] = strings.Trim(entity, "<>"), true
+		e.Edit.Text = "version " + strings.Trim(member, "<>") + " of " + e.Entity
+		e.Loose = []feed.Loose{{Subjects: slices.Sorted(maps.Keys(subjects))}}
+	}
+	return e
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// parseTime reads an xsd:dateTime or xsd:date, zero if it is neither.
+func parseTime(literal string) time.Time {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(form, strings.TrimPrefix(literal, `"`)); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}

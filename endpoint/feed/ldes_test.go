@@ -1,0 +1,185 @@
+package feed_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// Every member of the real streams is read once, whatever the relations of their pages are.
+func TestRealLDES(t *testing.T) {
+	testData(t, "ldes/mock-ldes.ttl")
+	dir := filepath.Join(os.Getenv("FRESHET_TEST_DATA"), "feeds", "ldes")
+	for _, name := range []string{"mock-ldes.ttl", "mock-ldes-linked-list.ttl", "mock-calendar-ldes.ttl", "mock-ldes-inbetween.ttl", "mock-ldes-reverse.ttl", "mock-ldes-minimal-view.ttl", "mock-ldes-atypical.ttl"} {
+		files, _ := filepath.Glob(filepath.Join(dir, strings.TrimSuffix(name, ".ttl")+"*.ttl"))
+		want := map[string]bool{}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range strings.Split(string(text), "\n") {
+				if l = strings.TrimSpace(l); strings.HasPrefix(l, "tree:member ") {
+					for _, m := range strings.FieldsFunc(strings.TrimPrefix(l, "tree:member "), func(r rune) bool { return strings.ContainsRune("<>,. ;", r) }) {
+						want[m] = true
+					}
+				}
+			}
+		}
+		s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			text, err := os.ReadFile(filepath.Join(dir, path.Base(r.URL.Path)))
+			if err != nil {
+				http.NotFound(w, r)
+				return
+			}
+			if strings.HasPrefix(string(text), "# immutable") {
+				w.Header().Set("Cache-Control", "public, immutable")
+			}
+			w.Header().Set("Content-Type", "text/turtle")
+			_, _ = w.Write(text)
+		})
+		d := Definition{Kind: LDES, URL: s.URL + "/" + name}
+		b, err := caughtUp(t, d, "") // begins now
+		if err != nil || len(b.Events) > 0 {
+			t.Errorf("%s: %d events, %v", name, len(b.Events), err)
+		}
+		d.Since = begin.AddDate(-10, 0, 0)
+		b, err = caughtUp(t, d, "")
+		got := map[string]bool{}
+		for _, e := range b.Events {
+			m, of, _ := strings.Cut(strings.TrimPrefix(e.Edit.Text, "version "), " of ")
+			if got[strings.TrimPrefix(m, s.URL+"/")] {
+				t.Errorf("%s: %s comes twice", name, m)
+			}
+			got[strings.TrimPrefix(m, s.URL+"/")] = true
+			for _, c := range []struct {
+				p    sparql.Pattern
+				want Reach
+			}{
+				{sparql.Pattern{Subject: "<" + m + ">", Predicate: "<http://example.org/prop2>", Object: `"value`}, Matched}, {sparql.Pattern{Subject: "<" + of + ">", Object: `"value`}, Matched},
+				{sparql.Pattern{Subject: "<" + of + ">", Predicate: "<http://example.org/old>"}, Possible}, {sparql.Pattern{Subject: "<http://example.org/x>"}, None},
+			} {
+				if r := e.Reach([]sparql.Pattern{c.p}); r != c.want {
+					t.Errorf("%s: %s: %+v: %d, want %d", name, m, c.p, r, c.want)
+				}
+			}
+		}
+		if err != nil || len(got) != len(want) || len(want) < 6 || b.Gap != "" {
+			t.Errorf("%s: %d of %d members, gap %q, %v", name, len(got), len(want), b.Gap, err)
+		}
+		n := len(s.requests)
+		if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) > 0 || b.Gap != "" {
+			t.Errorf("%s again: %d events, gap %q, %v", name, len(b.Events), b.Gap, err)
+		}
+		for _, r := range s.requests[n:] {
+			if r.URL.Path == "/mock-ldes-0.ttl" && len(s.requests)-n > 3 {
+				t.Errorf("%s: an immutable page is asked for again: %d requests", name, len(s.requests)-n)
+			}
+		}
+	}
+}
+
+// A pages serves a stream in memory.
+type pages struct {
+	mu   sync.Mutex
+	text map[string]string
+	gone map[string]bool
+}
+
+func (p *pages) serve(t *testing.T) *server {
+	return serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		text, ok := p.text[r.URL.Path]
+		etag := fmt.Sprintf(`"%d"`, len(text))
+		switch {
+		case p.gone[r.URL.Path]:
+			w.WriteHeader(http.StatusGone)
+			return
+		case !ok:
+			http.NotFound(w, r)
+			return
+		case r.Header.Get("If-None-Match") == etag:
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> . </s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; ldes:transactionPath ex:tx ; ldes:transactionFinalizedPath ex:done .\n"+text)
+	})
+}
+
+func member(n int, rest string) string {
+	return fmt.Sprintf("</s> tree:member </m%d> . </m%d> ex:of </e> ; ex:value %d ; ex:at \"2020-01-01T00:00:00Z\" %s .\n", n, n, n, rest)
+}
+
+func texts(b Batch) (list []string) {
+	for _, e := range b.Events {
+		m, _, _ := strings.Cut(e.Edit.Text, " of ")
+		list = append(list, path.Base(m))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestLDES(t *testing.T) {
+	link := func(from, to string) string {
+		return fmt.Sprintf("<%s> tree:relation [ tree:node <%s> ] .\n", from, to)
+	}
+	p := &pages{gone: map[string]bool{}, text: map[string]string{
+		"/s": link("/s", "/a") + link("/s", "http://elsewhere.example/x"),
+		"/a": link("/a", "/s") + link("/a", "/b") + member(1, "") + "</a> ldes:immutable true .\n", // a circle
+		"/b": member(2, "; ex:sub [ ex:x 1 ]"),
+	}}
+	s := p.serve(t)
+	d := Definition{Kind: LDES, URL: s.URL + "/s"}
+	step := func(b Batch, want string, gap string) Batch {
+		t.Helper()
+		b, err := caughtUp(t, d, b.Cursor)
+		if got := strings.Join(texts(b), " "); err != nil || got != want || !strings.Contains(b.Gap, gap) || gap == "" && b.Gap != "" {
+			t.Errorf("members %q, want %q; gap %q; %v", got, want, b.Gap, err)
+		}
+		return b
+	}
+	b := step(Batch{}, "", "")
+	for _, r := range s.requests {
+		if r.Host != strings.TrimPrefix(s.URL, "http://") {
+			t.Errorf("%s is asked", r.Host)
+		}
+	}
+	p.text["/b"] += member(3, "") // an old time does not matter
+	b = step(b, "m3", "")
+	b = step(b, "", "")
+	if e := b.Events; len(e) > 0 {
+		t.Error(e)
+	}
+	p.text["/b"] += link("/b", "/c") + link("/b", "/d")
+	p.text["/c"] = member(4, "") + member(5, "")
+	p.gone["/d"] = true
+	b = step(b, "m4 m5", "removed before it was read")
+	b = step(b, "", "") // it is still linked
+	p.gone["/c"] = true
+	b = step(b, "", "")
+	p.text["/a"] += member(6, "") // it was immutable
+	b = step(step(b, "m1 m6", "although it is immutable"), "", "")
+	p.text["/b"] += member(7, "; ex:tx </t>")
+	b = step(b, "m7", "")
+	p.text["/e"] = member(8, "; ex:tx </t> ; ex:done true")
+	p.text["/b"] += link("/b", "/e")
+	b = step(b, "m7 m8", "")
+	b = step(b, "m7", "") // once more, as the transaction has ended
+	b = step(b, "", "")
+	p.text["/b"] = "<x> <y"
+	if _, err := caughtUp(t, d, b.Cursor); err == nil || !strings.Contains(err.Error(), "/b: ") {
+		t.Errorf("%v", err)
+	}
+}
