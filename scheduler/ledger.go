@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -69,6 +70,13 @@ type News struct {
 	// never. Queries that back off because of an earlier execution may run again.
 	Edited time.Time
 
+	// Feeds are all that are recorded, by name.
+	Feeds map[string]proof.Feed
+	// Touched says which events of a feed reached queries last: those of Entries, and those that an
+	// event reached after that revision.
+	Touched map[string]proof.Touch
+	Proof   proof.Endpoint // last recorded, zero if nothing is
+
 	// Profiles holds all profiles of the endpoint with their open rounds, if one was
 	// added, edited or removed after that revision. Reprofiled is then true, and
 	// profiles that are not in Profiles are gone.
@@ -90,6 +98,7 @@ type Batch struct {
 	Slot     *Slot            // the slot's summary so far; the last one recorded is final
 	Health   *registry.Health // nil: unchanged
 	Policy   *PolicyState     // nil: unchanged
+	Proof    *proof.Endpoint  // nil: unchanged
 	// Cohorts each replace the previous state of their key. The states of
 	// DroppedCohorts, which are keys, are deleted.
 	Cohorts        []cohort.State
@@ -101,6 +110,14 @@ type Batch struct {
 	// that captured an interval.
 	Rounds []registry.Round
 	Models []rounds.Model // each replaces the previous one of its query
+}
+
+// A FeedBatch is what the ledger commits after a batch of events of a feed.
+type FeedBatch struct {
+	Feed  string
+	State proof.Feed // replaces the previous one
+	// Touched is added to what is known of these queries. Those that have no holder are skipped.
+	Touched map[string]proof.Touch
 }
 
 // An Outcome is a finished execution and everything that follows from it. It may also
@@ -139,7 +156,8 @@ type Slot struct {
 	Changed        int       `json:"changed"`
 	Failed         int       `json:"failed"`
 	Cut            int       `json:"cut"`
-	Skipped        int       `json:"skipped"` // eligible but passed over: the budget was too small
+	Proved         int       `json:"proved,omitempty"` // not asked, because a feed proves their results
+	Skipped        int       `json:"skipped"`          // eligible but passed over: the budget was too small
 	Used           float64   `json:"used_seconds"`
 	Budget         float64   `json:"budget_seconds"`            // the endpoint's budget, including what is repaid
 	Repaid         float64   `json:"repaid_seconds,omitempty"`  // the part of it that repays debt of earlier slots

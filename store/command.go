@@ -214,4 +214,5 @@ const (
 	kindLease         byte = 'l'
 	kindRules         byte = 'a'
 	kindSecret        byte = 'k'
+	kindFeed          byte = 'f'
 )

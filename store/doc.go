@@ -91,6 +91,9 @@
 //	captures  serial, seq → position among the ends
 //	models    query id → update.Week, as JSON, of queries that profiles predict
 //	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
+//	feeds     name → proof.Feed, as JSON
+//	touched   id → serial, space, revision, proof.Touch as JSON, of queries that a feed is compared with
+//	touches   space, revision, id: one entry per query in touched
 //	nodes     name → registry.Node, as JSON: the members of the cluster
 //	leases    key → its owner and token, as JSON
 //

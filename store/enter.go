@@ -227,7 +227,7 @@ const firstSchema = 2
 
 // migrations upgrade a file from one version to the next; each runs in the transaction that
 // opens the store. The first creates a store of firstSchema in an empty file.
-var migrations = []func(tx *bbolt.Tx) error{create}
+var migrations = []func(tx *bbolt.Tx) error{create, addFeeds}
 
 // currentSchema is the version that this program writes.
 func currentSchema() uint64 { return firstSchema - 1 + uint64(len(migrations)) }
@@ -247,6 +247,16 @@ func create(tx *bbolt.Tx) error {
 		return err
 	}
 	return m.Put(kSeed, key8(randomSeed()))
+}
+
+// addFeeds adds the buckets of change feeds.
+func addFeeds(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bFeeds, bTouched, bTouches} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func randomSeed() uint64 {

@@ -146,13 +146,14 @@ type Others struct {
 	Endpoints     []string // edited or removed
 	Subscriptions []string
 	Rules         []string
+	Feeds         []string // that had events, or whose state is another one
 	Tokens        bool
 }
 
 // others collects what Others reports. Each set is nil while it is empty.
 type others struct {
-	queries, changed, hidden, endpoints, subscriptions, rules set
-	tokens                                                    bool
+	queries, changed, hidden, endpoints, subscriptions, rules, feeds set
+	tokens                                                           bool
 }
 
 type set map[string]struct{}

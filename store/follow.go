@@ -104,7 +104,7 @@ func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
 		d.others.mu.Unlock()
 		f(Others{
 			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
-			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Tokens: o.tokens,
+			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Feeds: o.feeds.list(), Tokens: o.tokens,
 		})
 		d.others.mu.Lock()
 		d.others.told = until

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -23,6 +24,7 @@ type batchRest struct {
 	Cohorts []cohort.State   `json:"cohorts,omitempty"`
 	Rounds  []registry.Round `json:"rounds,omitempty"`
 	Models  []rounds.Model   `json:"models,omitempty"`
+	Proof   *proof.Endpoint  `json:"proof,omitempty"`
 }
 
 func (w *writer) append(b []byte) ([]byte, error) {
@@ -40,7 +42,7 @@ func (w *writer) append(b []byte) ([]byte, error) {
 		learnt = appendPolicy(nil, w.b.Policy)
 	}
 	b = putTexts(putText(b, string(learnt)), w.b.DroppedCohorts)
-	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models})
+	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof})
 	return putText(b, string(rest)), err
 }
 
@@ -66,6 +68,7 @@ func (w *writer) decode(in *scan) {
 		in.fail()
 	}
 	w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models = rest.Slot, rest.Health, rest.Cohorts, rest.Rounds, rest.Models
+	w.b.Proof = rest.Proof
 }
 
 func appendOutcome(b []byte, o *scheduler.Outcome) []byte {

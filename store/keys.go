@@ -49,6 +49,10 @@ var (
 	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
 	bAlertBytes = []byte("alertbytes") // how many bytes of them there are, by caller and receiver
 
+	bFeeds   = []byte("feeds")   // name → proof.Feed, as JSON
+	bTouched = []byte("touched") // by query id: serial, space, revision, proof.Touch as JSON
+	bTouches = []byte("touches") // by space, revision and query id
+
 	bNodes  = []byte("nodes")  // name → registry.Node, as JSON
 	bLeases = []byte("leases") // key → Lease, as JSON
 )
@@ -58,7 +62,7 @@ func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
 		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings, bSnapshots,
-		bRules, bRuleStates, bAlerts, bAlertBytes, bNodes, bLeases}
+		bRules, bRuleStates, bAlerts, bAlertBytes, bNodes, bLeases, bFeeds, bTouched, bTouches}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

@@ -25,6 +25,8 @@ func newCommand(d *boltFile, kind byte) command {
 		return new(nodeEdit)
 	case kindLease:
 		return new(leaseEdit)
+	case kindFeed:
+		return new(feedEdit)
 	case kindRules:
 		return &ruleEdit{new(registry.RuleEdit)}
 	case kindSecret:

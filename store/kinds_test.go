@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
@@ -86,6 +87,7 @@ func (c *cluster) everything(d *DB, n int) {
 	c.must(d.Leases.Join(node))
 	c.must(d.Leases.Beat(node))
 	must(d.Leases.Take(node, []Claim{{Key: fmt.Sprint("shard/full", n)}}))
+	c.must(d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "full", State: proof.Feed{Cursor: fmt.Sprint(n)}, Touched: map[string]proof.Touch{query: {Feed: "full"}}}))
 	must(d.Secret("full", func() string { return fmt.Sprint("secret ", n) }))
 	c.batch(d, endpoint, query, profile, n)
 }
@@ -107,8 +109,9 @@ func (c *cluster) batch(d *DB, endpoint, query, profile string, n int) {
 	}
 	model := full[rounds.Model](n)
 	model.Query = query
+	proved := full[proof.Endpoint](n)
 	b := scheduler.Batch{Outcomes: []scheduler.Outcome{o}, Slot: &slot, Health: &health, Policy: &learnt, Cohorts: []cohort.State{full[cohort.State](n)},
-		DroppedCohorts: []string{"none"}, Rounds: []registry.Round{round}, Models: []rounds.Model{model}}
+		DroppedCohorts: []string{"none"}, Rounds: []registry.Round{round}, Models: []rounds.Model{model}, Proof: &proved}
 	var known bool
 	c.must(d.view(func(tx *bbolt.Tx) error {
 		var s storedSpace

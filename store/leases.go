@@ -40,6 +40,11 @@ const endpointPrefix = "endpoint/"
 // AlertsLease is the key of the lease under which alert rules are evaluated and edited.
 const AlertsLease = "alerts"
 
+// FeedLease returns the key of the lease under which a feed is read.
+func FeedLease(feed string) string { return feedPrefix + feed }
+
+const feedPrefix = "feed/"
+
 // A LeaseStore stores the members of a cluster and their leases.
 type LeaseStore struct{ *boltFile }
 

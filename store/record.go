@@ -223,6 +223,11 @@ func (w *writer) loop(b *scheduler.Batch) error {
 			return err
 		}
 	}
+	if b.Proof != nil {
+		if err := putJSON(w.tx.Bucket(bHealth), proofKey(w.space.number), b.Proof); err != nil {
+			return err
+		}
+	}
 	if err := saveCohorts(w.tx, w.space.number, b); err != nil {
 		return err
 	}

@@ -42,8 +42,11 @@ func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (schedul
 	if n.Full {
 		rev = 0
 	}
-	if n.Revision != rev { // else nothing was registered, edited or removed
+	if n.Revision != rev { // else nothing was registered, edited, removed or reached by an event
 		if err := entries(tx, &s, e, rev, &n); err != nil {
+			return n, err
+		}
+		if err := touchedSince(tx, &s, rev, &n); err != nil {
 			return n, err
 		}
 		if rev > 0 {
@@ -51,6 +54,9 @@ func newsSince(tx *bbolt.Tx, e storeEpoch, endpoint string, rev uint64) (schedul
 		}
 	}
 	err := lastOf(tx, &s, &n)
+	if err == nil {
+		n.Feeds, err = loadFeeds(tx)
+	}
 	return n, err
 }
 
@@ -106,6 +112,11 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 		return err
 	}
 	n.Edited = loadEdited(b, s.number)
+	if v := b.Get(proofKey(s.number)); v != nil {
+		if err := json.Unmarshal(v, &n.Proof); err != nil {
+			return fmt.Errorf("%w: the proofs of an endpoint: %w", ErrDamaged, err)
+		}
+	}
 	if v := b.Get(policyKey(s.number)); v != nil {
 		if n.Policy, err = parsePolicy(v); err != nil {
 			return err

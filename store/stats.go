@@ -20,8 +20,12 @@ type record struct {
 	dirty  bool // must be written at the end of the transaction
 }
 
-// recordVersion is the first byte of records.
-const recordVersion = 1
+// The first byte of records. Those of queries without a position of the endpoint have the form of
+// earlier versions.
+const (
+	recordVersion    = 1
+	recordWithBefore = 2
+)
 
 // Flags of a sample.
 const (
@@ -58,7 +62,11 @@ func (r *record) position(e storeEpoch) registry.Position {
 }
 
 func (r *record) append(b []byte) []byte {
-	b = append(b, recordVersion)
+	version := byte(recordVersion)
+	if r.stats.Before.Known() {
+		version = recordWithBefore
+	}
+	b = append(b, version)
 	for _, n := range []uint64{r.serial, r.space, r.seq} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
@@ -81,7 +89,12 @@ func (r *record) append(b []byte) []byte {
 	}
 	b = putText(b, s.Memory.ETag)
 	b = putText(b, s.Memory.LastModified)
-	return appendSamples(putTexts(b, s.Memory.Vars), s.Samples)
+	b = appendSamples(putTexts(b, s.Memory.Vars), s.Samples)
+	if version == recordWithBefore {
+		b = binary.AppendVarint(putText(b, s.Before.Topic), s.Before.Offset)
+		b = putTime(putTime(putTime(b, s.Before.Time), s.Before.Assumed), s.Before.Answered)
+	}
+	return b
 }
 
 func appendRun(b []byte, r *policy.Run) []byte {
@@ -120,7 +133,8 @@ func appendSamples(b []byte, samples []policy.Sample) []byte {
 // epoch.
 func parseRecord(b []byte) (record, error) {
 	in := scan{b: b}
-	if in.byte() != recordVersion {
+	version := in.byte()
+	if version != recordVersion && version != recordWithBefore {
 		in.fail()
 	}
 	r := record{serial: in.fixed(), space: in.fixed(), seq: in.fixed()}
@@ -139,6 +153,10 @@ func parseRecord(b []byte) (record, error) {
 	s.Memory.ETag, s.Memory.LastModified = in.text(), in.text()
 	s.Memory.Vars = in.texts()
 	s.Samples = parseSamples(&in)
+	if version == recordWithBefore {
+		s.Before.Topic, s.Before.Offset = in.text(), in.signed()
+		s.Before.Time, s.Before.Assumed, s.Before.Answered = in.time(), in.time(), in.time()
+	}
 	return r, in.end("a query's statistics")
 }
 

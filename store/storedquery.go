@@ -184,6 +184,7 @@ func discard(t *totals, s *storedQuery) error {
 		tx.Bucket(bQueries).Delete([]byte(s.ID)),
 		tx.Bucket(bStats).Delete([]byte(s.ID)),
 		tx.Bucket(bModels).Delete([]byte(s.ID)),
+		forgetTouch(tx, s.ID),
 		tx.Bucket(bPurge).Put(purgeKey(purgeHistory, s.serial), nil),
 	)
 }

@@ -19,3 +19,18 @@ type Proof struct {
 	// Edits are the edits that matched the query since its last answer, at most ten.
 	Edits []Edit `json:"edits,omitempty"`
 }
+
+// A Before is what was known about the position of an endpoint when it was asked: its answer
+// includes at least the events before that.
+type Before struct {
+	// Place is the position as the endpoint told it: Offset is that of the first event that may be
+	// missing, or Time is that up to which all is included. Both are zero if it told none.
+	Place
+	// Assumed is that time if the endpoint tells no position: when it was asked, less the setting lag.
+	Assumed time.Time `json:"assumed,omitzero"`
+	// Answered is when the answer ended. The answer includes no event that was published later.
+	Answered time.Time `json:"answered,omitzero"`
+}
+
+// Known reports whether anything is known.
+func (b Before) Known() bool { return b.Offset > 0 || !b.Time.IsZero() || !b.Assumed.IsZero() }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 )
 
 // An Entry is one query with what the scheduler has learnt about it.
@@ -45,6 +46,8 @@ type Stats struct {
 	// result, zero if the last one was complete.
 	IncompleteSince time.Time             `json:"incomplete_since,omitzero"`
 	Memory          registry.AnswerMemory `json:"memory"`
+	// Before is the position of the endpoint before the last complete answer, if it has a feed.
+	Before feed.Before `json:"before,omitzero"`
 }
 
 // A Sample is one complete execution.

@@ -1,0 +1,188 @@
+package proof
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry/feed"
+)
+
+// A Feed is what is recorded about a feed.
+type Feed struct {
+	// Source is the address that Cursor belongs to. At another address all begins again.
+	Source string `json:"source"`
+	Cursor string `json:"cursor,omitempty"`
+	// Head is the last place that was heard of: the largest offset and the largest time.
+	Head feed.Place `json:"head,omitzero"`
+	// Base is from where on every event is known, zero if that is not known yet.
+	Base feed.Place `json:"base,omitzero"`
+	// Mixed means that the feed has had events of several topics, so offsets do not compare.
+	Mixed bool `json:"mixed,omitempty"`
+	// Disorder is by how much an event was published before one that came earlier, at most.
+	Disorder time.Duration `json:"disorder,omitempty"`
+	// Members are the endpoints whose queries are compared with the events, and their numbers in the
+	// store: an endpoint of the same name that was added later is another one.
+	Members map[string]uint64 `json:"members,omitempty"`
+	// Silence is how long the feed may send nothing at all and still be believed.
+	Silence time.Duration `json:"silence,omitempty"`
+	// Missing is why events before Base are missing.
+	Missing string `json:"missing,omitempty"`
+
+	Heard      time.Time     `json:"heard,omitzero"`
+	Lag        time.Duration `json:"lag"` // from the publication of the last event to its arrival
+	Events     uint64        `json:"events"`
+	Matched    uint64        `json:"matched"`
+	Possible   uint64        `json:"possible"`
+	Gaps       uint64        `json:"gaps"`
+	Duplicates uint64        `json:"duplicates"`
+	// Failing is why the feed cannot be read, since Since.
+	Failing string    `json:"failing,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// SourceOf is the address of a feed, as Feed.Source.
+func SourceOf(d feed.Definition) string {
+	return strings.Join([]string{string(d.Kind), d.URL, d.Topic}, " ")
+}
+
+// Take adds what a batch says to the state of a feed. Events without a time get that of their arrival.
+func (f *Feed) Take(b *feed.Batch, now time.Time) {
+	if b.Gap != "" {
+		f.Base, f.Missing = feed.Place{}, b.Gap
+		f.Gaps++
+	}
+	for i := range b.Events {
+		e := &b.Events[i]
+		if e.Time.IsZero() {
+			e.Time = now
+		}
+		f.advance(e.Place)
+		f.Lag = max(0, now.Sub(e.Time))
+	}
+	f.Events += uint64(len(b.Events))
+	f.Duplicates += uint64(max(0, b.Duplicates))
+	if b.Head != (feed.Place{}) {
+		f.advance(b.Head)
+	}
+	f.Cursor, f.Heard = b.Cursor, now
+	if f.Failing != "" {
+		f.Failing, f.Since = "", now
+	}
+}
+
+// advance moves the head.
+func (f *Feed) advance(p feed.Place) {
+	switch {
+	case f.Head.Topic == "":
+		f.Head.Topic = p.Topic
+	case p.Topic != "" && p.Topic != f.Head.Topic:
+		f.Mixed = true
+	}
+	if back := f.Head.Time.Sub(p.Time); !p.Time.IsZero() && back > f.Disorder {
+		f.Disorder = back
+	}
+	f.Head = latest(f.Head, p)
+	if f.Base == (feed.Place{}) { // events before this one are not known
+		f.Base = p
+		f.Base.Time = f.Head.Time
+	}
+}
+
+// latest returns the largest offset and the largest time of two places.
+func latest(a, b feed.Place) feed.Place {
+	a.Offset = max(a.Offset, b.Offset)
+	if b.Time.After(a.Time) {
+		a.Time = b.Time
+	}
+	if a.Topic == "" {
+		a.Topic = b.Topic
+	}
+	return a
+}
+
+// DefaultSilence is how long a feed may be silent if its definition does not say.
+const DefaultSilence = 5 * time.Minute
+
+// Silence is how long a feed may send nothing at all and still be believed.
+func Silence(d feed.Definition) time.Duration {
+	if d.Silence > 0 {
+		return time.Duration(d.Silence)
+	}
+	return max(DefaultSilence, 3*time.Duration(d.Every))
+}
+
+// Status describes a feed.
+func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
+	s := feed.Status{
+		Definition: d, State: feed.Live, Since: f.Since, Position: f.Head, Heard: f.Heard, LagSeconds: f.Lag.Seconds(),
+		Events: f.Events, Matched: f.Matched, Possible: f.Possible, Gaps: f.Gaps, Duplicates: f.Duplicates,
+	}
+	silence := cmp.Or(f.Silence, Silence(d))
+	switch {
+	case f.Failing != "":
+		s.State, s.Error = feed.Failing, f.Failing
+	case f.Heard.IsZero(), f.Base == feed.Place{} && f.Missing == "":
+		s.State = feed.Behind
+	case now.Sub(f.Heard) > silence:
+		s.State = feed.Silent
+	case f.Base == feed.Place{}, f.Missing != "" && !f.Head.Time.After(f.Base.Time):
+		s.State, s.Error = feed.Gap, f.Missing
+	case f.Lag > silence:
+		s.State = feed.Behind
+	}
+	return s
+}
+
+// A Touch says which events reached a query last.
+type Touch struct {
+	Feed string `json:"feed"`
+	// Reached has the largest offset and the largest time of all events that reached it. A query
+	// that is new to the feed counts as reached by all that came before.
+	Reached feed.Place `json:"reached,omitzero"`
+	Matched feed.Place `json:"matched,omitzero"` // the same for events that matched it
+	Edits   []Edit     `json:"edits,omitempty"`  // that matched it, the newest last
+}
+
+// An Edit is an edit at its place.
+type Edit struct {
+	feed.Edit
+	Place feed.Place `json:"place"`
+}
+
+// maxEdits is the number of edits that are kept for a query.
+const maxEdits = 10
+
+// Add adds an event that reached the query.
+func (t *Touch) Add(e *feed.Event, how feed.Reach) {
+	if how == feed.None {
+		return
+	}
+	t.Reached = latest(t.Reached, e.Place)
+	if how != feed.Matched {
+		return
+	}
+	t.Matched = latest(t.Matched, e.Place)
+	if e.Edit.Text != "" {
+		t.Edits = append(slices.Clip(t.Edits), Edit{e.Edit, e.Place})
+		t.Edits = t.Edits[max(0, len(t.Edits)-maxEdits):]
+	}
+}
+
+// Join adds a later touch of the same query, which may have been added before. That of another
+// feed replaces it.
+func (t *Touch) Join(later Touch) {
+	if t.Feed != later.Feed {
+		*t = later
+		return
+	}
+	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)
+	t.Edits = slices.Clip(t.Edits)
+	for _, e := range later.Edits {
+		if !slices.Contains(t.Edits, e) {
+			t.Edits = append(t.Edits, e)
+		}
+	}
+	t.Edits = t.Edits[max(0, len(t.Edits)-maxEdits):]
+}

@@ -1,0 +1,93 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/registry/feed"
+)
+
+// ParsePosition reads the answer to a position query: one term in N-Triples.
+func ParsePosition(value, datatype string) (feed.Place, error) {
+	const xsd = "http://www.w3.org/2001/XMLSchema#"
+	switch datatype {
+	case xsd + "integer", xsd + "long", xsd + "int", xsd + "nonNegativeInteger", xsd + "unsignedLong":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 || n == math.MaxInt64 {
+			return feed.Place{}, fmt.Errorf("%.40q is no position", value)
+		}
+		return feed.Place{Offset: n}, nil
+	case xsd + "dateTime", xsd + "dateTimeStamp":
+		for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+			if t, err := time.Parse(form, value); err == nil {
+				return feed.Place{Time: t.UTC()}, nil
+			}
+		}
+		return feed.Place{}, fmt.Errorf("%.40q is no time", value)
+	}
+	return feed.Place{}, errors.New("a position is an xsd:integer or an xsd:dateTime")
+}
+
+// Positions are those that an endpoint has told since the process began.
+type Positions struct {
+	seen  []told
+	count int
+	since time.Time
+}
+
+type told struct {
+	at    time.Time
+	place feed.Place
+}
+
+const (
+	// trusted is how many positions must have been told before one is believed: several servers that
+	// answer for one address show themselves when their positions go back.
+	trusted = 10
+	// backFor is how long an address is believed to have several servers.
+	backFor = 24 * time.Hour
+)
+
+// Take adds a position that was told, and returns the one that holds for answers from now on, zero
+// if none does yet. If several servers answer, that is the smallest that was told within lag.
+func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Duration) feed.Place {
+	if s.count++; s.since.IsZero() {
+		s.since = now
+	}
+	least, kept := p, s.seen[:0]
+	for _, x := range s.seen {
+		if now.Sub(x.at) > max(lag, time.Minute) {
+			continue
+		}
+		kept = append(kept, x)
+		if before(p, x.place) {
+			e.Back = now
+		}
+		if before(x.place, least) {
+			least = x.place
+		}
+	}
+	s.seen = append(kept, told{now, p})
+	switch several := now.Sub(e.Back) < backFor; {
+	case s.count < trusted, several && now.Sub(s.since) < lag:
+		return feed.Place{}
+	case several:
+		return least
+	}
+	return p
+}
+
+// before compares two positions of the same kind.
+func before(a, b feed.Place) bool { return a.Offset < b.Offset || a.Time.Before(b.Time) }
+
+// maxLags is how many delays are remembered.
+const maxLags = 64
+
+// Learn adds the delay after which an event showed.
+func (e *Endpoint) Learn(delay time.Duration) {
+	e.Lags = append(e.Lags, max(0, delay))
+	e.Lags = e.Lags[max(0, len(e.Lags)-maxLags):]
+}

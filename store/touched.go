@@ -1,0 +1,239 @@
+// What follows from change feeds.
+
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/proof"
+	"go.etcd.io/bbolt"
+)
+
+// RecordFeed commits what follows from a batch of events, and the cursor after it. It returns
+// scheduler.ErrFenced if another node has taken the lease of the feed. A batch that is too large
+// for one command of the journal is recorded by several, of which only the last moves the cursor:
+// touches may be added again.
+func (d *Ledger) RecordFeed(b scheduler.FeedBatch) error {
+	if err := d.refusal(); err != nil {
+		return fmt.Errorf("record the feed %s: %w", b.Feed, err)
+	}
+	list := slices.Sorted(maps.Keys(b.Touched))
+	for ; len(list) > touchesTogether; list = list[touchesTogether:] {
+		if err := d.recordFeed(b, list[:touchesTogether], nil); err != nil {
+			return err
+		}
+	}
+	return d.recordFeed(b, list, &b.State)
+}
+
+// touchesTogether is how many touches are in one command. They have at most ten edits each.
+const touchesTogether = 2000
+
+func (d *Ledger) recordFeed(b scheduler.FeedBatch, ids []string, state *proof.Feed) error {
+	e := &feedEdit{Feed: b.Feed, Token: d.token, State: state}
+	for _, id := range ids {
+		e.Touched = append(e.Touched, touchedQuery{id, b.Touched[id]})
+	}
+	if _, err := d.execute(func(*bbolt.Tx) (command, error) { return e, nil }); err != nil {
+		return fmt.Errorf("record the feed %s: %w", b.Feed, err)
+	}
+	return nil
+}
+
+// Feed returns what is recorded about a feed, and false if nothing is.
+func (d *Ledger) Feed(name string) (f proof.Feed, ok bool, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bFeeds).Get([]byte(name))
+		if ok = v != nil; !ok {
+			return nil
+		}
+		return feedOf(name, v, &f)
+	})
+	return f, ok, err
+}
+
+func feedOf(name string, v []byte, to *proof.Feed) error {
+	if err := json.Unmarshal(v, to); err != nil {
+		return fmt.Errorf("%w: the feed %s: %w", ErrDamaged, name, err)
+	}
+	return nil
+}
+
+// loadFeeds returns all feeds, nil if there is none.
+func loadFeeds(tx *bbolt.Tx) (feeds map[string]proof.Feed, err error) {
+	c := tx.Bucket(bFeeds).Cursor()
+	for k, v := c.First(); k != nil && err == nil; k, v = c.Next() {
+		var f proof.Feed
+		err = feedOf(string(k), v, &f)
+		if feeds == nil {
+			feeds = map[string]proof.Feed{}
+		}
+		feeds[string(k)] = f
+	}
+	return feeds, err
+}
+
+// Touch returns which events reached a query last, zero if it is compared with none.
+func (d *Ledger) Touch(query string) (t proof.Touch, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		s, err := loadTouch(tx, query)
+		t = s.touch
+		return err
+	})
+	return t, err
+}
+
+// A storedTouch is the entry of a query in the bucket touched.
+type storedTouch struct {
+	serial, space, revision uint64
+	touch                   proof.Touch
+}
+
+// loadTouch returns the entry of a query, zero if it has none.
+func loadTouch(tx *bbolt.Tx, id string) (s storedTouch, err error) {
+	v := tx.Bucket(bTouched).Get([]byte(id))
+	if v == nil {
+		return s, nil
+	}
+	numbers(v, &s.serial, &s.space, &s.revision)
+	if len(v) < touchHead {
+		return s, fmt.Errorf("%w: the events of query %s", ErrDamaged, id)
+	}
+	if err := json.Unmarshal(v[touchHead:], &s.touch); err != nil {
+		return s, fmt.Errorf("%w: the events of query %s: %w", ErrDamaged, id, err)
+	}
+	return s, nil
+}
+
+// touchHead is the size of the numbers of a stored touch.
+const touchHead = 24
+
+func touchesKey(space, revision uint64, id string) []byte {
+	return append(key16(space, revision), id...)
+}
+
+// put stores a touch, in place of the one that was loaded.
+func (s *storedTouch) put(tx *bbolt.Tx, id string, revision uint64) error {
+	list := tx.Bucket(bTouches)
+	if s.revision > 0 {
+		if err := list.Delete(touchesKey(s.space, s.revision, id)); err != nil {
+			return err
+		}
+	}
+	s.revision = revision
+	text, err := compactJSON(s.touch)
+	if err != nil {
+		return err
+	}
+	return errors.Join(list.Put(touchesKey(s.space, revision, id), nil),
+		tx.Bucket(bTouched).Put([]byte(id), append(putNumbers(&s.serial, &s.space, &s.revision), text...)))
+}
+
+// forgetTouch deletes what is known about the events of a query.
+func forgetTouch(tx *bbolt.Tx, id string) error {
+	v := tx.Bucket(bTouched).Get([]byte(id))
+	if v == nil {
+		return nil
+	}
+	var s storedTouch
+	numbers(v, &s.serial, &s.space, &s.revision)
+	return errors.Join(tx.Bucket(bTouches).Delete(touchesKey(s.space, s.revision, id)), tx.Bucket(bTouched).Delete([]byte(id)))
+}
+
+// touchedSince adds the touches of n's entries, and those after a revision.
+func touchedSince(tx *bbolt.Tx, s *storedSpace, rev uint64, n *scheduler.News) error {
+	c := tx.Bucket(bTouches).Cursor()
+	if k, _ := c.Seek(key8(s.number)); !hasPrefix(k, key8(s.number)) {
+		return nil
+	}
+	n.Touched = map[string]proof.Touch{}
+	add := func(id string) error {
+		t, err := loadTouch(tx, id)
+		if err == nil && t.revision > 0 && t.space == s.number {
+			n.Touched[id] = t.touch
+		}
+		return err
+	}
+	for k, _ := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, _ = c.Next() {
+		if err := add(string(k[16:])); err != nil {
+			return err
+		}
+	}
+	if rev == 0 { // these were all
+		return nil
+	}
+	for i := range n.Entries {
+		if err := add(n.Entries[i].Query.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func proofKey(space uint64) []byte { return append(key8(space), "proof"...) }
+
+// A feedEdit records the state of a feed, and which queries its events reached. It is a command.
+type feedEdit struct {
+	Feed    string
+	Token   uint64         `json:",omitempty"` // of the feed's lease, 0 without a cluster
+	State   *proof.Feed    `json:",omitempty"` // nil: unchanged
+	Touched []touchedQuery `json:",omitempty"`
+}
+
+type touchedQuery struct {
+	ID    string
+	Touch proof.Touch
+}
+
+func (e *feedEdit) kind() byte { return kindFeed }
+
+func (e *feedEdit) frees() bool { return false }
+
+// Resume refuses what was read under a lease that has ended.
+func (e *feedEdit) Resume(tx *bbolt.Tx) error { return fence(tx, FeedLease(e.Feed), e.Token) }
+
+func (e *feedEdit) Apply(tx *bbolt.Tx) error {
+	if len(e.Touched) > 0 {
+		if err := e.touchQueries(tx); err != nil {
+			return err
+		}
+	}
+	if e.State == nil {
+		return nil
+	}
+	return putJSON(tx.Bucket(bFeeds), []byte(e.Feed), e.State)
+}
+
+func (e *feedEdit) touchQueries(tx *bbolt.Tx) error {
+	counters := loadCounters(tx)
+	counters.revision++
+	for _, t := range e.Touched {
+		r, _, ok := liveRecord(tx, t.ID)
+		if !ok {
+			continue
+		}
+		s, err := loadTouch(tx, t.ID)
+		if err != nil {
+			return err
+		}
+		if s.serial != r.serial {
+			if err := forgetTouch(tx, t.ID); err != nil {
+				return err
+			}
+			s = storedTouch{serial: r.serial, space: r.space}
+		}
+		s.touch.Join(t.Touch)
+		if err := s.put(tx, t.ID, counters.revision); err != nil {
+			return err
+		}
+	}
+	return counters.save(tx)
+}
+
+// touch adds the feed: the loops of its endpoints look at what has changed.
+func (e *feedEdit) touch(o *others) { o.feeds.add(e.Feed) }
