@@ -100,6 +100,10 @@ var rowColumns = []struct {
 	{"max_debt", func(r *Row) string { return number(r.MaxDebt) }},
 	{"merge", func(r *Row) string { return r.Merge }},
 	{"requests", func(r *Row) string { return strconv.Itoa(cmp.Or(r.Requests, r.Total)) }},
+	{"age", func(r *Row) string { return number(r.Age) }},
+	{"fresh", func(r *Row) string { return number(r.Fresh) }},
+	{"requests_per_change", func(r *Row) string { n, _ := r.PerChange(); return number(n) }},
+	{"seconds_per_change", func(r *Row) string { _, s := r.PerChange(); return number(s) }},
 	{"bound", func(r *Row) string { return strings.TrimPrefix(strconv.Itoa(r.Bound), "0") }},
 }
 

@@ -144,7 +144,7 @@ func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
 		return policy.Foresight{}
 	}
 	f := policy.Foresight{Next: math.MaxUint64, Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
-	if since, stale := y.stale(int(i)); stale {
+	if since, stale := y.staleFrom(int(i)); stale {
 		f.Since = uint64(since)
 	}
 	s := &y.w.t.Series[i]

@@ -47,7 +47,9 @@ const tiny = `{"queries":3,"revisions":5,
 //	        delay 2, one change passed over.
 //	slot 5: query 1, changed in 3: relevant, delay 2.
 //
-// All four changes less three relevant executions: one missed.
+// All four changes less three relevant executions: one missed. The ages after the slots are
+// 0, 1, 2, 0, 1 and 1, 0, 1, 2, 0 and 1, 2, 0, 1, 2. Queries 0 and 1 change, and are stale in
+// the slots 2, 3 and 3, 4.
 func TestTinyRoundRobin(t *testing.T) {
 	got := simulate(t, readTrace(t, tiny), Setup{Policy: "rr", Budget: 4 * time.Second, Rule: plan.RuleOverrun, Schedule: true})
 	want := Row{
@@ -55,6 +57,7 @@ func TestTinyRoundRobin(t *testing.T) {
 		Metrics: Metrics{
 			Total: 5, Relevant: 3, Irrelevant: 2, Effectivity: 0.6, AbsDelay: 4, MaxDelay: 2, AbsDelayDetected: 4,
 			MaxDelayDetected: 2, AbsMiss: 1, MaxMiss: 1, Distinct: 3, Used: 20,
+			Age: 14. / 15, Fresh: 0.6,
 		},
 		Slots: [][]int{{0}, {1}, {2}, {0}, {1}}, Cuts: [][2]int{},
 	}
@@ -69,7 +72,7 @@ func TestTinyRoundRobin(t *testing.T) {
 //	slots 1 and 2: query 0, delay 0 each. slot 3: query 1. slot 4: query 0.
 func TestTinyClairvoyant(t *testing.T) {
 	got := simulate(t, readTrace(t, tiny), Setup{Policy: "cv", Budget: 5 * time.Second, Rule: plan.RuleOverrun, Schedule: true})
-	want := Metrics{Total: 4, Relevant: 4, Effectivity: 1, Distinct: 2, Used: 16}
+	want := Metrics{Total: 4, Relevant: 4, Effectivity: 1, Distinct: 2, Used: 16, Age: 23. / 15, Fresh: 1}
 	if d := cmp.Diff(want, got.Metrics); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -97,7 +100,7 @@ func TestTinyRevert(t *testing.T) {
 	}
 	got, d := y.finish()
 	want := Metrics{Total: 2, Relevant: 1, Irrelevant: 1, Effectivity: 0.5, AbsDelay: 1, MaxDelay: 1, AbsDelayDetected: 1,
-		MaxDelayDetected: 1, AbsMiss: 2, MaxMiss: 2, Distinct: 1, Used: 2}
+		MaxDelayDetected: 1, AbsMiss: 2, MaxMiss: 2, Distinct: 1, Used: 2, Age: 1.5, Fresh: 0.5}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -112,7 +115,7 @@ func TestTinyRevert(t *testing.T) {
 func TestTinyCuts(t *testing.T) {
 	tr := readTrace(t, `{"queries":1,"revisions":7,"exec_ms":[[1000],[3000],[3000],[3000],[3000],[3000],[3000],[3000]],"changes":[]}`)
 	got := simulate(t, tr, Setup{Policy: "rr", Budget: 2 * time.Second, Rule: plan.RuleStrict, Schedule: true})
-	if d := cmp.Diff(Metrics{Cut: 3, Used: 6}, got.Metrics); d != "" {
+	if d := cmp.Diff(Metrics{Cut: 3, Used: 6, Age: 4, Fresh: 1}, got.Metrics); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	if d := cmp.Diff([][2]int{{1, 0}, {3, 0}, {7, 0}}, got.Cuts); d != "" {

@@ -37,6 +37,10 @@ var tableColumns = []tableColumn{
 	{"distinct", "queries that were executed at least once", 0, 0, func(r *Row) float64 { return count(r.Distinct) }, nil},
 	{"cut", "executions ended by the budget, in no other column", 0, 0, func(r *Row) float64 { return count(r.Cut) }, nil},
 	{"used s", "seconds that all executions took", 0, 0, func(r *Row) float64 { return r.Used }, nil},
+	{"age", "slots since a result was last fetched, the mean over all results and slots", 1, -1, func(r *Row) float64 { return r.Age }, nil},
+	{"fresh %", "share of the slots in which a result was current, the mean over the results that change", 2, 1, func(r *Row) float64 { return 100 * r.Fresh }, nil},
+	{"req/found", "requests for each change found", 1, -1, func(r *Row) float64 { n, _ := r.PerChange(); return n }, nil},
+	{"ms/found", "milliseconds of requests for each change found", 1, -1, func(r *Row) float64 { _, s := r.PerChange(); return 1000 * s }, nil},
 	{"over s", "most seconds beyond the budget in one slot", 1, 0, func(r *Row) float64 { return r.MaxOverrun }, nil},
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/freshet/freshet/bench/trace"
@@ -29,6 +30,17 @@ type Metrics struct {
 	Used             float64 `json:"used"`               // seconds of all executions after t0
 	MaxOverrun       float64 `json:"max_overrun"`        // seconds beyond the budget in one slot
 	MaxDebt          float64 `json:"max_debt,omitempty"` // seconds owed at the end of a slot, at most
+	// Age is the age of information: the slots since a result was last fetched, the mean over all
+	// results and slots. Fresh is the share of the slots in which a result is the current one, the
+	// mean over the results that change at all.
+	Age   float64 `json:"age"`
+	Fresh float64 `json:"fresh"`
+}
+
+// PerChange returns the requests and the seconds that each change found took.
+func (m *Metrics) PerChange() (requests, seconds float64) {
+	found := float64(max(1, m.Relevant))
+	return float64(cmp.Or(m.Requests, m.Total)) / found, m.Used / found
 }
 
 // Detail holds the data of plots.
@@ -45,8 +57,10 @@ type tally struct {
 	m       Metrics
 	d       Detail
 	fetched []int // by series: the version last fetched
-	last    []int // by series: the slot of that execution
+	last    []int // by query: the slot of its last execution
 	done    []bool
+	ages    int // sum of the ages of all results over the slots up to their last executions
+	stale   int // likewise, the slots in which they differed from the current ones
 	used    time.Duration
 	over    time.Duration
 	debt    time.Duration
@@ -58,7 +72,7 @@ type tally struct {
 
 func newTally(w *Simulator, budget time.Duration) *tally {
 	return &tally{
-		w: w, budget: budget, fetched: make([]int, len(w.t.Series)), last: make([]int, len(w.t.Series)), done: make([]bool, w.t.Queries),
+		w: w, budget: budget, fetched: make([]int, len(w.t.Series)), last: make([]int, w.t.Queries), done: make([]bool, w.t.Queries),
 		d: Detail{Executions: make([]int, w.t.Revisions+1), Relevant: make([]int, w.t.Revisions+1)},
 	}
 }
@@ -101,9 +115,34 @@ func (y *tally) complete(q int) {
 		y.done[q] = true
 		y.m.Distinct++
 	}
+	y.renew(q)
+}
+
+// renew adds up a query's time since its last execution, and fetches its result.
+func (y *tally) renew(q int) {
+	past := y.slot - y.last[q]
+	y.ages += past * (past - 1) / 2
 	if i := y.w.series[q]; i >= 0 {
+		y.stale += y.staleSlots(int(i), y.slot)
 		y.fetch(int(i))
 	}
+	y.last[q] = y.slot
+}
+
+// staleSlots counts the slots before end in which a series differs from what was fetched.
+func (y *tally) staleSlots(i, end int) (n int) {
+	s, was := &y.w.t.Series[i], y.fetched[i]
+	for k := was + 1; k < len(s.Versions) && s.Versions[k].Rev < end; k++ {
+		if s.Versions[was].Same(s.Versions[k]) {
+			continue
+		}
+		next := end
+		if k+1 < len(s.Versions) {
+			next = min(end, s.Versions[k+1].Rev)
+		}
+		n += next - s.Versions[k].Rev
+	}
+	return n
 }
 
 // playAll counts the execution of all queries.
@@ -120,8 +159,8 @@ func (y *tally) playAll() {
 			y.done[q] = true
 		}
 	}
-	for i := range y.fetched {
-		y.fetch(i)
+	for q := range y.last {
+		y.renew(q)
 	}
 }
 
@@ -129,7 +168,7 @@ func (y *tally) playAll() {
 func (y *tally) fetch(i int) {
 	s := &y.w.t.Series[i]
 	was, now := y.fetched[i], y.now(i)
-	y.fetched[i], y.last[i] = now, y.slot
+	y.fetched[i] = now
 	if now == was {
 		return
 	}
@@ -165,8 +204,8 @@ func staleSince(s *trace.Series, fetched, now int) int {
 	}
 }
 
-// stale reports whether a series is stale in the current slot, and since when.
-func (y *tally) stale(i int) (since int, stale bool) {
+// staleFrom reports whether a series is stale in the current slot, and since when.
+func (y *tally) staleFrom(i int) (since int, stale bool) {
 	s := &y.w.t.Series[i]
 	was, now := y.fetched[i], y.now(i)
 	if s.Versions[was].Same(s.Versions[now]) {
@@ -180,8 +219,17 @@ func (y *tally) finish() (Metrics, Detail) {
 	m := y.m
 	y.slot = y.w.t.Revisions
 	m.AbsDelay, m.MaxDelay = m.AbsDelayDetected, m.MaxDelayDetected
+	end := y.slot + 1
+	ages, behind, changing := y.ages, y.stale, 0
+	for _, last := range y.last {
+		ages += (end - last) * (end - last - 1) / 2
+	}
 	for i := range y.fetched {
-		since, stale := y.stale(i)
+		behind += y.staleSlots(i, end)
+		if len(y.w.t.Series[i].Versions) > 1 {
+			changing++
+		}
+		since, stale := y.staleFrom(i)
 		if stale {
 			delay := y.slot - since
 			m.AbsDelay += delay
@@ -196,5 +244,7 @@ func (y *tally) finish() (Metrics, Detail) {
 	}
 	m.AbsMiss = y.w.changes - m.Relevant
 	m.Used, m.MaxOverrun, m.MaxDebt = y.used.Seconds(), max(0, y.over).Seconds(), y.debt.Seconds()
+	m.Age = float64(ages) / float64(max(1, y.slot*y.w.t.Queries))
+	m.Fresh = 1 - float64(behind)/float64(max(1, y.slot*changing))
 	return m, y.d
 }
