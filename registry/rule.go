@@ -34,7 +34,7 @@ type Receiver struct {
 	Kind    string
 	Address string
 	Secret  string // of kinds that have one
-	Quiet          // of services that people read
+	Quiet          // of what people read
 }
 
 // A Quiet says when people may be told something. Package notify/service reads it. "" is no restriction.
@@ -43,6 +43,7 @@ type Quiet struct {
 	Zone   string `json:"zone,omitempty"`   // time zone of the times, such as Europe/Berlin; UTC if left out
 	Hours  string `json:"quiet,omitempty"`  // no message then, such as 22:00-07:00
 	Most   string `json:"most,omitempty"`   // messages in an hour
+	Repeat string `json:"repeat,omitempty"` // how long after a message those of alerts that still fire come again, such as 4h
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -65,8 +66,8 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &m) != nil {
 		return errors.New(`a receiver is an object of strings, as in {"webhook": "https://example.org/alerts"}`)
 	}
-	*r = Receiver{Secret: m["secret"], Quiet: Quiet{Digest: m["digest"], Zone: m["zone"], Hours: m["quiet"], Most: m["most"]}}
-	for _, name := range []string{"secret", "digest", "zone", "quiet", "most"} {
+	*r = Receiver{Secret: m["secret"], Quiet: Quiet{Digest: m["digest"], Zone: m["zone"], Hours: m["quiet"], Most: m["most"], Repeat: m["repeat"]}}
+	for _, name := range []string{"secret", "digest", "zone", "quiet", "most", "repeat"} {
 		delete(m, name)
 	}
 	r.Kind = strings.Join(slices.Sorted(maps.Keys(m)), " and ")
@@ -110,6 +111,9 @@ func (r Receiver) ID(caller string) string {
 	if r.Quiet != (Quiet{}) {
 		parts = append(parts, r.Digest, r.Zone, r.Hours, r.Most)
 	}
+	if r.Repeat != "" {
+		parts = append(parts, r.Repeat)
+	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return AlertPrefix + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
@@ -140,7 +144,7 @@ type Rule struct {
 func (r *RuleSettings) Size() int {
 	n := len(r.Name) + len(r.When) + len(r.Summary) + TextBytes(r.Labels)
 	for i := range r.To {
-		n += len(r.To[i].Key()) + len(r.To[i].Secret) + len(r.To[i].Digest) + len(r.To[i].Zone) + len(r.To[i].Hours) + len(r.To[i].Most)
+		n += len(r.To[i].Key()) + len(r.To[i].Secret) + len(r.To[i].Digest) + len(r.To[i].Zone) + len(r.To[i].Hours) + len(r.To[i].Most) + len(r.To[i].Repeat)
 	}
 	return n
 }

@@ -37,7 +37,8 @@ variables of a row, as in '?delay > 10 and ?line != "S1"', or the word changed.`
 			long: `Makes a rule and prints its id. Without a receiver, its alerts are shown by
 "rule show" and on the pages only. The secret that signs the messages of a webhook is
 printed once, to standard error (with --json it is in the object).`,
-			example: "freshet rule add late --query departures --when '?delay > 10' --for 5m --label line=?line \\\n" +
+			example: "freshet rule add late --query departures --when '?delay > 10' --notify https://ntfy.sh/city-a81b --quiet 22:00-07:00 --repeat 4h\n" +
+				"freshet rule add late --query departures --when '?delay > 10' --for 5m --label line=?line \\\n" +
 				"    --summary '?line is ?delay minutes late' --alertmanager http://127.0.0.1:9093",
 			call: "POST /v1/rules", arg: "name", body: newRule, out: printWith(printSaved), flags: slices.Concat(ruleFlags, receiverFlags)},
 		{use: "try", short: "Show what a rule would have done over the history of its query",
@@ -185,8 +186,17 @@ var receiverFlags = func() (list []option) {
 	for _, k := range alert.Kinds() {
 		list = append(list, option{name: k.Name, value: texts(nil), usage: k.Usage + "; may be given several times", member: "-"})
 	}
-	return list
+	return append(list, quietFlags...)
 }()
+
+// quietFlags say when the receivers of the command are told something.
+var quietFlags = []option{
+	{name: "digest", value: "", usage: "with --notify or --email: one message for all, each 1h (1m to 24h), or each day at a time such as 08:00", member: "-"},
+	{name: "zone", value: "", usage: "with --notify or --email: time zone of the times, e.g. Europe/Berlin (default UTC)", member: "-"},
+	{name: "quiet", value: "", usage: "with --notify or --email: hours without messages, e.g. 22:00-07:00", member: "-"},
+	{name: "most", value: "", usage: "with --notify or --email: the largest number of messages in an hour", member: "-"},
+	{name: "repeat", value: "", usage: "with --notify, --email or --webhook: send what still fires again, e.g. 4h after the last message", member: "-"},
+}
 
 // ruleLabels adds the labels of a rule.
 func ruleLabels(_ *remote, c *cobra.Command, _ []string, body map[string]any) error {
@@ -206,7 +216,11 @@ func ruleLabels(_ *remote, c *cobra.Command, _ []string, body map[string]any) er
 
 // newRule adds labels and receivers.
 func newRule(a *remote, c *cobra.Command, args []string, body map[string]any) error {
-	body["to"] = alertReceivers(c)
+	to, err := alertReceivers(c)
+	if err != nil {
+		return err
+	}
+	body["to"] = to
 	return ruleLabels(a, c, args, body)
 }
 
@@ -220,8 +234,11 @@ func editedRule(a *remote, c *cobra.Command, args []string, body map[string]any)
 			body[name] = nil
 		}
 	}
-	to, none := alertReceivers(c), isOn(c, "no-receivers")
-	if none && len(to) > 0 {
+	to, err := alertReceivers(c)
+	if err != nil {
+		return err
+	}
+	if none := isOn(c, "no-receivers"); none && len(to) > 0 {
 		return cli.UsageErrorf("--no-receivers: give receivers or this flag, not both")
 	} else if none || len(to) > 0 {
 		body["to"] = to
@@ -229,15 +246,28 @@ func editedRule(a *remote, c *cobra.Command, args []string, body map[string]any)
 	return somethingGiven("nothing to change: give at least one setting, such as --for 10m")(a, c, args, body)
 }
 
-// alertReceivers returns the receivers that the flags of a command name.
-func alertReceivers(c *cobra.Command) []map[string]string {
-	to := []map[string]string{}
-	for _, kind := range receiverFlags {
-		for _, address := range listOf(c, kind.name) {
-			to = append(to, map[string]string{kind.name: address})
+// alertReceivers returns the receivers that the flags of a command name, and when they are told something.
+func alertReceivers(c *cobra.Command) ([]map[string]string, error) {
+	to, used := []map[string]string{}, map[string]bool{}
+	for _, kind := range alert.Kinds() {
+		for _, address := range listOf(c, kind.Name) {
+			x := map[string]string{kind.Name: address}
+			for _, f := range quietFlags {
+				machine := kind.Name == "alertmanager" || kind.Name == "webhook" && f.name != "repeat"
+				if text := textOf(c, f.name); text != "" && !machine {
+					x[f.name], used[f.name] = text, true
+				}
+			}
+			to = append(to, x)
 		}
 	}
-	return to
+	for _, f := range quietFlags {
+		if textOf(c, f.name) != "" && !used[f.name] {
+			about, _, _ := strings.Cut(f.usage, ":")
+			return nil, cli.UsageErrorf("--%s: give it %s", f.name, about)
+		}
+	}
+	return to, nil
 }
 
 // printSaved prints the id of a rule, and the secrets of its webhooks that are new.

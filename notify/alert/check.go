@@ -88,7 +88,7 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 	return err
 }
 
-var errQuiet = errors.New("only services that people read have digest, zone, quiet and most")
+var errQuiet = errors.New("only e-mail and services that people read have digest, zone, quiet and most; Alertmanager repeats by itself")
 
 // checkKind checks that a receiver has one address, and completes its secret.
 func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
@@ -108,7 +108,11 @@ func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
 		}
 		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(names, ", "))
 	}
-	if _, wrong := service.ReadQuiet(to.Quiet); wrong != nil || !k.service && to.Quiet != (registry.Quiet{}) {
+	machine := to.Quiet // what others may have, too
+	if !k.repeats {
+		machine.Repeat = ""
+	}
+	if _, wrong := service.ReadQuiet(to.Quiet); wrong != nil || !k.people && machine != (registry.Quiet{}) {
 		return nil, registry.BadSetting(pointer, "%v", cmp.Or(wrong, errQuiet))
 	}
 	if k.secret != nil {

@@ -31,9 +31,10 @@ type kind struct {
 	// set, and else one after another.
 	batch    int
 	together bool
-	// repeats says that firing alerts are sent again and again.
+	// repeats says that firing alerts are sent again and again, also if that is not asked for.
 	repeats bool
-	service bool // people read its messages
+	service bool // people read its messages, and its addresses say of which kind they are
+	people  bool // people read its messages, and may want quiet
 }
 
 // kinds are the kinds of receivers by their names. The file of each adds it.

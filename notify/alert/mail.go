@@ -18,7 +18,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var _ = known(&kind{Kind: Kind{"email", "address that gets the alerts by e-mail"}, batch: batch, together: true, send: toMail,
+var _ = known(&kind{Kind: Kind{"email", "address that gets the alerts by e-mail"}, batch: batch, together: true, people: true, send: toMail,
 	check: func(o *Options, address string) (string, error) { return address, o.Mail.Check(address) }})
 
 // Mail says how e-mail is sent, and to whom it may go.
@@ -31,7 +31,7 @@ func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (fu
 	for i := range list {
 		o.describe(&body, &list[i])
 	}
-	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: subject(list), Text: body.String()}, o.Now)
+	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) + subject(list), Text: body.String()}, o.Now)
 	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
 		r := send(ctx, c)
 		if r.OK() {
@@ -39,6 +39,14 @@ func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (fu
 		}
 		return r
 	}, nil
+}
+
+// still begins what is said about alerts that were told before.
+func still(list []registry.AlertMessage) string {
+	if list[0].Seq == 0 {
+		return "Still "
+	}
+	return ""
 }
 
 // together is the id of a message about alerts. It is another one if others are among them.

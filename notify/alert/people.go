@@ -22,7 +22,7 @@ const mostTogether = 500
 // The kinds of package service. Alerts that wait for one go in one message.
 var _ = func() *kind {
 	for _, k := range service.Kinds() {
-		known(&kind{Kind: Kind{k.Name, k.Form}, batch: mostTogether, together: true, service: true, check: checkService(k.Name), send: toService})
+		known(&kind{Kind: Kind{k.Name, k.Form}, batch: mostTogether, together: true, service: true, people: true, check: checkService(k.Name), send: toService})
 	}
 	return nil
 }()
@@ -73,11 +73,11 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 		}
 	}
 	if len(list) == 1 {
-		m.Title = watch.Line("["+strings.ToUpper(string(first.State))+"] "+first.Name, mostLine)
+		m.Title = watch.Line(still(list)+"["+strings.ToUpper(string(first.State))+"] "+first.Name, mostLine)
 		m.Text = strings.Join(slices.DeleteFunc([]string{watch.Line(first.Summary, 2*mostLine), labelled(first)}, func(s string) bool { return s == "" }), "\n")
 		return m
 	}
-	m.Title = watch.Line(subject(list), mostLine)
+	m.Title = watch.Line(still(list)+subject(list), mostLine)
 	var said []string
 	for i := range list[:min(len(list), mostSaid)] {
 		x := &list[i]

@@ -1,10 +1,13 @@
-// This file sends firing alerts again and again, to the receivers that expect it.
+// This file sends firing alerts again and again, to the receivers that expect it or ask for it.
 
 package alert
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/rule"
+	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -33,8 +37,11 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 			return nil
 		}}, nil
 	}
-	if !k.repeats || !fires || s.State != registry.Active {
+	if !fires || s.State != registry.Active {
 		return deliver.Step{}, nil
+	}
+	if !k.repeats {
+		return t.remind(s, k, rules, at, now)
 	}
 	if !known && s.LastDelivery != nil {
 		at = *s.LastDelivery
@@ -60,6 +67,69 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 	}}}, nil
 }
 
+// remind returns the call that tells again what fires, if the receiver asks for it. Its delivery is stored as that of any message,
+// so the next one comes in time after a restart. given is when the last one was given up, the zero time if none was.
+func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given, now time.Time) (deliver.Step, error) {
+	quiet, err := service.ReadQuiet(s.To.Quiet)
+	if err != nil || quiet.Repeat == 0 {
+		return deliver.Step{}, nil // an edit refuses such settings
+	}
+	at := s.CreatedAt // a new receiver of what fires already is told at once
+	if s.LastDelivery != nil {
+		at = s.LastDelivery.Add(quiet.Repeat)
+	}
+	if next := given.Add(quiet.Repeat); !given.IsZero() && next.After(at) {
+		at = next
+	}
+	if at.After(now) && at.Before(now.Add(2*quiet.Repeat)) {
+		return deliver.Step{At: at}, nil
+	}
+	if due := quiet.Prompt().Next(now, now, s.Recent); due.After(now) {
+		return deliver.Step{At: due}, nil
+	}
+	list, err := t.firing(rules, s.Dead)
+	if err != nil || len(list) == 0 {
+		return deliver.Step{At: now.Add(quiet.Repeat)}, err
+	}
+	for i := range list { // as long as it is not delivered it is the same message
+		sum := sha256.Sum256(fmt.Appendln(nil, s.ID, about(&list[i]), at.UnixNano()))
+		list[i].ID, list[i].At = "msg_"+hex.EncodeToString(sum[:13]), at
+	}
+	id := s.ID
+	return deliver.Step{Call: &deliver.Call{Since: now, Send: t.allOf(k, s.To, list), Done: func(s *registry.Subscription, r deliver.Reply) error {
+		switch r.Verdict {
+		case deliver.Taken:
+			s.Recent = quiet.Sent(s.Recent, r.At)
+		case deliver.Gone:
+			deliver.Disable(s, deliver.GoneReason(r))
+		case deliver.GiveUp:
+			t.mu.Lock()
+			t.repeated[id] = t.opts.Now()
+			t.mu.Unlock()
+		}
+		return nil
+	}}}, nil
+}
+
+// allOf sends alerts of which no message is stored.
+func (t Target) allOf(k *kind, to *registry.Receiver, list []registry.AlertMessage) func(context.Context, *deliver.Client) deliver.Reply {
+	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
+		for len(list) > 0 {
+			part := list[:min(len(list), k.batch)]
+			send, err := k.send(&t.opts, to, part)
+			if err != nil {
+				return deliver.Reply{Err: err}
+			}
+			if r = send(ctx, c); !r.OK() {
+				break
+			}
+			list = list[max(r.Settled, 1):]
+		}
+		r.Settled = 0
+		return r
+	}
+}
+
 // firing returns the firing alerts of rules, without those that the receiver refuses. They are those that
 // the store knows: the end of one that fires in memory may have been sent already.
 func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []registry.AlertMessage, err error) {
@@ -76,7 +146,7 @@ func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []regis
 		common := rule.Common(r.Labels)
 		for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
 			a := r.State.Alerts[key]
-			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary, StartsAt: a.FiredAt}
+			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary, StartsAt: a.FiredAt, Position: r.State.At}
 			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead, func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
 				m.Labels = rule.Complete(common, a.Labels)
 				list = append(list, m)
@@ -100,7 +170,7 @@ func (e *Engine) join() {
 		}
 		for _, x := range rules {
 			to := x.To[slices.Index(x.receivers, id)]
-			if k := kinds[to.Kind]; k != nil && k.repeats && x.fires() {
+			if k := kinds[to.Kind]; k != nil && (k.repeats || to.Repeat != "") && x.fires() {
 				missing = append(missing, to.Subscription(x.Caller, e.opts.Now()))
 				break
 			}

@@ -57,6 +57,9 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 	if _, err := service.ReadQuiet(r.Quiet); err != nil {
 		return registry.Subscription{}, registry.BadSetting(quietPointer(err), "%v", err)
 	}
+	if r.Repeat != "" {
+		return registry.Subscription{}, registry.BadSetting("/repeat", "repeat is of the receivers of rules: an alert goes on, a change does not")
+	}
 	if len(r.Name) > 256 {
 		return registry.Subscription{}, registry.BadSetting("/name", "a name has at most 256 bytes")
 	}

@@ -20,10 +20,15 @@ type Quiet struct {
 	from, to clock // quiet hours, the same if there are none
 	zone     *time.Location
 	most     int // messages in an hour, 0 for any number
+
+	// Repeat is how long after a message alerts that still fire come again, 0 for never.
+	Repeat time.Duration
 }
 
 // A clock is a time of day in minutes.
 type clock int
+
+const mostRepeat = 7 * 24 * time.Hour
 
 // mostHour is the largest number of messages in an hour that can be asked for.
 const mostHour = 60
@@ -53,6 +58,11 @@ func ReadQuiet(q registry.Quiet) (out Quiet, err error) {
 	if q.Most != "" {
 		if out.most, err = strconv.Atoi(q.Most); err != nil || out.most < 1 || out.most > mostHour {
 			return out, fmt.Errorf("most is a number of messages in an hour, from 1 to %d", mostHour)
+		}
+	}
+	if q.Repeat != "" {
+		if out.Repeat, err = time.ParseDuration(q.Repeat); err != nil || out.Repeat < time.Minute || out.Repeat > mostRepeat {
+			return out, errors.New("repeat is a duration from 1m to 168h")
 		}
 	}
 	return out, nil

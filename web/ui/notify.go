@@ -21,7 +21,49 @@ var notifyFields = []string{"notify", "digest", "quiet", "zone", "most"}
 // receiverOf reads the form.
 func receiverOf(f form) registry.ReceiverRequest {
 	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	return registry.ReceiverRequest{Address: get("notify"), Quiet: registry.Quiet{Digest: get("digest"), Zone: get("zone"), Hours: get("quiet"), Most: get("most")}}
+	return registry.ReceiverRequest{Address: get("notify"), Quiet: quietOf(f)}
+}
+
+// quietFields are those of the template "quiet-fields".
+var quietFields = []string{"digest", "quiet", "zone", "most", "repeat"}
+
+// quietOf reads when people may be told something.
+func quietOf(f form) registry.Quiet {
+	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	return registry.Quiet{Digest: get("digest"), Zone: get("zone"), Hours: get("quiet"), Most: get("most"), Repeat: get("repeat")}
+}
+
+// quietFor returns what a receiver of a rule takes of the form.
+func quietFor(kind string, q registry.Quiet) registry.Quiet {
+	switch kind {
+	case "alertmanager":
+		return registry.Quiet{}
+	case "webhook":
+		return registry.Quiet{Repeat: q.Repeat}
+	}
+	return q
+}
+
+// testAll sends a test message to those receivers that people read, and returns their kinds.
+func (v notifyHandler) testAll(list []registry.Receiver) (kinds []string, err error) {
+	for _, to := range list {
+		address := to.Address
+		switch to.Kind {
+		case "alertmanager", "webhook":
+			continue
+		case "email":
+			address = "mailto:" + address
+		}
+		kind, err := v.Receivers.Test(v.r.Context(), v.caller, address)
+		if err != nil {
+			return kinds, err
+		}
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 {
+		err = registry.BadSetting("/notify", "there is no receiver that people read: name a service or an e-mail address")
+	}
+	return kinds, err
 }
 
 // act sends a test message to the receiver of the form, or else does the work of the form. done is

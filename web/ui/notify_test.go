@@ -2,6 +2,8 @@ package ui
 
 import (
 	"context"
+	"html"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -82,9 +84,67 @@ func TestRulePageShowsQuiet(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
 	r.endpoint("city")
 	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
-	to := registry.Receiver{Kind: registry.Notify, Address: "ntfy+http://127.0.0.1:1/city", Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6"}}
+	to := registry.Receiver{Kind: registry.Notify, Address: "ntfy+http://127.0.0.1:1/city", Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}}
 	if _, err := r.pages.Rules.Create(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, registry.RuleSettings{Name: "late", Query: "delays", When: "rows > 0", To: []registry.Receiver{to}}); err != nil {
 		t.Fatal(err)
 	}
-	r.get("/rules/late").status(200).has("Digest 08:00.", "Quiet 22:00-07:00.", "At most 6 an hour.", "Times are those of Europe/Berlin.")
+	r.get("/rules/late").status(200).has("Digest 08:00.", "Quiet 22:00-07:00.", "At most 6 an hour.", "Again after 4h while it fires.", "Times are those of Europe/Berlin.")
+}
+
+// The form of rules says when people are told something, shows that of a stored rule, and sends a test.
+func TestRuleFormQuiet(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	d := &told{}
+	r.pages.Receivers = d
+	const ntfy, hook = "ntfy+http://127.0.0.1:1/city", "webhook http://127.0.0.1:1/x"
+	typed := []string{"name", "late", "query", "delays", "when", "rows > 0", "to", ntfy + "\n" + hook, "digest", "1h", "zone", "Europe/Berlin", "quiet", "22:00-07:00", "most", "6", "repeat", "4h"}
+	r.post("/rules", typed...).status(201)
+	stored := func() registry.Rule {
+		t.Helper()
+		list, err := r.store.Rules.Rules()
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		return list[0].Rule
+	}
+	all := registry.Quiet{Digest: "1h", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}
+	rule := stored()
+	if rule.To[0].Quiet != all || rule.To[1].Quiet != (registry.Quiet{Repeat: "4h"}) {
+		t.Fatalf("%+v", rule.To)
+	}
+	r.get("/rules?edit="+rule.ID).status(200).has(`name="digest" value="1h"`, `name="repeat" value="4h"`, "Send a test")
+	edit := func(pairs ...string) *response {
+		tag := regexp.MustCompile(`name="tag" value="([^"]+)"`).FindStringSubmatch(r.get("/rules?edit=" + rule.ID).body)
+		if tag == nil {
+			t.Fatal("there is no tag")
+		}
+		return r.post("/rules", append([]string{"edit", rule.ID, "tag", html.UnescapeString(tag[1]), "name", "late", "query", rule.Query, "when", "rows > 0"}, pairs...)...)
+	}
+	masked := rule.To[0].Kind + " " + rule.To[0].Masked() + "\nwebhook " + rule.To[1].Masked()
+	edit("to", masked, "repeat", "8h").status(303)
+	if to := stored().To; to[0].Quiet != (registry.Quiet{Repeat: "8h"}) || to[1].Quiet != to[0].Quiet {
+		t.Errorf("%+v", to)
+	}
+	edit("to", masked, "repeat", "often").status(422).has("repeat is a duration")
+	r.post("/rules/late/test").status(303)
+	edit("to", masked, "do", "test").status(422).has("The address cannot be used") // told knows https://ntfy.sh only
+	if len(d.tested) != 2 || d.tested[0] != ntfy || d.tested[1] != ntfy {
+		t.Errorf("%q", d.tested)
+	}
+	edit("to", "https://ntfy.sh/city", "do", "test").status(200).has("Look for it in ntfy", "https://ntfy.sh/city")
+	edit("to", hook, "do", "test").status(422).has("no receiver that people read", "There is")
+	r.get("/rules/late").has("Send a test")
+
+	// Receivers that differ keep what they have.
+	to := []registry.Receiver{{Kind: "ntfy", Address: ntfy, Quiet: registry.Quiet{Digest: "08:00"}}, {Kind: "ntfy", Address: ntfy + "2"}}
+	if _, err := r.pages.Rules.Replace(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, rule.ID, registry.RuleSettings{Name: "late", Query: rule.Query, When: "rows > 0", To: to}); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/rules?edit=" + rule.ID).has(`name="digest" value=""`)
+	edit("to", "ntfy "+to[0].Masked()+"\nntfy "+to[1].Masked(), "summary", "x").status(303)
+	if now := stored().To; now[0] != to[0] || now[1] != to[1] {
+		t.Errorf("%+v", now)
+	}
 }

@@ -85,6 +85,7 @@ func (s *Server) actions() []action {
 		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
 		{path: "/rules", need: app, run: do(ruleHandler.act), absent: s.Rules == nil},
 		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove), absent: s.Rules == nil},
+		{path: "/rules/{id}/test", need: app, run: do(ruleHandler.test), absent: s.Rules == nil || s.Receivers == nil},
 		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true)), absent: s.Rules == nil},
 		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false)), absent: s.Rules == nil},
 		{path: "/cluster/nodes/{name}/drain", need: admin, run: do(clusterHandler.drain), absent: s.Cluster == nil},

@@ -28,6 +28,9 @@ type rulesPage struct {
 	Trial *ruleTrial // nil until the visitor tries
 	Made  []madeSecret
 	Known []string // names of queries that the form suggests
+
+	Tested string // the kinds of the receivers that have taken a test message
+	Tests  bool   // test messages can be sent
 }
 
 // A ruleEdit is a rule that the form of the list changes.
@@ -76,7 +79,7 @@ const (
 	shownRules = 200
 )
 
-var ruleFields = []string{"name", "query", "when", "for", "keep_firing_for", "labels", "summary", "to"}
+var ruleFields = append([]string{"name", "query", "when", "for", "keep_firing_for", "labels", "summary", "to"}, quietFields...)
 
 // ruleStates are the looks of statuses.
 var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", registry.RulePending: "new", registry.RuleFiring: "failing", registry.RuleStale: "stale",
@@ -138,7 +141,22 @@ func ruleValues(r registry.ListedRule) url.Values {
 		to = append(to, x.Kind+" "+x.Masked())
 	}
 	values.Set("to", strings.Join(to, "\n"))
+	if q, same := commonQuiet(r.To); same {
+		for name, text := range map[string]string{"digest": q.Digest, "quiet": q.Hours, "zone": q.Zone, "most": q.Most, "repeat": q.Repeat} {
+			values.Set(name, text)
+		}
+	}
 	return values
+}
+
+// commonQuiet returns when all receivers may be told something, if that is the same for all.
+func commonQuiet(list []registry.Receiver) (q registry.Quiet, same bool) {
+	for _, to := range list {
+		if to.Quiet != (registry.Quiet{}) && (to.Kind != "webhook" || q == registry.Quiet{}) {
+			q = to.Quiet
+		}
+	}
+	return q, !slices.ContainsFunc(list, func(to registry.Receiver) bool { return to.Quiet != quietFor(to.Kind, q) })
 }
 
 func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
@@ -146,7 +164,7 @@ func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content,
 	if err != nil {
 		return content{}, err
 	}
-	p := rulesPage{Form: f, Trial: trial, Made: made, Known: known}
+	p := rulesPage{Form: f, Trial: trial, Made: made, Known: known, Tests: v.Receivers != nil}
 	if r, ok, err := v.edited(); err != nil {
 		return content{}, err
 	} else if ok && len(made) == 0 {
@@ -232,8 +250,17 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 			s.Labels[strings.TrimSpace(name)] = strings.TrimSpace(text)
 		}
 	}
-	s.To = receivers(f.Get("to"))
+	s.To = receiversOf(f)
 	return f, s
+}
+
+// receiversOf reads the receivers of a form, and when they may be told something.
+func receiversOf(f form) []registry.Receiver {
+	list := receivers(f.Get("to"))
+	for i := range list {
+		list[i].Quiet = quietFor(list[i].Kind, quietOf(f))
+	}
+	return list
 }
 
 // receivers reads one receiver from each line: its kind and its address, or the address of a service that
@@ -273,6 +300,23 @@ func (v ruleHandler) act() error {
 	if err != nil {
 		return err
 	}
+	if f.Get("do") == "test" {
+		web.UnmaskReceivers(&s, old.RuleSettings)
+		kinds, err := notifyHandler(v).testAll(s.To)
+		if err != nil {
+			return v.wrong(f, pointAt(err, "/notify", "/to"))
+		}
+		c, err := v.list(f, nil, nil)
+		if p, ok := c.Data.(rulesPage); ok && err == nil {
+			p.Tested = strings.Join(kinds, ", ")
+			c.Data = p
+		}
+		if err != nil {
+			return err
+		}
+		f.Status = http.StatusOK
+		return v.visit.again(f, "rules", "rules", c)
+	}
 	var r registry.ListedRule
 	if editing {
 		if web.RuleTag(old) != v.r.PostFormValue("tag") {
@@ -280,7 +324,9 @@ func (v ruleHandler) act() error {
 			return v.to("/rules?edit=" + url.QueryEscape(old.ID))
 		}
 		web.UnmaskReceivers(&s, old.RuleSettings)
-		keepQuiet(s.To, old.To)
+		if _, same := commonQuiet(old.To); !same && quietOf(f) == (registry.Quiet{}) {
+			keepQuiet(s.To, old.To)
+		}
 		r, err = v.Rules.Replace(v.r.Context(), v.caller, old.ID, s)
 	} else {
 		r, err = v.Rules.Create(v.r.Context(), v.caller, s)
@@ -316,7 +362,7 @@ func secretsOf(r registry.ListedRule, before []registry.Receiver) (made []madeSe
 	return made
 }
 
-// keepQuiet leaves receivers when they may be told something: the form does not show it.
+// keepQuiet leaves receivers when they may be told something, where the form cannot show it as it differs.
 func keepQuiet(list, before []registry.Receiver) {
 	for i := range list {
 		for _, was := range before {
@@ -343,6 +389,20 @@ func (v ruleHandler) again(f form, trial *ruleTrial, made []madeSecret) error {
 	return v.visit.again(f, "rules", "rules", c)
 }
 
+// test sends a test message to the receivers of the rule of the path.
+func (v ruleHandler) test() error {
+	r, err := v.rule()
+	if err != nil {
+		return err
+	}
+	kinds, err := notifyHandler(v).testAll(r.To)
+	if err != nil {
+		return v.refused("rule-untested", err, v.link(&r))
+	}
+	v.say("good", "rule-tested", strings.Join(kinds, ", "), "")
+	return v.to(v.link(&r))
+}
+
 // A rulePage shows one rule.
 type rulePage struct{ Now ruleNow }
 
@@ -355,6 +415,7 @@ type ruleNow struct {
 	Next   string                 // the id that the next page begins after, "" for none
 	Events []registry.RuleEvent   // the newest first
 	May    bool                   // the visitor may edit, pause and remove it
+	Tests  bool                   // test messages can be sent
 }
 
 // setRulePaused pauses or resumes the rule of the path.
@@ -382,6 +443,7 @@ func (v ruleHandler) show() (content, error) {
 		return content{}, err
 	}
 	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events), May: v.May(registry.RoleApp)}
+	now.Tests = now.May && v.Receivers != nil && slices.ContainsFunc(r.To, func(to registry.Receiver) bool { return to.Kind != "webhook" && to.Kind != "alertmanager" })
 	slices.Reverse(now.Events)
 	if now.Alerts, err = v.Rules.Alerts(r.ID, "", now.After, shownRules+1); err != nil {
 		return content{}, err
@@ -430,7 +492,7 @@ type kvCell struct {
 	Cell cell
 }
 
-var tellFields = []string{"what", "limit", "for", "name", "to"}
+var tellFields = append([]string{"what", "limit", "for", "name", "to"}, quietFields...)
 
 // looked returns the page about the row that the request names.
 func (v tellHandler) looked(p url.Values) (q registry.Query, page tellPage, err error) {
@@ -517,7 +579,7 @@ func (v tellHandler) about(err error) error { return pointAt(err, "/when", "/lim
 
 // settings returns the rule that the form asks for, and its offer.
 func (v tellHandler) settings(f *form, q *registry.Query, all []watch.Offer) (registry.RuleSettings, watch.Offer) {
-	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: q.ID, To: receivers(f.Get("to"))}
+	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: q.ID, To: receiversOf(*f)}
 	i := slices.IndexFunc(all, func(o watch.Offer) bool { return o.Key == f.Get("what") })
 	if i < 0 {
 		f.bad("what", "tell-what")

@@ -4,6 +4,7 @@ package trial
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/registry"
 )
 
 // The settings limits.rules and limits.token_rules bound the number of rules, and 0 is no limit.
@@ -58,6 +60,24 @@ func TestRuleSizes(t *testing.T) {
 	e.must(t, "", add...)
 }
 
+// quietOfJSON returns when the receivers of a rule that a command prints are told something, by their kinds.
+func quietOfJSON(out string) (map[string]registry.Quiet, error) {
+	var v struct{ To []json.RawMessage }
+	err := json.Unmarshal([]byte(out), &v)
+	list := map[string]registry.Quiet{}
+	for _, to := range v.To {
+		var q registry.Quiet
+		var kinds map[string]any
+		err = errors.Join(err, json.Unmarshal(to, &q), json.Unmarshal(to, &kinds))
+		for _, kind := range []string{"text", "webhook", "alertmanager"} {
+			if kinds[kind] != nil {
+				list[kind] = q
+			}
+		}
+	}
+	return list, err
+}
+
 // The commands of rules beyond those of the how-to: what they refuse, and JSON.
 func TestRuleCommands(t *testing.T) {
 	w := newTown(t, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")
@@ -92,12 +112,22 @@ func TestRuleCommands(t *testing.T) {
 	if out := w.must(t, "", "rule", "show", v.ID); !strings.Contains(out, "waiting: the query has no complete result yet") {
 		t.Errorf("%s", out)
 	}
+	quiet := "--digest 1h --zone Europe/Berlin --quiet 22:00-07:00 --most 6 --repeat 4h"
+	out = w.must(t, "", strings.Fields("rule add told --query values --when changed --notify text+http://127.0.0.1:9/ --webhook http://127.0.0.1:9/2 --alertmanager http://127.0.0.1:9 --json "+quiet)...)
+	list, err := quietOfJSON(out)
+	all := registry.Quiet{Digest: "1h", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}
+	if err != nil || len(list) != 3 || list["text"] != all || list["webhook"] != (registry.Quiet{Repeat: "4h"}) || list["alertmanager"] != (registry.Quiet{}) {
+		t.Errorf("%v: %v of %s", err, list, out)
+	}
 	for args, want := range map[string]string{
-		"rule edit r":            "nothing to change",
-		"rule edit r --for soon": "is not a duration",
-		"rule edit r --no-receivers --email a@example.org": "not both",
-		"rule edit r --query nothing":                      "register it first",
-		"rule edit r --when ?w>1":                          "there is ?s, ?v",
+		"rule add x --query values --when changed --digest 1h":                            "--digest: give it with --notify",
+		"rule add x --query values --when changed --most 2 --webhook http://127.0.0.1:9/": "--most: give it with --notify",
+		"rule edit told --repeat 4h":                                                      "--repeat: give it with --notify",
+		"rule edit r":                                                                     "nothing to change",
+		"rule edit r --for soon":                                                          "is not a duration",
+		"rule edit r --no-receivers --email a@example.org":                                "not both",
+		"rule edit r --query nothing":                                                     "register it first",
+		"rule edit r --when ?w>1":                                                         "there is ?s, ?v",
 	} {
 		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)

@@ -1,0 +1,127 @@
+package alert_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// later starts the server again when its clock has gone on.
+func (r *rig) later(ahead *atomic.Int64, d time.Duration) {
+	r.stop()
+	ahead.Add(int64(d))
+	r.start()
+}
+
+func newLateRig(t *testing.T) (*rig, *atomic.Int64) {
+	r, ahead := newRig(t), new(atomic.Int64)
+	r.stop()
+	r.options.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	r.start()
+	return r, ahead
+}
+
+// What still fires is told again after the pause that a receiver asks for, as one message in words, and once: also after a restart.
+func TestRepeatWhileFiring(t *testing.T) {
+	r, ahead := newLateRig(t)
+	h, w := newTexts(t), newHook(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{
+		{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h"}}, {Kind: "webhook", Address: w.URL, Quiet: registry.Quiet{Repeat: "6h"}}}})
+	r.record(q, "a=11", "b=12")
+	until(t, "the messages", func() bool { return strings.Contains(strings.Join(h.list(), ""), "s b") && len(w.messages()) == 2 })
+	first := len(h.list())
+	r.later(ahead, 3*time.Hour)
+	time.Sleep(50 * time.Millisecond)
+	if got := h.list()[first:]; len(got) != 0 {
+		t.Errorf("too early: %q", got)
+	}
+	for i := range 2 {
+		r.later(ahead, 4*time.Hour)
+		until(t, "it comes again", func() bool { return len(h.list()) == first+1+i })
+		r.later(ahead, time.Minute)
+		time.Sleep(50 * time.Millisecond)
+		if got := h.list()[first:]; len(got) != 1+i || !strings.HasPrefix(got[i], "Still [FIRING:2] late\n") || strings.Count(got[i], "firing late: s ") != 2 {
+			t.Fatalf("%q", got)
+		}
+	}
+	until(t, "the webhook is told again", func() bool { return len(w.messages()) == 4 })
+	ids := map[string]bool{}
+	for _, m := range w.messages() {
+		ids[m.Get("webhook-id")] = true
+	}
+	if len(ids) != 4 {
+		t.Errorf("%d ids", len(ids))
+	}
+	first = len(h.list())
+	r.record(q, "b=12")
+	until(t, "one is resolved", func() bool { return len(h.list()) == first+1 })
+	r.later(ahead, 4*time.Hour)
+	until(t, "the other comes again", func() bool { return len(h.list()) == first+2 })
+	if got := h.list()[first+1]; !strings.HasPrefix(got, "Still [FIRING] late\ns b\n") {
+		t.Errorf("%q", got)
+	}
+	r.record(q, "b=1")
+	until(t, "both are resolved", func() bool { return len(h.list()) == first+3 })
+	r.later(ahead, 12*time.Hour)
+	time.Sleep(50 * time.Millisecond)
+	if got := h.list()[first+3:]; len(got) != 0 {
+		t.Errorf("nothing fires: %q", got)
+	}
+}
+
+// A receiver that joins a rule that fires is told what fires, and one that refuses a repetition is asked twice, until the next is due.
+func TestRepeatToNewAndRefusing(t *testing.T) {
+	r, ahead := newLateRig(t)
+	var asked atomic.Int32
+	url := newServer(t, func(*http.Request) int { asked.Add(1); return http.StatusForbidden })
+	h := newTexts(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11")
+	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10"}
+	v := r.create(s)
+	s.To = []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1h"}}, {Kind: "text", Address: url, Quiet: registry.Quiet{Repeat: "1h"}}}
+	if _, err := r.Replace(t.Context(), app, v.ID, s); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the new one is told", func() bool { return len(h.list()) == 1 && asked.Load() == 2 })
+	time.Sleep(100 * time.Millisecond)
+	if got := h.list(); asked.Load() != 2 || len(got) != 1 || !strings.HasPrefix(got[0], "Still [FIRING] late\ns a\n") {
+		t.Errorf("asked %d times; %q", asked.Load(), got)
+	}
+	r.later(ahead, time.Hour+time.Minute)
+	until(t, "again", func() bool { return len(h.list()) == 2 && asked.Load() == 4 })
+	for _, bad := range []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1s"}}, {Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "often"}},
+		{Kind: "alertmanager", Address: h.URL, Quiet: registry.Quiet{Repeat: "1h"}}} {
+		if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "x", Query: q, When: "rows > 0", To: []registry.Receiver{bad}}); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// No repetition comes in quiet hours.
+func TestRepeatIsQuiet(t *testing.T) {
+	r, ahead := newLateRig(t)
+	day := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	ahead.Store(int64(time.Until(day.Add(20 * time.Hour))))
+	r.later(ahead, 0)
+	h := newTexts(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h", Hours: "22:00-07:00"}}}})
+	r.record(q, "a=11")
+	until(t, "a message", func() bool { return len(h.list()) == 1 })
+	r.later(ahead, 5*time.Hour) // at 1:00
+	time.Sleep(50 * time.Millisecond)
+	if got := h.list(); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+	r.later(ahead, 6*time.Hour+time.Minute)
+	until(t, "the message of the morning", func() bool { return len(h.list()) == 2 })
+}
