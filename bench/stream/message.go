@@ -64,7 +64,8 @@ func (c *Change) messages(topic string, offset int64, published, edited time.Tim
 			return &rdfData{b.String(), "text/turtle"}
 		}
 		at := offset + int64(n)
-		m := body{Schema: "/mediawiki/wikibase/entity/rdf_change/2.0.0", Entity: c.Entity, Revision: c.Revision, Time: edited, Operation: c.Operation, Sequence: n, Length: chunks,
+		m := body{Schema: "/mediawiki/wikibase/entity/rdf_change/2.0.0", Entity: c.Entity, Revision: c.Revision, Time: edited,
+			Operation: c.Operation, Sequence: n, Length: chunks,
 			Meta:  meta{"www.wikidata.org", "rdf-streaming-updater.mutation-main.v2", published, c.Entity, topic, 0, at},
 			Added: part(c.Added), Deleted: part(c.Deleted), Linked: part(c.Linked), Unlinked: part(c.Unlinked)}
 		data, err := json.Marshal(m)

@@ -6,7 +6,7 @@ import (
 )
 
 // A Query is a query over a World. Its result changes only if a triple that one of its keys matches is
-// inserted or removed; an empty field of a key matches anything. Whoever writes a template writes its keys, so
+// inserted or removed; an empty field of a key matches anything. The author of a template writes its keys, so
 // that they do not depend on the reader of queries that is judged.
 type Query struct {
 	Text string
@@ -42,14 +42,16 @@ func (w *World) query() Query {
 		return Query{fmt.Sprintf("SELECT ?s { ?s %s %s }", direct, v), []Triple{{"", direct, v}}}
 	case k < 785:
 		node, value := iri(prop, p), iri(prop, "statement/", p)
-		return Query{fmt.Sprintf("SELECT ?v ?r { %s %s ?st . ?st %s ?v OPTIONAL { ?st %s ?r } }", e.iri(), node, value, iri(wikibase, "rank")),
-			[]Triple{{e.iri(), node}, {"", value}, {"", iri(wikibase, "rank")}}}
+		rank := iri(wikibase, "rank")
+		return Query{fmt.Sprintf("SELECT ?v ?r { %s %s ?st . ?st %s ?v OPTIONAL { ?st %s ?r } }", e.iri(), node, value, rank),
+			[]Triple{{e.iri(), node}, {"", value}, {"", rank}}}
 	case k < 790:
 		about, part := iri(schema, "about"), iri(schema, "isPartOf")
-		return Query{fmt.Sprintf("SELECT ?a { ?a %s %s ; %s %s }", about, e.iri(), part, iri(english)), []Triple{{"", about, e.iri()}, {"", part, iri(english)}}}
+		return Query{fmt.Sprintf("SELECT ?a { ?a %s %s ; %s %s }", about, e.iri(), part, iri(english)),
+			[]Triple{{"", about, e.iri()}, {"", part, iri(english)}}}
 	case k < 791:
-		is, sub := iri(prop, "direct/P31"), iri(prop, "direct/P279")
-		return Query{fmt.Sprintf("SELECT (COUNT(*) AS ?n) { ?q %s/%s* %s }", is, sub, iri(wd, fmt.Sprintf("Q%d", 100+w.rng.IntN(30)))), []Triple{{"", is}, {"", sub}}}
+		is, sub, class := iri(prop, "direct/P31"), iri(prop, "direct/P279"), iri(wd, fmt.Sprintf("Q%d", 100+w.rng.IntN(30)))
+		return Query{fmt.Sprintf("SELECT (COUNT(*) AS ?n) { ?q %s/%s* %s }", is, sub, class), []Triple{{"", is}, {"", sub}}}
 	case k < 850:
 		alt, text := iri(skos, "altLabel"), w.text("en")
 		if i := w.pick(e, func(t Triple) bool { return t[1] == alt }); i >= 0 {
@@ -63,9 +65,9 @@ func (w *World) query() Query {
 		x := w.items[w.rng.IntN(len(w.items))].iri()
 		values, q.Keys = append(values, x), append(q.Keys, Triple{x, direct}, Triple{x, label})
 	}
-	q.Text = fmt.Sprintf("SELECT ?q ?v { VALUES ?q { %s } ?q %s ?l FILTER (LANG(?l) = 'en') OPTIONAL { ?q %s ?v } }", strings.Join(values, " "), label, direct)
-	if w.rng.IntN(4) == 0 {
-		q.Text = fmt.Sprintf("SELECT ?q { VALUES ?q { %s } ?q %s ?l FILTER (LANG(?l) = 'en') FILTER NOT EXISTS { ?q %s ?v } }", strings.Join(values, " "), label, direct)
+	some := fmt.Sprintf("VALUES ?q { %s } ?q %s ?l FILTER (LANG(?l) = 'en')", strings.Join(values, " "), label)
+	if q.Text = fmt.Sprintf("SELECT ?q ?v { %s OPTIONAL { ?q %s ?v } }", some, direct); w.rng.IntN(4) == 0 {
+		q.Text = fmt.Sprintf("SELECT ?q { %s FILTER NOT EXISTS { ?q %s ?v } }", some, direct)
 	}
 	return q
 }

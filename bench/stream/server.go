@@ -163,6 +163,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+const sent = `event: message
+id: [{"topic":%q,"partition":0,"offset":%d},{"topic":%q,"partition":0,"offset":%d}]
+data: %s
+
+`
+
 // after returns the messages to send next, with the faults of a connection that has read so many.
 func (s *Server) after(after map[string]int64, read, number int) (list []string, all int, change chan struct{}, over bool) {
 	s.mu.Lock()
@@ -175,8 +181,7 @@ func (s *Server) after(after map[string]int64, read, number int) (list []string,
 		if s.rng.Float64() < s.faults.Drop {
 			continue
 		}
-		text := fmt.Sprintf("event: message\nid: [{\"topic\":%q,\"partition\":0,\"offset\":%d},{\"topic\":%q,\"partition\":0,\"offset\":%d}]\ndata: %s\n\n",
-			Topic, after[Topic], other, after[other], m.Data)
+		text := fmt.Sprintf(sent, Topic, after[Topic], other, after[other], m.Data)
 		list = append(list, text)
 		if s.rng.Float64() < s.faults.Double {
 			list = append(list, text)

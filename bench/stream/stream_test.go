@@ -21,7 +21,7 @@ func TestWorldAgreesWithItsChanges(t *testing.T) {
 		t.Error("a real entity is not adopted")
 	}
 	kinds := map[string]int{}
-	for range 3000 {
+	for range 9000 {
 		c := w.Next()
 		kinds[c.Operation]++
 		for _, x := range c.Remove {
@@ -53,7 +53,7 @@ func TestWorldAgreesWithItsChanges(t *testing.T) {
 		}
 	}
 	again := NewWorld(3, 50, map[string][]Triple{"Q42": document})
-	for range 3000 {
+	for range 9000 {
 		again.Next()
 	}
 	if a, b := w.Next(), again.Next(); a.Entity != b.Entity || !slices.Equal(a.Added, b.Added) {

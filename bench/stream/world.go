@@ -130,14 +130,16 @@ func (w *World) statement(e *item, p int, value string) []Triple {
 	w.number++
 	s := iri(wd, fmt.Sprintf("statement/%s-%d", e.id, w.number))
 	name := fmt.Sprintf("P%d", p)
-	return []Triple{{e.iri(), iri(prop, "direct/", name), value}, {e.iri(), iri(prop, name), s}, {s, iri(rdf, "type"), iri(wikibase, "BestRank")},
-		{s, iri(wikibase, "rank"), iri(wikibase, "NormalRank")}, {s, iri(prop, "statement/", name), value}}
+	return []Triple{{e.iri(), iri(prop, "direct/", name), value}, {e.iri(), iri(prop, name), s},
+		{s, iri(rdf, "type"), iri(wikibase, "BestRank")}, {s, iri(wikibase, "rank"), iri(wikibase, "NormalRank")},
+		{s, iri(prop, "statement/", name), value}}
 }
 
 func (w *World) article(e *item) []Triple {
 	a := iri(english, "wiki/", e.id)
-	return []Triple{{a, iri(rdf, "type"), iri(schema, "Article")}, {a, iri(schema, "about"), e.iri()}, {a, iri(schema, "inLanguage"), `"en"`},
-		{a, iri(schema, "isPartOf"), iri(english)}, {a, iri(schema, "name"), `"` + e.id + `"@en`}, {iri(english), iri(wikibase, "wikiGroup"), `"wikipedia"`}}
+	return []Triple{{a, iri(rdf, "type"), iri(schema, "Article")}, {a, iri(schema, "about"), e.iri()},
+		{a, iri(schema, "inLanguage"), `"en"`}, {a, iri(schema, "isPartOf"), iri(english)},
+		{a, iri(schema, "name"), `"` + e.id + `"@en`}, {iri(english), iri(wikibase, "wikiGroup"), `"wikipedia"`}}
 }
 
 // stamp replaces what an item says about its revision.
@@ -161,7 +163,7 @@ func (w *World) Triples(f func(Triple)) {
 	}
 }
 
-// Next draws the next edit.
+// Next draws the next edit. Few are deletions and repairs, which leave open what they changed.
 func (w *World) Next() Change {
 	u := w.rng.Float64()
 	e := w.items[int(u*u*float64(len(w.items)))] // some are edited more often
@@ -191,14 +193,17 @@ func (w *World) Next() Change {
 		c.Linked = w.article(e)
 	case n < 950:
 		c.Unlinked = w.article(e)
-	case n < 965:
+	case n < 953:
 		c.Operation, e.dead, e.own = "delete", true, nil
-	case n < 970: // merged: it is a redirect from now on
+	case n < 955: // merged: it is a redirect from now on
 		e.own = []Triple{{e.iri(), iri(owl, "sameAs"), iri(wd, "Q1")}}
-	default: // an edit was missing in the stream
+	case n < 957: // an edit was missing in the stream
 		w.relabel(e, "label")
 		w.revalue(e)
 		c.Operation = "reconcile"
+	default:
+		w.revalue(e)
+		w.revalue(e)
 	}
 	if !e.dead {
 		e.stamp()

@@ -35,7 +35,7 @@ type Options struct {
 const (
 	mostBytes   = 10 << 20 // of a message or page; a longer message may have changed anything
 	mostTriples = 50_000   // of an event; one with more is Loose
-	mostFast    = 1000     // messages in a second whose triples are read; the others are Loose
+	mostFast    = 5000     // messages in a second whose triples are read; the others are Loose
 	mostEvents  = 256      // of a batch
 	mostBatch   = 50_000   // triples of a batch
 )

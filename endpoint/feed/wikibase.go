@@ -181,20 +181,22 @@ func (c *change) event() feed.Event {
 	rest := derived{own: own, page: page, whole: c.Operation != "diff"}
 	e.Added = rest.with(append(added, linked...))
 	e.Removed = rest.with(removed)
+	e.Added = append(e.Added, told...)
 	e.Loose = append(e.Loose, unlinkedTriples(unlinked)...)
-	// What servers say about themselves changes with each event.
-	e.Loose = append(e.Loose, serverLoose...)
 	return e
 }
 
-const dump = wikibaseSpace + "Dump>"
-
-// serverLoose are triples by which a query service says how far its data are.
-var serverLoose = []feed.Loose{
-	{Subjects: []string{"<http://www.wikidata.org>", "<https://www.wikidata.org>", dump}, Predicate: schemaSpace + "dateModified>"},
-	{Subjects: []string{dump}, Predicate: wikibaseSpace + "updateStreamNextOffset>"},
-	{Subjects: []string{dump}, Predicate: wikibaseSpace + "updatesCompleteUntil>"},
+// told are triples by which a query service says how far its data are. They change with each event; what their
+// objects are is open.
+var told = []sparql.Pattern{
+	{Subject: "<http://www.wikidata.org>", Predicate: schemaSpace + "dateModified>", Object: `"`},
+	{Subject: "<https://www.wikidata.org>", Predicate: schemaSpace + "dateModified>", Object: `"`},
+	{Subject: dump, Predicate: schemaSpace + "dateModified>", Object: `"`},
+	{Subject: dump, Predicate: wikibaseSpace + "updateStreamNextOffset>", Object: `"`},
+	{Subject: dump, Predicate: wikibaseSpace + "updatesCompleteUntil>", Object: `"`},
 }
+
+const dump = wikibaseSpace + "Dump>"
 
 // unlinkedTriples describes triples of nodes that other entities may share: whether they are deleted is up to
 // the endpoint.
