@@ -86,6 +86,9 @@ func (r *runner) flush(lends bool) error {
 	r.l.mu.Lock()
 	b.Space = r.l.space
 	h := r.l.healthFrom(r.executor)
+	if e, changed := r.l.planner.Proofs().Learnt(); changed {
+		b.Proof = &e
+	}
 	b.Cohorts, b.DroppedCohorts = r.l.planner.Learnt(r.l.clock.Now(), !s.Finished.IsZero() && r.offGrid == nil)
 	r.l.mu.Unlock()
 	if h != r.health {

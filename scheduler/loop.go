@@ -75,7 +75,8 @@ func NewLoop(c Config) (*Loop, error) {
 	l.limiter.resize(set.endpoint.Concurrency)
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
-	return &Loop{l, newPacer(l), &trials{loopData: l}}, nil
+	t := &trials{loopData: l}
+	return &Loop{l, newPacer(l, t), t}, nil
 }
 
 // Reconfigure changes the endpoint's settings and keeps what is known about its
@@ -264,7 +265,7 @@ func (l *Loop) Hint(h registry.Hint) (plan.Hinted, error) {
 			return plan.Hinted{}, err
 		}
 	}
-	done := l.planner.Hint(h)
+	done := l.planner.Proofs().Hint(h, now)
 	if done.Affected > 0 {
 		l.pacer.followHint()
 	}

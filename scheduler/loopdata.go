@@ -54,8 +54,9 @@ type loopData struct {
 	account    account
 	asked      Asked
 	audits     audits
-	updating   bool           // the plan is being updated with news from the ledger
-	unrecorded string         // why the last slot was not recorded, "" if it was
+	updating   bool   // the plan is being updated with news from the ledger
+	unrecorded string // why the last slot was not recorded, "" if it was
+	proofs     proofs
 	late       *registry.Hint // a hint that came during the update; it also applies to queries updated after it
 }
 
@@ -119,11 +120,12 @@ func (l *loopData) update(now time.Time) error {
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
+	l.hear(&news, now)
 	l.revision, l.space, l.loaded, l.updated = news.Revision, cmp.Or(news.Space, l.space), true, number
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {
 		l.late = nil
-		l.planner.Hint(*h)
+		l.planner.Proofs().Hint(*h, now)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -18,6 +19,8 @@ type observation struct {
 	served uint64 // refresh requests that were waiting when it started
 	how    string // see policy.Run
 	whole  bool   // its limit was the whole budget, and it used that up
+
+	before feed.Before // the endpoint's position before it, as far as is known
 
 	compared *difference // if nil, observe compares
 }
@@ -68,6 +71,7 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 		s.Complete(p, taken)
 		s.Remember(taken)
 		s.Policy, s.Memory = p.String(), a.Memory
+		s.Before = x.position(out.Checked)
 		if lag == 0 {
 			s.CheckedAt = out.Checked
 		}

@@ -14,8 +14,9 @@ import (
 // for hints between two slots, or the end of rounds of profiles. It does one at a time.
 type pacer struct {
 	*loopData
+	poller *trials // asks for positions between slots
 	ticks  chan tick
-	hinted chan struct{} // hints have marked queries
+	hinted chan struct{} // hints or events have marked queries
 	fresh  chan struct{} // queries were registered that shall run soon
 	reconf chan struct{} // settings changed: recompute the next grid time
 
@@ -32,8 +33,8 @@ type ticked struct {
 	err  error
 }
 
-func newPacer(l *loopData) *pacer {
-	return &pacer{loopData: l, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
+func newPacer(l *loopData, t *trials) *pacer {
+	return &pacer{loopData: l, poller: t, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
 }
 
 // run does what comes next until ctx is cancelled. It returns an error of the ledger that is
@@ -94,6 +95,10 @@ func (p *pacer) halt() error {
 func (p *pacer) step(ctx context.Context) error {
 	next := p.schedule()
 	until, expire := p.wakeTime(next)
+	armed := p.armedTime(until)
+	if !armed.IsZero() {
+		until, expire = armed, false
+	}
 	arrived, stop := p.await(ctx, until)
 	defer stop()
 	select {
@@ -111,6 +116,9 @@ func (p *pacer) step(ctx context.Context) error {
 		}
 		if ctx.Err() != nil || now.Before(until) {
 			return nil
+		}
+		if !armed.IsZero() {
+			return p.followHints(ctx, next)
 		}
 		if expire {
 			if p.halt() != nil {
@@ -238,6 +246,9 @@ func (p *pacer) followHints(ctx context.Context, next time.Time) error {
 		return p.gridSlot(ctx, next, now)
 	}
 	p.followed = now
+	if err := p.followFeed(ctx, next); err != nil {
+		return err
+	}
 	r, err := openOffGrid(ctx, p.loopData, next)
 	if r == nil || err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -33,8 +34,9 @@ type runner struct {
 	notes    []Note
 	since    time.Time // time of the first pending outcome
 	window   window
-	holds    bool       // holds the loop's handover
-	offGrid  *allowance // set if the executions run between two slots
+	holds    bool        // holds the loop's handover
+	before   feed.Before // the endpoint's position before the executions
+	offGrid  *allowance  // set if the executions run between two slots
 }
 
 // An allowance bounds executions outside the grid.

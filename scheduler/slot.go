@@ -20,6 +20,7 @@ func runSlot(ctx context.Context, l *loopData, onTick, early bool) (Slot, error)
 		return Slot{}, err
 	}
 	r.slot.Early = early
+	r.askPosition()
 	err = r.execute()
 	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0) {
 		err = r.close()
@@ -80,6 +81,7 @@ func openSlot(ctx context.Context, l *loopData, onTick bool) (*runner, error) {
 	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.account.charge, Merging: l.merges()})
 	l.account.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
+	r.slot.Proved = l.planner.Proofs().Proved()
 	if r.stopped == "" {
 		n, cost := r.budget.Preview()
 		r.slot.Planned, r.slot.PlannedSeconds = n, cost.Seconds()
@@ -163,7 +165,7 @@ func (r *runner) take(x answered) error {
 	r.l.mu.Lock()
 	a, whole := r.budget.Finish(x.r.Execution, x.a, r.ctx.Err() != nil)
 	r.l.mu.Unlock()
-	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole, compared: x.d}
+	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole, compared: x.d, before: r.before}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(q.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
@@ -189,6 +191,7 @@ func (r *runner) take(x answered) error {
 	r.l.account.executed(now)
 	ended := r.budget.Record(x.r.Execution, &plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.audit(x.r, &out, now)
+	r.l.suspect(&out, was)
 	r.l.mu.Unlock()
 	r.count(q, was, &out)
 	r.report(q, out.Stats.LastRun)

@@ -8,7 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/freshet/freshet/registry"
+	change "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/proof"
 	"go.etcd.io/bbolt"
@@ -86,6 +90,42 @@ func (d *Ledger) Touch(query string) (t proof.Touch, err error) {
 		return err
 	})
 	return t, err
+}
+
+// Proof says what is proved about a query of an endpoint, nil if that has no feed. Everything follows
+// from what is recorded, so every node of a cluster knows it.
+func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*change.Proof, error) {
+	if e.Feed == "" {
+		return nil, nil
+	}
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (*change.Proof, error) {
+		q, err := findQuery(tx, query)
+		if err != nil {
+			return nil, err
+		}
+		n, v := scheduler.News{}, proof.View{Name: e.Feed, Now: now}
+		s, known := findSpace(tx, q.Endpoint)
+		if err := lastOf(tx, &s, &n); err != nil {
+			return nil, err
+		}
+		if text := tx.Bucket(bFeeds).Get([]byte(e.Feed)); text != nil {
+			if err := feedOf(e.Feed, text, &v.Feed); err != nil {
+				return nil, err
+			}
+		}
+		v.Endpoint, v.Member = n.Proof, known && v.Feed.Members[e.Name] == s.number
+		t, err := loadTouch(tx, query)
+		if err != nil {
+			return nil, err
+		}
+		r, err := readRecord(entryOf(tx.Bucket(bStats).Get([]byte(query)), tx.Bucket(bQueries).Get([]byte(query))), d.epoch)
+		if err != nil {
+			return nil, err
+		}
+		_, open := sparql.Patterns(q.Text)
+		p := v.Proof(t.touch, r.stats.Before, open)
+		return &p, nil
+	})
 }
 
 // A storedTouch is the entry of a query in the bucket touched.

@@ -26,7 +26,7 @@ func (v *placement) lookAgain(at time.Time) {
 // A query is left out while it is paused, while no holder wants executions (from,
 // until), while it backs off from failures or cuts, and until min_interval has passed
 // since the start of the slot of its last complete execution. A refresh request
-// overrides failures and min_interval only.
+// overrides failures and min_interval only, and a proof that the result is true.
 //
 // A new query that was cut is ranked from then on, and the time that it used is its
 // estimate. max_staleness does not change the order: it makes a query of a selective
@@ -61,6 +61,10 @@ func (p *queues) place(c *item) (v placement) {
 			v.list = &p.ranked
 		}
 		c.key = policy.Key{Class: classRefresh, Value: float64(c.Stats.Last)}
+		return v
+	}
+	if p.proves(c) {
+		c.why = proved
 		return v
 	}
 	if !c.plain {

@@ -34,8 +34,9 @@ const (
 	CodeCut      = "cut"      // it used up whole budgets
 	CodeTooSoon  = "too_soon" // its min_interval has not passed
 	CodeNotDue   = "not_due"
-	CodeDebt     = "debt"  // waits until the debt is repaid
-	CodeOrder    = "order" // its rank decides
+	CodeProved   = "proved" // a feed tells that its result is true
+	CodeDebt     = "debt"   // waits until the debt is repaid
+	CodeOrder    = "order"  // its rank decides
 )
 
 // Explain returns where a query is in the plan and why. ok is false if there is no
@@ -127,6 +128,8 @@ func (p *queues) ineligibleReason(c *item) (code, why string) {
 		return CodeCut, fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
 	case tooSoon:
 		return CodeTooSoon, fmt.Sprintf("its min_interval has not passed: not before %s", c.free(p.now).UTC().Format(time.RFC3339))
+	case proved:
+		return CodeProved, fmt.Sprintf("the feed %s tells that nothing has changed its result, so it need not be asked", p.view.Name)
 	case notDue:
 		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", p.policy, c.key.Due)
 	}

@@ -78,6 +78,7 @@ type Completion struct {
 // that the execution ended a round of a profile.
 func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
+	event, armed := p.isArmed(c)
 	run := &x.Stats.LastRun
 	if run.Outcome.Complete() {
 		c.start = s.start
@@ -98,6 +99,7 @@ func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 		}
 		return false
 	}
+	p.Proofs().answered(c, x.Delta != nil, armed, event, x.At)
 	if !s.offGrid() {
 		p.observe(c, run.Outcome == registry.Changed)
 	}

@@ -82,9 +82,14 @@ func (p *Planner) ownHints() *hints {
 
 // Hint marks the queries that h may affect.
 func (p *Planner) Hint(h registry.Hint) Hinted {
+	done, _ := p.Proofs().hint(h)
+	return done
+}
+
+// hint is Hint. It returns the queries, unless all are affected.
+func (p Proofs) hint(h registry.Hint) (done Hinted, affected map[*item]struct{}) {
 	t := p.ownHints()
-	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}
-	var affected map[*item]struct{}
+	done = Hinted{Queries: len(p.all), Skipped: h.Skipped}
 	if !h.All {
 		for p.GrowPatterns() {
 		}
@@ -92,7 +97,7 @@ func (p *Planner) Hint(h registry.Hint) Hinted {
 	}
 	if h.All || done.All {
 		t.all, done.All, done.Affected = true, true, len(p.all)
-		return done
+		return done, nil
 	}
 	done.Affected = len(affected)
 	for c := range affected {
@@ -102,7 +107,7 @@ func (p *Planner) Hint(h registry.Hint) Hinted {
 			break
 		}
 	}
-	return done
+	return done, affected
 }
 
 // follows reports whether a hint may make a query run now: it is ranked, or only not

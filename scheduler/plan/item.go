@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
 )
 
 // The tiers of a slot, in the order in which they are planned.
@@ -52,6 +54,12 @@ type item struct {
 
 	policy.Candidate
 
+	touch    *proof.Touch // which events reached it last, nil if it is compared with no feed
+	hinted   time.Time    // when a hint by hand came that no answer is known to include
+	pending  []feed.Place // the events that reached it and that the endpoint's data lack
+	provedAt int32        // in the list of proved queries, from 1, 0 = not there
+	audit    bool         // it is asked although it is proved
+
 	start time.Time
 	known bool // the membership was looked for
 }
@@ -67,6 +75,7 @@ const (
 	cutOut
 	tooSoon
 	notDue
+	proved
 )
 
 // A tallied is what a tally holds of one query. The zero value counts nothing.

@@ -22,6 +22,7 @@ func (p *Planner) OffGridCost(now time.Time) (cost time.Duration, all, ok bool) 
 	if p.hints == nil || len(p.hints.marked) == 0 && !p.hints.all && !p.hints.fresh {
 		return 0, false, false
 	}
+	p.Proofs().Watch(now)
 	p.Advance(now)
 	p.offGridAll = p.hints.all
 	if p.offGridAll && !p.ordered {

@@ -11,6 +11,7 @@ import (
 // the others wait for a slot or a time.
 type queues struct {
 	catalog
+	proofs
 	policy     policy.Policy
 	name       string // the policy's spelling
 	rule       Rule
@@ -39,6 +40,7 @@ func (p *queues) settle(c *item) {
 	if !c.plain { // the state of a plain query has not changed
 		p.count(c)
 	}
+	p.noteProved(c, c.why == proved)
 	if v.slot > 0 {
 		p.slots.set(c, v.slot)
 	}
@@ -73,6 +75,7 @@ func (p *queues) lift(c *item) {
 	if c.place > 0 {
 		p.roster.drop(c)
 	}
+	p.noteProved(c, false)
 	p.slots.drop(c)
 	p.times.drop(c)
 }

@@ -28,7 +28,10 @@ func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
 // begin prepares the queries for the slot that begins.
 func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
 	p.slot, p.begun, p.lead = slot, now, lead
+	p.Proofs().Watch(now)
 	p.Advance(now)
+	p.Proofs().Wake(now)
+	p.Proofs().auditProved()
 	p.rank()
 	p.applyHints()
 	p.heads = p.heads[:0]

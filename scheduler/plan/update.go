@@ -106,6 +106,7 @@ func prefix(id string) (x uint64) {
 func (p *Planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
+		p.forget(c)
 		p.hints.drop(c)
 		p.tally.move(c, tallied{})
 		p.oldest.drop(c)
@@ -164,5 +165,6 @@ func (p *Planner) scatter() {
 	p.asked, p.fresh, p.ranked, p.slots, p.times, p.memory, p.roster = order{}, order{}, order{}, slotQueue{}, waiting(), nil, roster{}
 	for _, c := range p.order {
 		c.in, c.at, c.place, c.slot, c.waits = nil, 0, 0, 0, placed{}
+		p.noteProved(c, false)
 	}
 }

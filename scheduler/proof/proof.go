@@ -106,6 +106,12 @@ func (v *View) known(b feed.Before) bool {
 // it need not be asked.
 func (v *View) Holds(t Touch, b feed.Before) bool { return v.Refusal() == "" && v.why(t, b) == "" }
 
+// HoldsUntil reports whether the result is true for the endpoint's data as long as these do not
+// include an event, which is the first one that reached the query after its answer.
+func (v *View) HoldsUntil(first feed.Place, t Touch, b feed.Before) bool {
+	return v.Refusal() == "" && t.Feed == v.Name && b.Known() && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
+}
+
 // Armed reports whether an event has matched the query that no answer is known to include.
 func (v *View) Armed(t Touch, b feed.Before) bool { return !v.Includes(b, t.Matched) }
 

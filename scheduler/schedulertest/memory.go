@@ -4,6 +4,7 @@ package schedulertest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -12,9 +13,12 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -36,6 +40,9 @@ type Memory struct {
 	models   map[string]rounds.Model
 	profiled map[string]uint64 // by endpoint, revision of the latest edit of a profile
 	replaced map[string]uint64 // by endpoint: how often Replace was called
+	feeds    map[string]proof.Feed
+	touched  map[string]touched
+	proofs   map[string]proof.Endpoint
 	fail     error
 	batches  int
 }
@@ -44,6 +51,14 @@ type kept struct {
 	query  registry.Query
 	stats  policy.Stats
 	result *diff.Result
+}
+
+// touched is what a feed has told about a query, at a revision.
+type touched struct {
+	epoch    string
+	endpoint string
+	revision uint64
+	touch    proof.Touch
 }
 
 type entry struct {
@@ -163,7 +178,64 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 			n.Removed = append(n.Removed, e.id)
 		}
 	}
+	n.Feeds, n.Proof, n.Touched = maps.Clone(m.feeds), m.proofs[endpoint], map[string]proof.Touch{}
+	for id, t := range m.touched {
+		if k := m.queries[id]; k != nil && k.stats.Position.Epoch == t.epoch && t.endpoint == endpoint && (t.revision > rev || seen[id]) {
+			n.Touched[id] = t.touch
+		}
+	}
 	return n, nil
+}
+
+// RecordFeed records what follows from a batch of events.
+func (m *Memory) RecordFeed(b scheduler.FeedBatch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	if m.feeds == nil {
+		m.feeds, m.touched = map[string]proof.Feed{}, map[string]touched{}
+	}
+	b.State.Members = maps.Clone(b.State.Members)
+	m.feeds[b.Feed] = b.State
+	m.revision++
+	for id, t := range b.Touched {
+		k := m.queries[id]
+		if k == nil {
+			continue
+		}
+		x := m.touched[id]
+		if x.epoch != k.stats.Position.Epoch {
+			x = touched{epoch: k.stats.Position.Epoch, endpoint: k.query.Endpoint}
+		}
+		x.touch.Join(t)
+		x.revision = m.revision
+		m.touched[id] = x
+	}
+	return nil
+}
+
+// Feed returns what is recorded about a feed.
+func (m *Memory) Feed(name string) (proof.Feed, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.feeds[name]
+	return f, ok, nil
+}
+
+// Proof says what is proved about a query at an endpoint with a feed.
+func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := proof.View{Name: e.Feed, Feed: m.feeds[e.Feed], Endpoint: m.proofs[e.Name], Now: now}
+	v.Member = v.Feed.Members[e.Name] == 1+m.replaced[e.Name]
+	t := m.touched[id]
+	if t.epoch != m.queries[id].stats.Position.Epoch {
+		t = touched{}
+	}
+	_, open := sparql.Patterns(m.queries[id].query.Text)
+	return v.Proof(t.touch, m.queries[id].stats.Before, open)
 }
 
 // Prepare implements scheduler.Ledger: there is nothing to prepare.
@@ -215,6 +287,12 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	}
 	if b.Health != nil && m.health != nil {
 		m.health[endpoint] = *b.Health
+	}
+	if b.Proof != nil {
+		if m.proofs == nil {
+			m.proofs = map[string]proof.Endpoint{}
+		}
+		m.proofs[endpoint] = *b.Proof
 	}
 	if b.Policy != nil && m.policies != nil {
 		m.policies[endpoint] = *b.Policy

@@ -1,0 +1,269 @@
+// Package follow follows a change feed: it finds the queries that the events of each batch reach, and
+// records them together with the cursor of the feed. Loops draw the conclusions.
+//
+// Every query of an endpoint that names the feed is compared with all events after the place at which
+// it became known: that place counts as an event that may have changed it. So nothing is proved from
+// events that came before. If the process ends, it continues at the recorded cursor.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/proof"
+)
+
+// A Ledger stores what follows from feeds.
+type Ledger interface {
+	Since(endpoint string, rev uint64) (scheduler.News, error)
+	Feed(name string) (proof.Feed, bool, error)
+	RecordFeed(scheduler.FeedBatch) error
+}
+
+// A Config configures a follower. All fields are required.
+type Config struct {
+	Definition feed.Definition
+	Source     feed.Source
+	Ledger     Ledger
+	Clock      scheduler.Clock
+	Endpoints  func() []string // that name the feed now
+	Heard      func(string)    // an endpoint's loop has to look at what was recorded
+	Logger     *slog.Logger
+}
+
+// A Follower follows one feed.
+type Follower struct {
+	Config
+	state     proof.Feed
+	matcher   *proof.Matcher
+	endpoints map[string]*seen
+	recorded  time.Time
+	fails     int
+}
+
+// A seen is what was read of an endpoint.
+type seen struct {
+	space, revision uint64
+	queries         map[string]bool
+}
+
+// New returns a follower.
+func New(c Config) *Follower { return &Follower{Config: c} }
+
+// Waits between attempts to read a feed that fails.
+const (
+	firstWait = time.Second
+	longest   = 5 * time.Minute
+)
+
+// recordEvery is how often a cursor is recorded if events reach nothing.
+const recordEvery = time.Second
+
+// Run follows the feed until ctx ends. It returns an error of the ledger.
+func (f *Follower) Run(ctx context.Context) error {
+	f.matcher, f.endpoints = proof.NewMatcher(), map[string]*seen{}
+	state, known, err := f.Ledger.Feed(f.Definition.Name)
+	if err != nil {
+		return err
+	}
+	if source := proof.SourceOf(f.Definition); !known || state.Source != source {
+		state = proof.Feed{Source: source}
+	}
+	f.state = state
+	for ctx.Err() == nil {
+		var wrong *ledgerError
+		err := f.Source.Follow(ctx, f.state.Cursor, f.take)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &wrong):
+			return wrong.error
+		case err == nil:
+			f.fails = 0
+		}
+		wait := f.wait(err)
+		if err != nil {
+			f.Logger.Warn("a feed cannot be read", "feed", f.Definition.Name, "error", err, "again_in", wait)
+			if f.state.Failing != err.Error() {
+				f.state.Failing, f.state.Since = err.Error(), f.Clock.Now().UTC()
+				if err := f.record(nil); err != nil {
+					return err
+				}
+			}
+		}
+		if f.Clock.Sleep(ctx, f.Clock.Now().Add(wait)) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// wait returns how long to wait after Follow has returned.
+func (f *Follower) wait(err error) time.Duration {
+	if err == nil {
+		return firstWait
+	}
+	f.fails++
+	wait := min(firstWait<<min(f.fails-1, 10), longest)
+	if w := (*feed.Wait)(nil); errors.As(err, &w) {
+		wait = max(wait, w.For)
+	}
+	return wait
+}
+
+// A ledgerError is an error of the ledger, after which the source is not asked again.
+type ledgerError struct{ error }
+
+// take records what follows from a batch.
+func (f *Follower) take(b feed.Batch) error {
+	f.fails = 0
+	was, now := f.state, f.Clock.Now().UTC()
+	touched, err := f.enter()
+	if err == nil {
+		err = f.batch(b, was, now, touched)
+	}
+	if err != nil {
+		return &ledgerError{err}
+	}
+	return nil
+}
+
+func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched map[string]proof.Touch) error {
+	f.state.Take(&b, now)
+	f.state.Silence = proof.Silence(f.Definition)
+	for i := range b.Events {
+		e := &b.Events[i]
+		f.matcher.Reach(e, func(id string, how feed.Reach) {
+			if how == feed.Matched {
+				f.state.Matched++
+			} else {
+				f.state.Possible++
+			}
+			t := touched[id]
+			t.Feed = f.Definition.Name
+			t.Add(e, how)
+			touched[id] = t
+		})
+	}
+	urgent := len(touched) > 0 || b.Gap != "" || was.Failing != "" || was.Base != f.state.Base || was.Mixed != f.state.Mixed || !maps.Equal(was.Members, f.state.Members)
+	if b.Gap != "" {
+		f.Logger.Warn("events of a feed are missing: nothing is proved until the results have been asked for", "feed", f.Definition.Name, "reason", b.Gap)
+	}
+	if !urgent && now.Sub(f.recorded) < recordEvery {
+		return nil
+	}
+	err := f.record(touched)
+	if err == nil && urgent {
+		for _, name := range slices.Sorted(maps.Keys(f.endpoints)) {
+			f.Heard(name)
+		}
+	}
+	return err
+}
+
+// record commits the state, and which queries were touched.
+func (f *Follower) record(touched map[string]proof.Touch) error {
+	if err := f.Ledger.RecordFeed(scheduler.FeedBatch{Feed: f.Definition.Name, State: f.state, Touched: touched}); err != nil {
+		return fmt.Errorf("feed %s: %w", f.Definition.Name, err)
+	}
+	f.recorded = f.Clock.Now()
+	return nil
+}
+
+// enter brings the matcher up to date with the registrations. Queries that are new to the feed are
+// touched at its head.
+func (f *Follower) enter() (map[string]proof.Touch, error) {
+	touched, now := map[string]proof.Touch{}, f.Endpoints()
+	for name := range f.endpoints {
+		if !slices.Contains(now, name) {
+			f.leave(name)
+		}
+	}
+	members := maps.Clone(f.state.Members)
+	for name := range members {
+		if !slices.Contains(now, name) {
+			delete(members, name)
+		}
+	}
+	for _, name := range now {
+		space, err := f.look(name, touched)
+		if err != nil {
+			return nil, err
+		}
+		if space == 0 {
+			delete(members, name)
+			continue
+		}
+		if members == nil {
+			members = map[string]uint64{}
+		}
+		members[name] = space
+	}
+	f.state.Members = members
+	return touched, nil
+}
+
+// leave forgets an endpoint.
+func (f *Follower) leave(name string) {
+	for id := range f.endpoints[name].queries {
+		f.matcher.Drop(id)
+	}
+	delete(f.endpoints, name)
+}
+
+// look reads the registrations of an endpoint, and returns its number in the ledger.
+func (f *Follower) look(name string, touched map[string]proof.Touch) (space uint64, err error) {
+	s := f.endpoints[name]
+	if s == nil {
+		s = &seen{queries: map[string]bool{}}
+	}
+	news, err := f.Ledger.Since(name, s.revision)
+	if err != nil {
+		return 0, err
+	}
+	if f.endpoints[name] != nil && news.Space != s.space { // another endpoint of the same name
+		f.leave(name)
+		s = &seen{queries: map[string]bool{}}
+		if news, err = f.Ledger.Since(name, 0); err != nil {
+			return 0, err
+		}
+	}
+	f.endpoints[name] = s
+	if news.Full {
+		for id := range s.queries {
+			f.matcher.Drop(id)
+		}
+		clear(s.queries)
+	}
+	for _, id := range news.Removed {
+		f.matcher.Drop(id)
+		delete(s.queries, id)
+	}
+	// What an endpoint missed while it did not name the feed is not known.
+	joins := f.state.Members[name] != news.Space || news.Space == 0
+	for i := range news.Entries {
+		q := &news.Entries[i].Query
+		known := news.Touched[q.ID].Feed == f.Definition.Name
+		patterns, why := sparql.Patterns(q.Text)
+		if why != "" { // it is never touched, so nothing is proved about it
+			continue
+		}
+		if !s.queries[q.ID] || !known {
+			f.matcher.Put(q.ID, patterns)
+			s.queries[q.ID] = true
+		}
+		if joins || !known {
+			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Reached: f.state.Head}
+		}
+	}
+	s.space, s.revision = news.Space, news.Revision
+	return news.Space, nil
+}

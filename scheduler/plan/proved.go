@@ -1,0 +1,382 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/proof"
+)
+
+// proofs are what a feed tells about an endpoint's queries. A proved query is not due under any
+// policy. A query that an event matched is armed: it is asked until an answer is known to include
+// the event. Where the endpoint tells its position, that is when the position says so: until then
+// its data are those for which the result was proved, so the query is not due either. Elsewhere
+// it is asked at growing gaps, by what was learnt about the endpoint's lag. Hints by hand arm
+// queries in the second way, from the time of their arrival.
+//
+// Every hundredth execution that a proof saves is made all the same, as an audit.
+type proofs struct {
+	view       *proof.View // nil if the endpoint has no feed
+	told       bool        // it tells its position
+	lag        time.Duration
+	refusal    string  // of the view, when the queries were last placed
+	list       []*item // proved ones, in no order
+	armed      map[*item]time.Time
+	saved      float64 // executions that proofs have saved since the last audit
+	unrecorded bool    // view.Endpoint has to be recorded
+	// position is the endpoint's, as it told it last, and pending are the queries that an event reached
+	// which it does not include.
+	position feed.Before
+	pending  map[*item]struct{}
+}
+
+// Proofs is the part of a Planner that a feed concerns.
+type Proofs struct{ *Planner }
+
+// Proofs returns the part that a feed concerns.
+func (p *Planner) Proofs() Proofs { return Proofs{p} }
+
+// auditShare is how many executions are saved for one that is an audit.
+const auditShare = 100
+
+// Set sets what proofs depend on: view, nil if the endpoint has no feed; whether it tells
+// its position; and by how much its data lag behind at most, 0 if hints do not arm queries.
+func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
+	was, before := p.view, p.refusal
+	p.view, p.told, p.lag, p.refusal = view, told, lag, ""
+	if view == nil && was == nil {
+		return
+	}
+	if view != nil {
+		p.refusal = view.Refusal()
+	}
+	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
+		was.Feed.Disorder != view.Feed.Disorder {
+		p.placeAgain()
+	}
+}
+
+// placeAgain places all queries again, because other ones may be proved.
+func (p Proofs) placeAgain() {
+	for _, c := range p.order {
+		if c.touch != nil || c.provedAt > 0 {
+			p.lift(c)
+			p.settle(c)
+		}
+		p.arm(c)
+	}
+}
+
+// Touched adds what events have told about queries.
+func (p Proofs) Touched(touches map[string]proof.Touch) {
+	for id, t := range touches {
+		c := p.all[id]
+		if c == nil {
+			continue
+		}
+		p.touchQuery(c, &t)
+	}
+}
+
+// touchQuery sets which events reached a query.
+func (p Proofs) touchQuery(c *item, t *proof.Touch) {
+	known := c.touch != nil && c.touch.Feed == t.Feed
+	c.touch = t
+	if p.view == nil || p.told && p.view.Includes(c.Stats.Before, t.Reached) {
+		c.pending = nil
+	} else if p.told && c.Stats.Before.Known() {
+		switch {
+		case !known: // earlier events may have reached it
+			c.pending = []feed.Place{{}}
+		case len(c.pending) < maxPending:
+			c.pending = append(c.pending, t.Reached)
+		default:
+			c.pending[maxPending-1] = t.Reached
+		}
+		if p.pending == nil {
+			p.pending = map[*item]struct{}{}
+		}
+		p.pending[c] = struct{}{}
+	}
+	if c.provedAt > 0 || c.in == &p.ranked {
+		p.lift(c)
+		p.settle(c)
+	}
+	p.arm(c)
+}
+
+// maxPending is how many events are remembered for a query that the endpoint's data lack. Of more,
+// the first and the last ones are.
+const maxPending = 16
+
+// Watch looks at what the time changes about proofs: a feed can be silent for too long.
+func (p Proofs) Watch(now time.Time) {
+	if p.view == nil {
+		return
+	}
+	p.view.Now = now
+	if r := p.view.Refusal(); r != p.refusal {
+		p.refusal = r
+		p.placeAgain()
+	}
+}
+
+// proves reports whether a query need not be asked because of a feed.
+func (p *queues) proves(c *item) bool {
+	if p.view == nil || c.touch == nil || c.audit || c.Stats.Executions == 0 || p.refusal != "" {
+		return false
+	}
+	if p.view.Holds(*c.touch, c.Stats.Before) {
+		return true
+	}
+	return len(c.pending) > 0 && p.position.Known() && !p.view.Includes(p.position, c.pending[0]) && p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
+}
+
+// noteProved adds a query to the list of proved ones, or removes it.
+func (p *proofs) noteProved(c *item, is bool) {
+	switch {
+	case is && c.provedAt == 0:
+		p.list = append(p.list, c)
+		c.provedAt = int32(len(p.list))
+	case !is && c.provedAt > 0:
+		last := p.list[len(p.list)-1]
+		p.list[c.provedAt-1], last.provedAt = last, c.provedAt
+		p.list[len(p.list)-1], p.list = nil, p.list[:len(p.list)-1]
+		c.provedAt = 0
+	}
+}
+
+// Proved counts the queries that need not be asked because of a feed.
+func (p Proofs) Proved() int { return len(p.list) }
+
+// isArmed reports whether an event, or a hint, matched a query that no answer is known to include.
+// event is when it was published, or the hint arrived.
+func (p *queues) isArmed(c *item) (event time.Time, armed bool) {
+	if !c.hinted.IsZero() {
+		if r := &c.Stats.LastRun; c.Stats.Executions > 0 && r.Outcome.Complete() && !r.At.Add(-r.Elapsed-p.lag).Before(c.hinted) {
+			c.hinted = time.Time{}
+		} else {
+			event, armed = c.hinted, true
+		}
+	}
+	if p.matched(c) && c.touch.Matched.Time.After(event) {
+		event, armed = c.touch.Matched.Time, true
+	}
+	return event, armed
+}
+
+// matched reports whether an event matched a query that no answer is known to include.
+func (p *queues) matched(c *item) bool {
+	return p.view != nil && c.touch != nil && c.touch.Feed == p.view.Name && c.Stats.Executions > 0 && p.view.Armed(*c.touch, c.Stats.Before)
+}
+
+// arm notes when a query is asked next because an event matched it. One that is no longer armed is
+// forgotten.
+func (p *queues) arm(c *item) {
+	event, armed := p.isArmed(c)
+	if !armed {
+		delete(p.armed, c)
+		return
+	}
+	if p.told && c.hinted.IsZero() { // the position decides
+		delete(p.armed, c)
+		return
+	}
+	at := p.endpointProofs().Wait(event, p.now, p.lag)
+	if was, ok := p.armed[c]; ok && was.After(p.now) && was.Before(at) {
+		at = was
+	}
+	if p.armed == nil {
+		p.armed = map[*item]time.Time{}
+	}
+	p.armed[c] = at
+}
+
+func (p *queues) endpointProofs() *proof.Endpoint {
+	if p.view == nil {
+		return &proof.Endpoint{}
+	}
+	return &p.view.Endpoint
+}
+
+// forget removes what is known about a query that is removed.
+func (p *proofs) forget(c *item) {
+	p.noteProved(c, false)
+	delete(p.armed, c)
+	delete(p.pending, c)
+}
+
+// AwaitsPosition reports whether a query is to be asked once the endpoint's position includes an event.
+func (p Proofs) AwaitsPosition() bool {
+	return p.view != nil && p.told && p.refusal == "" && len(p.pending) > 0
+}
+
+// NextArmed returns when the next query is to be asked because of an event or a hint, zero if none
+// waits for a time.
+func (p Proofs) NextArmed() (next time.Time) {
+	for _, at := range p.armed {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Positioned tells the endpoint's position. Queries that an event reached which it includes are due,
+// and marked if the event matched them.
+func (p Proofs) Positioned(now time.Time, before feed.Before) {
+	p.now, p.position = now.Round(0), before
+	if p.view == nil || !before.Known() {
+		return
+	}
+	for c := range p.pending {
+		if len(c.pending) == 0 {
+			delete(p.pending, c)
+			continue
+		}
+		if !p.view.Includes(before, c.pending[0]) {
+			continue
+		}
+		if !c.ran {
+			p.lift(c)
+			p.settle(c)
+		}
+		if p.matched(c) {
+			p.ownHints().marked[c] = struct{}{}
+		}
+	}
+	p.applyHints()
+}
+
+// Wake marks the armed queries whose time has come.
+func (p Proofs) Wake(now time.Time) {
+	p.now = now.Round(0)
+	for c, at := range p.armed {
+		switch {
+		case !c.planned:
+			delete(p.armed, c)
+			continue
+		case at.After(now):
+			continue
+		default:
+			p.armed[c] = now.Add(max(p.lag/4, time.Second)) // unless it is asked before
+		}
+		p.ownHints().marked[c] = struct{}{}
+	}
+}
+
+// answered looks at a query whose answer is complete: whether it is still armed, and after which
+// time an event has shown.
+func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time) {
+	c.audit = false
+	if c.pending != nil {
+		c.pending = slices.DeleteFunc(c.pending, func(e feed.Place) bool { return p.view == nil || p.view.Includes(c.Stats.Before, e) })
+		if len(c.pending) == 0 && p.view != nil && c.touch != nil && !p.view.Includes(c.Stats.Before, c.touch.Reached) {
+			c.pending = append(c.pending, c.touch.Reached)
+		}
+	}
+	if wasArmed && changed && p.view != nil && asked.After(event) {
+		p.view.Endpoint.Learn(asked.Sub(event))
+		p.unrecorded = true
+	}
+	if wasArmed || len(p.armed) > 0 {
+		p.arm(c)
+	}
+}
+
+// Learnt says whether what is known about proofs has to be recorded, and returns it.
+func (p Proofs) Learnt() (e proof.Endpoint, changed bool) {
+	if p.view == nil || !p.unrecorded {
+		return proof.Endpoint{}, false
+	}
+	p.unrecorded = false
+	return p.view.Endpoint, true
+}
+
+// Change changes what is known about proofs at the endpoint.
+func (p Proofs) Change(change func(*proof.Endpoint)) {
+	if p.view == nil {
+		return
+	}
+	change(&p.view.Endpoint)
+	p.unrecorded = true
+	if r := p.view.Refusal(); r != p.refusal {
+		p.refusal = r
+		p.placeAgain()
+	}
+}
+
+// auditProved makes proved queries run in the slot that begins, one for a hundred executions that
+// proofs save: those whose results were checked longest ago.
+func (p Proofs) auditProved() {
+	if len(p.list) == 0 {
+		return
+	}
+	var cost time.Duration
+	for _, c := range p.list[:min(len(p.list), 64)] {
+		cost += c.Estimate
+	}
+	saves := float64(len(p.list))
+	if mean := cost / time.Duration(min(len(p.list), 64)); mean > 0 {
+		saves = min(saves, float64(p.budget)/float64(mean))
+	}
+	for p.saved += saves; p.saved >= auditShare && len(p.list) > 0; p.saved -= auditShare {
+		c := slices.MinFunc(p.list, func(a, b *item) int { return a.Stats.CheckedAt.Compare(b.Stats.CheckedAt) })
+		c.audit = true
+		p.lift(c)
+		p.settle(c)
+		p.ownHints().marked[c] = struct{}{}
+	}
+}
+
+// Untouched forgets what events have told about a query.
+func (p Proofs) Untouched(query string) {
+	if c := p.all[query]; c != nil && c.touch != nil {
+		c.touch, c.pending = nil, nil
+		p.lift(c)
+		p.settle(c)
+		p.arm(c)
+	}
+}
+
+// Hint is Planner.Hint for a hint that arrives at a time. Where the endpoint's data may lag behind, the
+// queries are asked again until an answer is known to be later than the hint by that lag.
+func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
+	p.now = now.Round(0)
+	if p.lag == 0 || h.All {
+		return p.Planner.Hint(h)
+	}
+	done, affected := p.hint(h)
+	for c := range affected {
+		c.hinted = now
+		p.arm(c)
+	}
+	return done
+}
+
+// Exist reports whether the endpoint has a feed.
+func (p Proofs) Exist() bool { return p.view != nil }
+
+// Endpoint returns what is known about proofs at the endpoint.
+func (p Proofs) Endpoint() proof.Endpoint { return *p.endpointProofs() }
+
+// WasProved reports whether the result of an answer was proved until now.
+func (p Proofs) WasProved(query string, before feed.Before) bool {
+	c := p.all[query]
+	return c != nil && c.touch != nil && p.view != nil && p.refusal == "" && p.view.Holds(*c.touch, before)
+}
+
+// Reached reports whether an event reached a query after an answer, or may have. told reports whether
+// the feed has brought all events until a time.
+func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reached, told bool) {
+	c := p.all[query]
+	if c == nil || c.touch == nil || p.view == nil || p.refusal != "" {
+		return true, true
+	}
+	return !p.view.Holds(*c.touch, before), p.view.Feed.Head.Time.After(until)
+}
+
+// Spend charges a slot for a request that is no execution of a query.
+func (s *SlotBudget) Spend(d time.Duration) { s.used += max(0, min(d, s.budget-s.used)) }

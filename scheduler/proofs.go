@@ -1,0 +1,289 @@
+package scheduler
+
+// This file asks endpoints for their positions in a feed, and draws conclusions from events.
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
+)
+
+// proofs is what a loop knows about its endpoint's position. The loop's lock guards it.
+type proofs struct {
+	positions proof.Positions
+	query     string     // that positions belong to
+	place     feed.Place // as told last, zero if it is not known
+	asked     time.Time  // when it was asked for last
+	took      time.Duration
+	suspects  []suspect
+}
+
+// A suspect is a result that has changed although it was proved. The proof was wrong if no
+// event reached the query, which is known once the feed has brought all that came before the answer.
+type suspect struct {
+	query    string
+	before   feed.Before // of the answer that was proved
+	answered time.Time
+	was, now string
+}
+
+// maxSuspects bounds what waits for the feed.
+const maxSuspects = 100
+
+// hear updates the plan with what feeds have told. The plan is complete.
+func (l *loopData) hear(news *News, now time.Time) {
+	e := l.set.endpoint
+	lag := time.Duration(0)
+	if e.Feed != "" || e.Lag != registry.DefaultLag {
+		lag = time.Duration(e.Lag)
+	}
+	f, known := news.Feeds[e.Feed]
+	switch {
+	case e.Feed == "":
+		l.planner.Proofs().Set(nil, false, lag)
+	default:
+		v := &proof.View{Name: e.Feed, Feed: f, Endpoint: news.Proof, Now: now}
+		v.Member = known && news.Space > 0 && f.Members[e.Name] == news.Space
+		if l.loaded && l.planner.Proofs().Exist() { // what is known here may not be recorded yet
+			v.Endpoint = l.planner.Proofs().Endpoint()
+		}
+		l.planner.Proofs().Set(v, e.PositionQuery() != "", lag)
+	}
+	for i := range news.Entries { // one that was registered again is new to the feed
+		if id := news.Entries[i].Query.ID; news.Touched[id].Feed == "" {
+			l.planner.Proofs().Untouched(id)
+		}
+	}
+	l.planner.Proofs().Touched(news.Touched)
+	l.judge(now)
+}
+
+// position is what is known about the endpoint's position before an answer that was true at
+// checked, as far as its Age says. A cache may have answered from before the position.
+func (x *observation) position(checked time.Time) feed.Before {
+	b := x.before
+	if b == (feed.Before{}) {
+		return b
+	}
+	b.Answered = x.at
+	if aged := x.answer.Age > 0; !b.Assumed.IsZero() {
+		b.Assumed = b.Assumed.Add(-x.answer.Age)
+	} else if aged {
+		return feed.Before{}
+	}
+	return b
+}
+
+// before is the position for executions that begin now.
+func (s *proofs) before(l *loopData, now time.Time) feed.Before {
+	e := l.set.endpoint
+	switch {
+	case e.Feed == "":
+		return feed.Before{}
+	case e.PositionQuery() == "":
+		return feed.Before{Assumed: now.Add(-time.Duration(e.Lag)).UTC()}
+	}
+	return feed.Before{Place: s.place}
+}
+
+// askPosition asks for the endpoint's position at the start of a slot that executes something. The
+// budget pays for it.
+func (r *runner) askPosition() {
+	l := r.l
+	l.mu.Lock()
+	e, x, now := l.set.endpoint, r.executor, l.clock.Now()
+	text := e.PositionQuery()
+	asks := e.Feed != "" && text != "" && r.stopped == "" && r.budget.MayStart()
+	if !asks {
+		r.before = l.proofs.before(l, now)
+		l.mu.Unlock()
+		return
+	}
+	wait := l.account.gapEnd(r.gap)
+	limit := min(time.Duration(e.Timeout), r.budget.Left()/4)
+	l.mu.Unlock()
+	if wait.After(now) && l.clock.Sleep(r.ctx, wait) != nil || limit <= 0 {
+		return
+	}
+	if !l.limiter.tryAcquire() { // a trial run uses it; without a position nothing is proved
+		return
+	}
+	a := x.Execute(r.ctx, positionQuery(e, text), Memory{}, limit)
+	l.limiter.release()
+	if r.ctx.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now = l.clock.Now()
+	r.budget.Spend(min(a.Elapsed, limit))
+	l.account.executed(now)
+	l.positioned(a, text, now)
+	r.before = l.proofs.before(l, now)
+	l.planner.Proofs().Positioned(now, r.before)
+}
+
+func positionQuery(e registry.Endpoint, text string) *registry.Query {
+	return &registry.Query{
+		ID: "position", Endpoint: e.Name, Text: text, Form: diff.Select, Limit: -1, DefaultGraphs: e.DefaultGraphURI, NamedGraphs: e.NamedGraphURI,
+	}
+}
+
+// positioned takes the answer to a position query. The caller holds the lock.
+func (l *loopData) positioned(a Answer, text string, now time.Time) {
+	s := &l.proofs
+	if s.query != text {
+		s.positions, s.query = proof.Positions{}, text
+	}
+	s.asked, s.took = now, a.Elapsed
+	p, err := placeOf(a)
+	failing := ""
+	if err != nil {
+		failing, s.place = err.Error(), feed.Place{}
+	}
+	if was := l.planner.Proofs().Endpoint(); was.Failing != failing {
+		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Failing = failing })
+		if failing != "" {
+			l.log.Warn("the endpoint does not tell its position, so nothing is proved", "error", failing)
+		}
+	}
+	if err != nil {
+		return
+	}
+	was := l.planner.Proofs().Endpoint()
+	back := was.Back
+	s.place = s.positions.Take(&was, p, now, time.Duration(l.set.endpoint.Lag))
+	if was.Back != back {
+		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back = was.Back })
+	}
+}
+
+// placeOf reads the answer to a position query.
+func placeOf(a Answer) (feed.Place, error) {
+	switch {
+	case !a.Outcome.Complete():
+		return feed.Place{}, fmt.Errorf("position: %s %s", a.Outcome, a.Error)
+	case a.Result == nil:
+		return feed.Place{}, errNothing
+	}
+	if n, columns := a.Result.Len(), len(a.Result.Vars()); n != 1 || columns != 1 {
+		return feed.Place{}, fmt.Errorf("position: the answer has %d rows and %d columns; write a SELECT with one of each", n, columns)
+	}
+	t := a.Result.Terms(0)[0]
+	p, err := proof.ParsePosition(t.Value, t.Datatype)
+	if err != nil {
+		return p, fmt.Errorf("position: %w", err)
+	}
+	return p, nil
+}
+
+// pollAt is when the position is asked for next while events wait for it: at most every two
+// seconds, and for at most a sixteenth of the time.
+func (s *proofs) pollAt() time.Time { return s.asked.Add(max(2*time.Second, 16*s.took)) }
+
+// armedTime returns when an armed query, or the endpoint's position, is asked for next, if that is
+// before until. It is zero if none is.
+func (p *pacer) armedTime(until time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.planner.Proofs().NextArmed()
+	if p.planner.Proofs().AwaitsPosition() {
+		if poll := p.proofs.pollAt(); at.IsZero() || poll.Before(at) {
+			at = poll
+		}
+	}
+	if at.IsZero() || until.IsZero() || !at.Before(until) || p.halted != nil || p.set.endpoint.Pause != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// followFeed reads the news, and marks the queries that are to be asked because of events. While
+// events wait for the endpoint's position, it is asked for, and the next slot pays.
+func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
+	now := p.clock.Now()
+	p.mu.LockPlan()
+	e := p.set.endpoint
+	if e.Feed == "" {
+		p.planner.Proofs().Wake(now)
+		p.mu.Unlock()
+		return nil
+	}
+	err := p.update(now)
+	p.planner.Proofs().Wake(now)
+	limit, _ := p.offGridLimit(now, next)
+	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt())
+	if polls {
+		p.proofs.asked = now
+	}
+	polls = polls && limit > 0
+	p.mu.Unlock()
+	if err != nil || !polls {
+		return err
+	}
+	text := e.PositionQuery()
+	a, err := p.poller.run(ctx, positionQuery(e, text))
+	if err != nil { // such as: the next slot can pay for no more
+		p.log.Debug("the position was not asked for", "error", err)
+		return nil
+	}
+	p.mu.LockPlan()
+	defer p.mu.Unlock()
+	now = p.clock.Now()
+	p.positioned(a, text, now)
+	p.planner.Proofs().Positioned(now, p.proofs.before(p.loopData, now))
+	return nil
+}
+
+// suspect keeps a result that has changed although it was proved. The caller holds the lock.
+func (l *loopData) suspect(out *Outcome, was policy.Stats) {
+	if l.set.endpoint.Feed == "" || out.Delta == nil || out.Delta.Baseline || !was.Before.Known() || len(l.proofs.suspects) >= maxSuspects {
+		return
+	}
+	if !l.planner.Proofs().WasProved(out.Query, was.Before) {
+		return
+	}
+	l.proofs.suspects = append(l.proofs.suspects, suspect{
+		query: out.Query, before: was.Before, answered: out.At, was: "removed: " + short(out.Delta.Removed), now: "added: " + short(out.Delta.Added),
+	})
+}
+
+// short shows some rows.
+func short(rows diff.Rows) string { return fmt.Sprintf("%.200q", rows[:min(len(rows), 5)]) }
+
+// judge looks at the suspects whose events are all known.
+func (l *loopData) judge(now time.Time) {
+	s := &l.proofs
+	kept := s.suspects[:0]
+	for _, x := range s.suspects {
+		switch reached, told := l.planner.Proofs().Reached(x.query, x.before, x.answered); {
+		case reached:
+		case !told:
+			kept = append(kept, x)
+		default:
+			l.log.Error("a proof was wrong: a result differs although no event reached its query; nothing is proved for a day",
+				"query", x.query, "feed", l.set.endpoint.Feed, "was", x.was, "now", x.now)
+			l.planner.Proofs().Change(func(e *proof.Endpoint) {
+				e.Off = now.Add(proof.OffFor).UTC()
+				e.Wrong = &proof.Wrong{Query: x.query, At: x.answered, Feed: l.set.endpoint.Feed, Was: x.was, Now: x.now}
+			})
+		}
+	}
+	s.suspects = kept
+}
+
+// Heard makes the loop look at what a feed has told.
+func (l *Loop) Heard() { l.pacer.followHint() }
+
+// Heard is Loop.Heard of an endpoint's loop, if it has one here.
+func (m *Manager) Heard(endpoint string) {
+	if l, err := m.loop(endpoint); err == nil {
+		l.Heard()
+	}
+}
