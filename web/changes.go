@@ -104,41 +104,24 @@ func (c changeAPI) pageAfter() (limit int, after registry.Position, given bool, 
 	return limit, after, given, c.params.err
 }
 
-// oldest returns the position before the oldest stored change, found by binary search:
-// the log's numbers have no gaps.
+// oldest returns the position before the oldest stored change. It does not look for it by pages,
+// which may be shared copies from before the log was trimmed.
 func (c changeAPI) oldest(query string) (registry.Position, error) {
 	st, _, err := c.History.Current(query, false)
-	if err != nil {
-		return registry.Position{}, err
+	if err != nil || st.Position.Seq == 0 {
+		return registry.Position{Epoch: st.Position.Epoch}, err
 	}
-	p := registry.Position{Epoch: st.Position.Epoch}
-	if reaches, err := c.reaches(query, p); reaches || err != nil {
-		return p, err
+	list, err := c.History.Versions(query, 0, 1)
+	if err != nil || len(list) == 0 {
+		return st.Position, err
 	}
-	low, high := uint64(0), st.Position.Seq // low has been trimmed, high has not
-	for high-low > 1 {
-		p.Seq = low + (high-low)/2
-		reaches, err := c.reaches(query, p)
-		if err != nil {
-			return p, err
-		}
-		if reaches {
-			high = p.Seq
-		} else {
-			low = p.Seq
-		}
-	}
-	p.Seq = high
-	return p, nil
-}
-
-func (c changeAPI) reaches(query string, p registry.Position) (bool, error) {
-	_, err := c.History.After(query, p, 1)
+	p := list[0].Position
+	p.Seq--
 	var gap *registry.GapError
-	if errors.As(err, &gap) && gap.Reason == registry.TooOld {
-		return false, nil
+	if _, err = c.History.After(query, p, 1); errors.As(err, &gap) && gap.Reason == registry.TooOld {
+		return list[0].Position, nil // a result without a change, as after a restored backup
 	}
-	return err == nil, err
+	return p, err
 }
 
 // add appends a change to a page.

@@ -219,3 +219,32 @@ func TestChangeThatCannotBeWritten(t *testing.T) {
 	w.get("/v1/changes").problem(500, "internal")
 	w.get("/v1/queries/"+id+"/changes").problem(500, "internal")
 }
+
+// A sharedHistory answers the same question with the same page, as a server does for a while.
+type sharedHistory struct {
+	History
+	pages map[string][]registry.Change
+}
+
+func (h sharedHistory) After(query string, p registry.Position, limit int) (list []registry.Change, err error) {
+	key := fmt.Sprint(query, p, limit)
+	list, known := h.pages[key]
+	if !known {
+		if list, err = h.History.After(query, p, limit); err == nil {
+			h.pages[key] = list
+		}
+	}
+	return list, err
+}
+
+// A log that is trimmed between two readers is read from its oldest change on, although pages of before are still shared.
+func TestChangesOfTrimmedLog(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.History = sharedHistory{c.History, map[string][]registry.Change{}} })
+	id := w.register(selectText)
+	w.grow(id, 9)
+	w.get("/v1/queries/" + id + "/changes?limit=1").seqs("seq")
+	w.m.trimmed[id] = 4
+	if d := cmp.Diff([]float64{5, 6, 7, 8, 9}, w.get("/v1/queries/"+id+"/changes").seqs("seq")); d != "" {
+		t.Error(d)
+	}
+}
