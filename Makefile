@@ -104,8 +104,8 @@ ui-test: deps parts ## test the pages in Chromium and save pictures of them to t
 	@mkdir -p test-output
 	FRESHET_TEST_PICTURES=1 $(REPORT) -out test-output/ui.txt '$(UITEST)'
 
-sim: ## run the real server in SEEDS=200 simulated worlds, or in that of SEED=7 with STORY=1; BUGS=all plants bugs and finds them
-	go run ./cmd/internal/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),200)) $(if $(STORY),-story) $(if $(BUGS),-bugs $(BUGS))
+sim: ## run the real server in SEEDS=200 simulated worlds, or in that of SEED=7 with STORY=1 or SHRINK=1; BUGS=all plants bugs and finds them
+	go run ./cmd/internal/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),200)) $(if $(STORY),-story) $(if $(SHRINK),-shrink) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(BUGS),-bugs $(BUGS))
 
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
 	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet/trial -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v

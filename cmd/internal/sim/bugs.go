@@ -8,12 +8,103 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
 )
 
 // A bug is what a developer might break.
 type bug struct {
 	name, what string
 	edits      []edit // "BUG" in a new text is true if the bug is on
+}
+
+// needs say which worlds can show a bug at all, by its name. Others need not be run to know that
+// they do not.
+var needs = map[string]func(p *plan.Plan) bool{
+	"gap":               func(p *plan.Plan) bool { return p.MinGap > 0 },
+	"gap-memory":        func(p *plan.Plan) bool { return p.MinGap > 0 },
+	"restart-gap":       func(p *plan.Plan) bool { return p.MinGap > 0 && len(p.Stops) > 0 },
+	"retry-after":       fails(plan.Busy),
+	"retry-after-short": fails(plan.Busy),
+	"restart-pause":     func(p *plan.Plan) bool { return fails(plan.Busy)(p) && len(p.Stops) > 0 },
+	"partial":           fails(plan.Short),
+	"no-sync":           func(p *plan.Plan) bool { return len(p.Stops) > 0 },
+	"deaf-merge":        func(p *plan.Plan) bool { return p.Merge != "off" },
+	"no-resume":         follows(plan.WebSocket, plan.SSE),
+	"resume-next":       follows(plan.WebSocket, plan.SSE),
+	"event-id":          follows(plan.SSE),
+	"skip-change":       follows(plan.WebSocket, plan.SSE, plan.SEPA, plan.Webhook),
+	"wall-clock":        func(p *plan.Plan) bool { return len(p.Steps) > 0 },
+	"age-ahead":         func(p *plan.Plan) bool { return len(p.Steps) > 0 },
+	"new-message":       follows(plan.Webhook),
+	"debt":              func(p *plan.Plan) bool { return p.Settings.Rule == "debt" },
+	"restart-debt":      func(p *plan.Plan) bool { return p.Settings.Rule == "debt" && len(p.Stops) > 0 },
+	"keep-fewer":        func(p *plan.Plan) bool { return p.Retention < 100 },
+	"past-before":       func(p *plan.Plan) bool { return p.ReadEvery > 0 },
+	"past-undo":         func(p *plan.Plan) bool { return p.ReadEvery > 0 },
+	"failed-sync":       breaks(plan.NoSync),
+	"trusts-itself":     clustered,
+	"keeps-lease":       clustered,
+	"takes-lease":       clustered,
+	"old-epoch":         func(p *plan.Plan) bool { return p.Restore > 0 },
+	"new-epoch":         func(p *plan.Plan) bool { return len(p.Stops) > 0 },
+	"half-for":          alerts(func(x *plan.Rule) bool { return !x.Manager && x.For > 5*time.Second }),
+	"no-keep":           alerts(func(x *plan.Rule) bool { return !x.Manager && x.Keep > 5*time.Second }),
+	"never-resolved":    alerts(func(x *plan.Rule) bool { return x.Keep > 0 }),
+	"clock-back-for":    alertsOverSteps,
+	"clock-ahead-for":   alertsOverSteps,
+	"same-firing":       alerts(func(x *plan.Rule) bool { return !x.Manager }),
+	"time-id":           alerts(func(x *plan.Rule) bool { return !x.Manager }),
+	"never-settled":     alerts(func(x *plan.Rule) bool { return !x.Manager }),
+	"short-alert":       alerts(func(x *plan.Rule) bool { return x.Manager }),
+	"future-start": func(p *plan.Plan) bool {
+		return len(p.Steps) > 0 && alerts(func(x *plan.Rule) bool { return x.Manager })(p)
+	},
+	"last-only":    follows(plan.People),
+	"people-early": follows(plan.People),
+	"late-digest": func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Followers, func(f plan.Follower) bool { return f.Digest != "" })
+	},
+	"websub-failed":  follows(plan.WebSub),
+	"websub-version": follows(plan.WebSub),
+	"no-retry":       follows(plan.WebSub, plan.Webhook, plan.People),
+	"deaf-call":      follows(plan.WebSub, plan.Webhook, plan.People),
+	"busy-refuses":   follows(plan.Webhook, plan.People),
+	"folded-last":    follows(plan.WebSocket, plan.SSE, plan.SEPA, plan.Webhook),
+	"sepa-removed":   follows(plan.SEPA),
+	"compose":        func(p *plan.Plan) bool { return p.ReadEvery > 0 || follows(plan.People)(p) },
+	"lost-hint":      func(p *plan.Plan) bool { return len(p.Hints) > 0 },
+	"free-hints":     func(p *plan.Plan) bool { return len(p.Hints) > 0 },
+	"old-settings":   func(p *plan.Plan) bool { return len(p.Edits) > 0 },
+}
+
+func clustered(p *plan.Plan) bool { return p.Nodes > 0 }
+
+func fails(kind string) func(p *plan.Plan) bool {
+	return func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Faults, func(f plan.Fault) bool { return f.Kind == kind })
+	}
+}
+
+func breaks(kind string) func(p *plan.Plan) bool {
+	return func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Disk, func(f plan.DiskFault) bool { return f.Kind == kind })
+	}
+}
+
+func follows(ways ...string) func(p *plan.Plan) bool {
+	return func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Followers, func(f plan.Follower) bool { return slices.Contains(ways, f.Way) })
+	}
+}
+
+func alerts(ok func(x *plan.Rule) bool) func(p *plan.Plan) bool {
+	return func(p *plan.Plan) bool { return slices.ContainsFunc(p.Rules, func(x plan.Rule) bool { return ok(&x) }) }
+}
+
+func alertsOverSteps(p *plan.Plan) bool {
+	return len(p.Steps) > 0 && alerts(func(x *plan.Rule) bool { return x.For > 0 || x.Keep > 0 })(p)
 }
 
 var bugs = []bug{
@@ -49,7 +140,8 @@ var bugs = []bug{
 	{"too-many", "one request more than allowed at a time", []edit{
 		{"endpoint/limiter.go", "make(chan struct{}, max(concurrency, 1))", "make(chan struct{}, max(concurrency, 1)+map[bool]int{true: 1}[BUG])"},
 		{"scheduler/limiter.go", "l.used >= l.width || len(l.waiting) > 0", "l.used >= l.width+map[bool]int{true: 1}[BUG] || len(l.waiting) > 0"},
-		{"scheduler/slot.go", "Width: e.Concurrency,", "Width: e.Concurrency + map[bool]int{true: 1}[BUG],"},
+		{"scheduler/runner.go", "r.budget.SetWidth(cap(r.results))", "r.budget.SetWidth(cap(r.results) + map[bool]int{true: 1}[BUG])"},
+		{"endpoint/client.go", "newHTTPClient(e.Concurrency),", "newHTTPClient(e.Concurrency + map[bool]int{true: 1}[BUG]),"},
 	}},
 	{"never-cut", "executions are not cut at the end of the budget", []edit{
 		{"scheduler/slot.go", "cut := r.budget.Cut(now)", "cut := r.budget.Cut(now)\n\tif BUG { cut = nil }"},
@@ -83,6 +175,136 @@ var bugs = []bug{
 	}},
 	{"debt", "an endpoint's debt is forgotten", []edit{
 		{"scheduler/commit.go", "r.l.planner.Owe(r.budget.Totals().Debt)", "if !BUG { r.l.planner.Owe(r.budget.Totals().Debt) }"},
+	}},
+	// The store.
+	{"keep-fewer", "one change less is kept than retention.changes says", []edit{
+		{"store/log.go", "newest-first < keep {", "newest-first < keep-map[bool]uint64{true: 1}[BUG] {"},
+	}},
+	{"age-ahead", "a clock that is ahead for a moment trims the history", []edit{
+		{"store/retention.go", "!a.time.IsZero() && next.Before(clock)", "!BUG && !a.time.IsZero() && next.Before(clock)"},
+	}},
+	{"past-before", "the result at a time is the one before", []edit{
+		{"store/past.go", "		return 0, nil\n	}\n	return low, nil", "		return 0, nil\n	}\n	if BUG { return max(low-1, h.oldest), nil }\n	return low, nil"},
+	}},
+	{"past-undo", "one change too few is undone for a past result", []edit{
+		{"store/past.go", "r.base, r.back, r.left = slices.Clone(later), true, r.next-seq", "r.base, r.back, r.left = slices.Clone(later), true, r.next-seq-map[bool]uint64{true: 1}[BUG]"},
+	}},
+	{"lost-commit", "one commit in fifty is lost without an error", []edit{
+		{"store/file.go", "	return d.commit(tx)", "	if BUG && tx.ID()%50 == 0 { return nil }\n	return d.commit(tx)"},
+	}},
+	{"failed-sync", "a commit whose sync failed counts as done", []edit{
+		{"store/file.go", "	if failure == nil {", "	if failure == nil || BUG && fmt.Sprint(failure)[:4] == \"sync\" {"},
+	}},
+	{"old-epoch", "a restored backup goes on with the numbers that it had", []edit{
+		{"store/enter.go", "	if empty && !journaled || !empty && fresh != \"\" {", "	if BUG && !empty { fresh = \"\" }\n	if empty && !journaled || !empty && fresh != \"\" {"},
+	}},
+	{"new-epoch", "numbering begins again at each start", []edit{
+		{"store/enter.go", "	if empty && !journaled || !empty && fresh != \"\" {", "	if BUG || empty && !journaled || !empty && fresh != \"\" {"},
+	}},
+	// Rules and alerts.
+	{"half-for", "an alert fires after half of its time", []edit{
+		{"notify/rule/fold.go", "f.time.Sub(a.Since) >= f.wait:", "f.time.Sub(a.Since) >= f.wait/map[bool]time.Duration{true: 2, false: 1}[BUG]:"},
+	}},
+	{"no-keep", "keep_firing_for does not hold", []edit{
+		{"notify/rule/fold.go", "	if f.ending {\n		keep = 0", "	if f.ending || BUG {\n		keep = 0"},
+	}},
+	{"never-resolved", "an alert that is kept firing is never resolved", []edit{
+		{"notify/rule/fold.go", "|| !next.Unmet.Equal(a.Unmet) {", "|| !BUG && !next.Unmet.Equal(a.Unmet) {"},
+	}},
+	{"clock-back-for", "the time of an alert does not go on while the clock is behind", []edit{
+		{"notify/rule/fold.go", "s.CheckedAt.Sub(f.time); back > 0 {", "s.CheckedAt.Sub(f.time); back > 0 && !BUG {"},
+		{"notify/alert/step.go", "	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)", "	if BUG { return }\n	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)"},
+	}},
+	{"clock-ahead-for", "a clock that is set forward ends what an alert waits for", []edit{
+		{"notify/alert/step.go", "	case answer.After(d.limit):", "	case !BUG && answer.After(d.limit):"},
+	}},
+	{"same-firing", "the second firing of an alert has the number of the first", []edit{
+		{"notify/rule/fold.go", "		f.state.Fired++\n", "		if !BUG || f.state.Fired == 0 { f.state.Fired++ }\n"},
+	}},
+	{"time-id", "the id of a message about an alert is made of a time that repeats", []edit{
+		{"notify/alert/step.go", "v.Alert, at.Epoch, v.Firing, v.State),", "v.Alert, at.Epoch, map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
+	}},
+	{"short-alert", "alerts end at Alertmanager before they are sent again", []edit{
+		{"notify/alert/alertmanager.go", "now.Add(endsInResend * o.Resend)", "now.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
+	}},
+	{"future-start", "an alert starts after its end when the clock was ahead", []edit{
+		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now),", "StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG], EndsAt: earlier(m.EndsAt, now),"},
+	}},
+	{"never-settled", "an alert that was delivered stays in the queue", []edit{
+		{"notify/alert/send.go", "	for i := range list {\n		s.Drop = append(", "	for i := range list {\n		if BUG && list[i].Seq%2 == 0 { continue }\n		s.Drop = append("},
+	}},
+	// Deliveries.
+	{"last-only", "people are told the last of several changes only", []edit{
+		{"notify/people/people.go", "Type: typ, From: from, Until: until,", "Type: typ, From: map[bool]registry.Position{true: {Epoch: until.Epoch, Seq: until.Seq - 1}, false: from}[BUG], Until: until,"},
+	}},
+	{"people-early", "a message to people counts as delivered when it fails", []edit{
+		{"notify/people/people.go", "	switch r.Verdict {\n	case deliver.Taken:\n		if quiet", "	if BUG && mine { settle(s, m) }\n	switch r.Verdict {\n	case deliver.Taken:\n		if quiet"},
+	}},
+	{"late-digest", "a digest waits from now on, again and again", []edit{
+		{"notify/service/quiet.go", "at = later(at, since.Truncate(q.every).Add(q.every))", "at = later(at, map[bool]time.Time{true: now, false: since}[BUG].Truncate(q.every).Add(q.every))"},
+	}},
+	{"websub-failed", "the hub counts a failed delivery as done", []edit{
+		{"notify/websub/hub.go", "			switch r.Verdict {\n			case deliver.Taken:\n				return moved", "			if BUG { return moved(from, at, version)(s) }\n			switch r.Verdict {\n			case deliver.Taken:\n				return moved"},
+	}},
+	{"websub-version", "the hub takes versions of equal length for one", []edit{
+		{"notify/websub/hub.go", "	if c.Version == s.Version {", "	if c.Version == s.Version || BUG && len(c.Version) == len(s.Version) {"},
+	}},
+	{"no-retry", "a failed delivery is tried again at the next change only", []edit{
+		{"notify/deliver/schedule.go", "	default:\n		e.schedule(x, x.next())", "	case BUG:\n		x.hold, x.probe = time.Time{}, time.Time{}\n	default:\n		e.schedule(x, x.next())"},
+	}},
+	{"deaf-call", "a change during a call is not delivered", []edit{
+		{"notify/deliver/schedule.go", "		x.again = true\n	case x.hold", "		x.again = !BUG\n	case x.hold"},
+		{"notify/deliver/schedule.go", "	again := x.again || v.more\n", "	again := x.again || v.more && !BUG\n"},
+	}},
+	{"busy-refuses", "503 is a refusal of the message", []edit{
+		{"notify/deliver/reply.go", "slices.Contains(refusals, r.Status) }", "(slices.Contains(refusals, r.Status) || BUG && r.Status == 503) }"},
+	}},
+	{"folded-last", "of changes that are sent as one the first are left out", []edit{
+		{"notify/cursor/pending.go", "	if err := s.add(page); err != nil {", "	if BUG { page = page[len(page)-1:] }\n	if err := s.add(page); err != nil {"},
+	}},
+	{"sepa-removed", "SEPA does not tell removed rows", []edit{
+		{"notify/sepa/message.go", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n	if BUG { minus = nil }\n"},
+	}},
+	{"compose", "what came and went in between is part of the net change", []edit{
+		{"diff/compose.go", "		case c == 0:\n			plus, minus", "		case c == 0 && !BUG:\n			plus, minus"},
+	}},
+	{"page-skip", "a page of changes begins one too late", []edit{
+		{"web/changes.go", "		page.Next = ch.Position().String()\n	}\n	return page.write(w)", "		p := ch.Position()\n		if BUG && p.Seq < until.Seq { p.Seq++ }\n		page.Next = p.String()\n	}\n	return page.write(w)"},
+	}},
+	// The schedule.
+	{"lost-hint", "a hint about a query is taken and forgotten", []edit{
+		{"scheduler/plan/hints.go", "		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {", "		if BUG { continue }\n		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {"},
+	}},
+	{"free-hints", "what hinted queries use counts for no slot", []edit{
+		{"scheduler/offgrid.go", "	return min(left, l.account.left(l.planner.Unowed()), ", "	if BUG { return exactly(last.Budget), end }\n	return min(left, l.account.left(l.planner.Unowed()), "},
+	}},
+	{"lost-outcome", "the first of several outcomes in a commit is lost", []edit{
+		{"scheduler/commit.go", "	b := Batch{Outcomes: r.pending, Policy: r.learnt}", "	b := Batch{Outcomes: r.pending, Policy: r.learnt}\n	if BUG && len(r.pending) > 1 { b.Outcomes = r.pending[1:] }"},
+	}},
+	{"restart-debt", "a restart forgets the endpoint's debt", []edit{
+		{"scheduler/loopdata.go", "news.Last.Owes(), news.Policy.Policy", "map[bool]time.Duration{false: news.Last.Owes()}[BUG], news.Policy.Policy"},
+	}},
+	{"restart-gap", "a restart forgets min_gap", []edit{
+		{"scheduler/loopdata.go", "	if news.Last.Number > 0 {\n		l.account.executed(now)", "	if news.Last.Number > 0 && !BUG {\n		l.account.executed(now)"},
+	}},
+	{"restart-pause", "a restart forgets Retry-After", []edit{
+		{"endpoint/health.go", "	now := clock()\n	if h.Since.After(now) {", "	if BUG { h.State, h.Until = registry.Healthy, time.Time{} }\n	now := clock()\n	if h.Since.After(now) {"},
+	}},
+	{"old-settings", "settings that changed in the file are not in force", []edit{
+		{"registry/endpoints.go", "			c.applyFile(e)\n", "			if !BUG { c.applyFile(e) }\n"},
+	}},
+	// Clusters.
+	{"trusts-itself", "a node that is cut off takes its own state for the newest", []edit{
+		{"store/replica/barrier.go", "	if r.o.full() { // a barrier", "	if BUG { return nil }\n	if r.o.full() { // a barrier"},
+	}},
+	{"keeps-lease", "a node that was cut off goes on under its lease", []edit{
+		{"cmd/internal/cluster/keeper.go", "k.age(sent) < k.ttl*2/3", "(BUG || k.age(sent) < k.ttl*2/3)"},
+	}},
+	{"takes-lease", "a node takes the lease of one that is alive", []edit{
+		{"cmd/internal/cluster/keeper.go", "now.Sub(k.last(l.Session).at) >= ttl &&", "now.Sub(k.last(l.Session).at) >= ttl/map[bool]time.Duration{true: 8, false: 1}[BUG] &&"},
+	}},
+	{"resume-next", "a follower that resumes misses the next change", []edit{
+		{"notify/cursor/cursor.go", "	_, err := r.Log.After(c.Query, p, 1)\n	if err == nil {", "	page, err := r.Log.After(c.Query, p, 1)\n	if BUG && len(page) > 0 { p.Seq++ }\n	if err == nil {"},
 	}},
 }
 

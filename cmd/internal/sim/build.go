@@ -19,11 +19,23 @@ import (
 //go:embed bbolt
 var bbolt embed.FS
 
+//go:embed stub
+var stubs embed.FS
+
+// stubbed are packages that the simulation does not need, and that would make the module twice
+// as large, with the files that replace them.
+var stubbed = map[string]string{"endpoint/local": "local", "store/journal/nats": "nats", "store/journal/postgres": "postgres"}
+
 // An edit replaces text that occurs once in a file of the product.
 type edit struct{ file, old, new string }
 
 // needed are the edits without which the server does not run in the simulation.
 var needed = []edit{
+	// No one looks at pages, whose templates take a second to parse there at each start.
+	{"web/ui/routes.go", "	l, err := newPageTemplate(look, s.assets)\n	s.templates[look] = l\n	return err", "	s.templates[look] = nil\n	return nil"},
+	{"web/problem.go", "errors.Is(err, syscall.ENOSPC) ||", "errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ELOOP) ||"},
+	{"store/errors.go", "{syscall.ENOSPC, ", "{syscall.ENOSPC, syscall.ELOOP, "},
+	{"cmd/internal/server/cluster.go", `natsio "github.com/nats-io/nats.go"`, `natsio "github.com/freshet/freshet/store/journal/nats"`},
 	// The network of wasip1 has no hook for addresses. They are checked as text only.
 	{"notify/deliver/guard.go", "ControlContext: g.control, ", ""},
 }
@@ -89,6 +101,10 @@ func overlaid(dir string, edits []edit, added map[string]string) (string, error)
 			return "", err
 		}
 	}
+	added = maps.Clone(added)
+	if err := stub(added, replace); err != nil {
+		return "", err
+	}
 	for i, name := range slices.Sorted(maps.Keys(added)) {
 		file, err := filepath.Abs(name)
 		if err != nil {
@@ -105,6 +121,35 @@ func overlaid(dir string, edits []edit, added map[string]string) (string, error)
 	}
 	name := filepath.Join(dir, "overlay.json")
 	return name, os.WriteFile(name, b, 0o644)
+}
+
+// stub removes the files of stubbed packages and adds those that replace them.
+func stub(added, replace map[string]string) error {
+	for dir, name := range stubbed {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if f, err = filepath.Abs(f); err != nil {
+				return err
+			}
+			replace[f] = ""
+		}
+		text, err := stubs.ReadFile("stub/" + name + ".go.txt")
+		if err != nil {
+			return err
+		}
+		added[dir+"/stub.go"] = string(text)
+	}
+	for name, dir := range map[string]string{"server": "cmd/internal/server", "world": "cmd/internal/sim/world"} {
+		text, err := stubs.ReadFile("stub/" + name + ".go.txt")
+		if err != nil {
+			return err
+		}
+		added[dir+"/simulated.go"] = string(text)
+	}
+	return nil
 }
 
 // patch copies bbolt's source and makes it compile for WebAssembly.

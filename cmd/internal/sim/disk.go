@@ -14,6 +14,9 @@ import (
 	wasys "github.com/tetratelabs/wazero/sys"
 )
 
+// noSpace takes the place of ENOSPC, which wazero does not have. See needed.
+const noSpace = sys.ELOOP
+
 // sector is the number of bytes that a disk writes as a whole.
 const sector = 512
 
@@ -24,16 +27,17 @@ type Disk struct {
 	nodes map[string]*inode // by path without a leading slash; "" is the root
 	next  uint64
 
-	// before is called before each call that changes content, with the bytes it would write
-	// ("" for a sync). It may return an error for the call, or end the machine.
-	before func(op Op) sys.Errno
+	// before is called before each call that changes content. It may return an error for the
+	// call, and how many bytes are written all the same, or end the machine.
+	before func(op Op) (int, sys.Errno)
 }
 
 // An Op is a call that changes the disk.
 type Op struct {
-	Kind string // write, sync, truncate, name
-	Path string
-	Size int
+	Kind  string // write, sync, truncate, name
+	Path  string
+	Size  int
+	Grows bool // it needs room
 }
 
 // An inode is a file or a directory.
@@ -150,7 +154,7 @@ func (d *Disk) OpenFile(name string, flag sys.Oflag, perm fs.FileMode) (sys.File
 		if p := d.nodes[clean(path.Dir("/"+name))]; p == nil {
 			return nil, sys.ENOENT
 		}
-		if errno := d.before(Op{Kind: "name", Path: name}); errno != 0 {
+		if _, errno := d.before(Op{Kind: "name", Path: name, Grows: true}); errno != 0 {
 			return nil, errno
 		}
 		n = d.make(false, perm&0o777)
@@ -197,7 +201,7 @@ func (d *Disk) Mkdir(name string, perm fs.FileMode) sys.Errno {
 	if d.nodes[clean(path.Dir("/"+name))] == nil {
 		return sys.ENOENT
 	}
-	if errno := d.before(Op{Kind: "name", Path: name}); errno != 0 {
+	if _, errno := d.before(Op{Kind: "name", Path: name}); errno != 0 {
 		return errno
 	}
 	d.nodes[name] = d.make(true, perm&0o777)
@@ -221,7 +225,7 @@ func (d *Disk) Rename(from, to string) sys.Errno {
 	if n == nil {
 		return sys.ENOENT
 	}
-	if errno := d.before(Op{Kind: "name", Path: to}); errno != 0 {
+	if _, errno := d.before(Op{Kind: "name", Path: to}); errno != 0 {
 		return errno
 	}
 	if n.dir {
@@ -265,7 +269,7 @@ func (d *Disk) remove(name string) sys.Errno {
 	if d.nodes[name] == nil {
 		return sys.ENOENT
 	}
-	if errno := d.before(Op{Kind: "name", Path: name}); errno != 0 {
+	if _, errno := d.before(Op{Kind: "name", Path: name}); errno != 0 {
 		return errno
 	}
 	delete(d.nodes, name)
@@ -357,16 +361,20 @@ func (f *file) Write(buf []byte) (int, sys.Errno) {
 }
 
 func (f *file) Pwrite(buf []byte, off int64) (int, sys.Errno) {
-	if errno := f.disk.before(Op{Kind: "write", Path: f.name, Size: len(buf)}); errno != 0 {
+	n, errno := f.disk.before(Op{Kind: "write", Path: f.name, Size: len(buf)})
+	switch {
+	case errno == 0:
+		n = len(buf)
+	case n == 0:
 		return 0, errno
 	}
-	f.node.data = written(f.node.data, buf, off)
-	f.node.pending = append(f.node.pending, write{off: off, data: slices.Clone(buf)})
-	return len(buf), 0
+	f.node.data = written(f.node.data, buf[:n], off)
+	f.node.pending = append(f.node.pending, write{off: off, data: slices.Clone(buf[:n])})
+	return n, 0
 }
 
 func (f *file) Truncate(size int64) sys.Errno {
-	if errno := f.disk.before(Op{Kind: "truncate", Path: f.name}); errno != 0 {
+	if _, errno := f.disk.before(Op{Kind: "truncate", Path: f.name, Grows: size > int64(len(f.node.data))}); errno != 0 {
 		return errno
 	}
 	f.node.data = resized(f.node.data, size)
@@ -374,8 +382,11 @@ func (f *file) Truncate(size int64) sys.Errno {
 	return 0
 }
 
+// Sync makes what was written durable. If it fails, the system takes it for written all the
+// same, as Linux does: it is read until the next crash, and then it is lost.
 func (f *file) Sync() sys.Errno {
-	if errno := f.disk.before(Op{Kind: "sync", Path: f.name}); errno != 0 {
+	if _, errno := f.disk.before(Op{Kind: "sync", Path: f.name}); errno != 0 {
+		f.node.pending = nil
 		return errno
 	}
 	f.node.sync()

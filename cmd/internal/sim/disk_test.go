@@ -10,7 +10,7 @@ import (
 
 // newFile returns an open file of a disk that refuses nothing.
 func newFile(t *testing.T, d *Disk) sys.File {
-	d.before = func(Op) sys.Errno { return 0 }
+	d.before = func(Op) (int, sys.Errno) { return 0, 0 }
 	f, errno := d.OpenFile("x", sys.O_CREAT|sys.O_RDWR, 0o644)
 	if errno != 0 {
 		t.Fatal(errno)
@@ -81,5 +81,17 @@ func TestPlanted(t *testing.T) {
 	t.Chdir("../../..")
 	if _, err := overlaid(t.TempDir(), append(needed, edits...), added); err != nil {
 		t.Error(err)
+	}
+	names := map[string]bool{}
+	for _, b := range bugs {
+		if names[b.name] {
+			t.Errorf("two bugs have the name %s", b.name)
+		}
+		names[b.name] = true
+	}
+	for name := range needs {
+		if !names[name] {
+			t.Errorf("there is no bug %s", name)
+		}
 	}
 }

@@ -112,8 +112,9 @@ func (m *machine) look() {
 	}
 }
 
-// before is called before each call that changes the disk.
-func (m *machine) before(op Op) sys.Errno {
+// before is called before each call that changes the disk. With an error it returns how many
+// bytes of a write are done all the same.
+func (m *machine) before(op Op) (int, sys.Errno) {
 	m.calls++
 	m.counts.Calls++
 	m.note(op.Kind[0], int64(op.Size))
@@ -125,14 +126,20 @@ func (m *machine) before(op Op) sys.Errno {
 			panic(wasys.NewExitError(killed))
 		}
 	}
-	if op.Kind == "write" {
-		for _, broken := range m.DiskBroken {
-			if broken.Holds(m.now) {
-				return sys.EIO
-			}
+	for _, f := range m.Disk {
+		if !f.Holds(m.now) || m.calls%f.Every != 0 {
+			continue
+		}
+		switch {
+		case f.Kind == plan.Refuses && op.Kind == "write", f.Kind == plan.NoSync && op.Kind == "sync":
+			return 0, sys.EIO
+		case f.Kind == plan.Full && op.Kind == "write":
+			return op.Size / 2, noSpace
+		case f.Kind == plan.Full && op.Grows:
+			return 0, noSpace
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // live runs the module until it ends or is ended. It returns the exit code.
@@ -149,14 +156,14 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 	}
 	begun := m.now
 	m.disk.before = m.before
-	m.world.before = func(Op) sys.Errno { return 0 }
+	m.world.before = func(Op) (int, sys.Errno) { return 0, 0 }
 	seed := [32]byte{}
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(seed[8*i:], m.rand.Uint64())
 	}
 	fs := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/").(sysfs.FSConfig).WithSysFSMount(m.world, "/world")
 	config := wazero.NewModuleConfig().WithName("").WithArgs("world").WithFSConfig(fs).WithStdout(m.out).WithStderr(m.out).
-		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
+		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("GOGC", "300").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
 		WithRandSource(rand.NewChaCha8(seed)).
 		WithWalltime(func() (int64, int32) {
 			m.look()

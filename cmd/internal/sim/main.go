@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type command struct {
 	output     bool
 	twice      bool
 	planted    string
+	without    string
+	shrinks    bool
 	dir        string
 	module     *Module
 }
@@ -42,7 +45,9 @@ func main() {
 	flag.BoolVar(&c.story, "story", false, "tell what happened")
 	flag.BoolVar(&c.output, "output", false, "show what the server printed")
 	flag.BoolVar(&c.twice, "twice", false, "run each seed twice, and compare all calls")
-	flag.StringVar(&c.planted, "bugs", "", "plant bugs: a name, or all to find each of them")
+	flag.StringVar(&c.planted, "bugs", "", "plant bugs: a name, all to find each of them, or none to run worlds in which they sleep")
+	flag.StringVar(&c.without, "without", "", "leave out parts of the world, such as f0,w2")
+	flag.BoolVar(&c.shrinks, "shrink", false, "look for the smallest part of a wrong world that is wrong")
 	flag.Parse()
 	if err := c.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)
@@ -64,9 +69,11 @@ func (c *command) run(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case c.shrinks:
+		return c.shrink(ctx)
 	case c.planted == "all":
 		return c.findAll(ctx)
-	case c.planted != "":
+	case c.planted != "" && c.planted != "none":
 		b, err := findBug(c.planted)
 		if err != nil {
 			return err
@@ -83,7 +90,7 @@ func (c *command) prepare(ctx context.Context) error {
 		return err
 	}
 	var edits []edit
-	var added map[string]string
+	added := map[string]string{}
 	if c.planted != "" {
 		dir = filepath.Join(dir, "bugs")
 		edits, added = planted()
@@ -141,7 +148,11 @@ func (c *command) judge(ctx context.Context) error {
 	var faults int
 	var broken error
 	c.each(func(seed uint64) bool {
-		r, err := Simulate(ctx, c.module, plan.New(seed), "")
+		p, err := plan.New(seed).Without(c.parts()...)
+		var r *Run
+		if err == nil {
+			r, err = Simulate(ctx, c.module, p, "")
+		}
 		if err == nil && c.twice {
 			err = same(ctx, c.module, r)
 		}
@@ -161,7 +172,7 @@ func (c *command) judge(ctx context.Context) error {
 			for _, w := range wrong[:min(len(wrong), 10)] {
 				fmt.Println("  " + w)
 			}
-			fmt.Printf("  Again: go run ./cmd/internal/sim -seed %d -story\n", seed)
+			fmt.Printf("  Again: %s -story\n  Smaller: %[1]s -shrink\n", c.again(seed))
 		}
 		if c.story {
 			os.Stdout.Write(story(r))
@@ -182,9 +193,23 @@ func (c *command) judge(ctx context.Context) error {
 	return nil
 }
 
+// parts are those that are left out.
+func (c *command) parts() []string {
+	return strings.FieldsFunc(c.without, func(r rune) bool { return r == ',' })
+}
+
+// again is the command that runs a world again.
+func (c *command) again(seed uint64) string {
+	again := fmt.Sprintf("go run ./cmd/internal/sim -seed %d", seed)
+	if c.without != "" {
+		again += " -without " + c.without
+	}
+	return again
+}
+
 // same runs a world again and compares.
 func same(ctx context.Context, m *Module, r *Run) error {
-	again, err := Simulate(ctx, m, plan.New(r.Plan.Seed), "")
+	again, err := Simulate(ctx, m, r.Plan, "")
 	if err != nil {
 		return err
 	}
@@ -199,12 +224,20 @@ func (c *command) find(ctx context.Context, b *bug) error {
 	begun := time.Now()
 	var mu sync.Mutex
 	var broken error
-	runs, found := 0, ""
+	runs, seeds, found := 0, 0, ""
 	c.each(func(seed uint64) bool {
-		r, err := Simulate(ctx, c.module, plan.New(seed), b.name)
+		p := plan.New(seed)
+		if can := needs[b.name]; can != nil && !can(p) {
+			mu.Lock()
+			defer mu.Unlock()
+			seeds++
+			return found == ""
+		}
+		r, err := Simulate(ctx, c.module, p, b.name)
 		mu.Lock()
 		defer mu.Unlock()
 		runs++
+		seeds++
 		switch wrong := []string(nil); {
 		case found != "":
 			return false
@@ -222,9 +255,9 @@ func (c *command) find(ctx context.Context, b *bug) error {
 		return broken
 	}
 	if found == "" {
-		return fmt.Errorf("%s is not found after %d seeds: %s", b.name, runs, b.what)
+		return fmt.Errorf("%s is not found after %d seeds, of which %d were run: %s", b.name, seeds, runs, b.what)
 	}
-	fmt.Printf("%-18s %-62s %3d seeds %4ds  %.120s\n", b.name, b.what, runs, int(time.Since(begun).Seconds()), found)
+	fmt.Printf("%-18s %-75s %3d seeds, %2d run, %4ds  %.120s\n", b.name, b.what, seeds, runs, int(time.Since(begun).Seconds()), strings.ReplaceAll(found, "\n", " "))
 	return nil
 }
 

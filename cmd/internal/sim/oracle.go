@@ -40,7 +40,9 @@ type judge struct {
 	wrong    []string
 	requests []*request
 	ends     []time.Duration // of lives that did not end orderly
+	begins   []time.Duration // of lives
 	history  map[int][]plan.Event
+	restored time.Duration // when a backup was restored, 0 for never
 }
 
 // Judge returns what is wrong in a run.
@@ -53,9 +55,34 @@ func Judge(r *Run) []string {
 		j.truth(q)
 	}
 	for f := range j.Plan.Followers {
-		j.follower(f)
+		switch j.Plan.Followers[f].Way {
+		case plan.WebSub, plan.SEPA:
+			j.contents(f)
+		case plan.People:
+			j.words(f)
+		default:
+			j.follower(f)
+		}
 	}
+	for x := range j.Plan.Rules {
+		j.rule(x)
+	}
+	j.past()
+	j.hints()
+	j.repeated()
+	j.use()
 	return j.wrong
+}
+
+// in returns the settings in force at a time.
+func (j *judge) in(at time.Duration) plan.Settings {
+	begin := time.Duration(0)
+	for _, b := range j.begins {
+		if b <= at {
+			begin = b
+		}
+	}
+	return j.Plan.In(begin)
 }
 
 func (j *judge) say(at time.Duration, format string, a ...any) {
@@ -66,7 +93,16 @@ func clock(at time.Duration) string { return fmt.Sprintf("%8.3fs", at.Seconds())
 
 // broken reports whether the disk was broken at a time or shortly before.
 func (j *judge) broken(at time.Duration) bool {
-	return slices.ContainsFunc(j.Plan.DiskBroken, func(w plan.Window) bool { return w.From <= at && at <= w.Until+10*time.Second })
+	return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool { return f.From <= at && at <= f.Until+10*time.Second })
+}
+
+// unsettled reports whether at a time a node of the cluster was out, or had just been, so that what it did may
+// be unknown to the others.
+func (j *judge) unsettled(at time.Duration) bool {
+	if j.restored > 0 && j.restored-2*time.Second <= at && at <= j.restored+j.Plan.Slot {
+		return true // the backup does not know what came after it
+	}
+	return slices.ContainsFunc(j.Plan.Outages, func(o plan.Outage) bool { return o.From-2*time.Second <= at && at <= o.Until+20*time.Second })
 }
 
 // read collects requests and states, and checks what lives say of themselves.
@@ -91,6 +127,7 @@ func (j *judge) read() {
 				j.ends = append(j.ends, last)
 			}
 			cut(last)
+			j.begins = append(j.begins, e.At)
 		case plan.Checked, plan.Failed:
 			if e.Text != "" && !j.broken(e.At) {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
@@ -100,6 +137,9 @@ func (j *judge) read() {
 				j.say(e.At, "the server stopped with an error: %s", e.Text)
 			}
 			j.ends = append(j.ends, e.At)
+		case plan.Restored:
+			j.restored = e.At
+			clear(ids)
 		case plan.Problem:
 			j.say(e.At, "%s", e.Text)
 		case plan.Registered:
@@ -131,17 +171,17 @@ func (j *judge) read() {
 
 // politeness checks the number of requests at a time, the pauses and Retry-After.
 func (j *judge) politeness() {
-	most := j.Plan.Concurrency
-	if j.Plan.MinGap > 0 {
-		most = 1
-	}
 	var told, quiet time.Duration // when the endpoint said that it wants no requests, and until when
-	onTheWay := time.Duration(0)  // for how long another one may be sent meanwhile
-	if j.Plan.Concurrency > 1 {
-		onTheWay = slack
-	}
 	var ended time.Duration
 	for i, r := range j.requests {
+		is := j.in(r.begin)
+		most, onTheWay := is.Concurrency, slack // for how long another one may be sent after that
+		if is.MinGap > 0 {
+			most = 1
+		}
+		if is.Concurrency == 1 {
+			onTheWay = 0
+		}
 		under := 1
 		for _, o := range j.requests[:i] {
 			if o.end > r.begin+slack {
@@ -151,10 +191,10 @@ func (j *judge) politeness() {
 		if under > most {
 			j.say(r.begin, "%d requests at a time; allowed are %d", under, most)
 		}
-		if i > 0 && j.Plan.MinGap > 0 && r.begin-ended < j.Plan.MinGap-time.Millisecond {
-			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, j.Plan.MinGap)
+		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond {
+			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
-		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay {
+		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && told >= j.restored {
 			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
 		}
 		ended = max(ended, r.end)
@@ -177,16 +217,24 @@ func (j *judge) budget() {
 	debt := time.Duration(0)
 	for slot := range int((j.Plan.Span + j.Plan.Settle) / j.Plan.Slot) {
 		at := time.Duration(slot) * j.Plan.Slot
-		over := used[slot] - j.Plan.Budget
-		if j.Plan.Rule == "strict" {
+		is := j.in(at)
+		if end := j.in(at + j.Plan.Slot); end != is { // a server with other settings goes on
+			is.Budget, debt = max(is.Budget, end.Budget), 0
+			is.Rule = max(is.Rule, end.Rule)
+		}
+		if j.unsettled(at) || j.unsettled(at+j.Plan.Slot) { // the node that takes over may not know what was used
+			is.Budget, debt = 2*is.Budget, 0
+		}
+		over := used[slot] - is.Budget
+		if is.Rule == "strict" {
 			if over > slack*time.Duration(len(j.requests)) || over > slack*10 {
-				j.say(at, "a slot takes %s; its budget is %s", used[slot], j.Plan.Budget)
+				j.say(at, "a slot takes %s; its budget is %s", used[slot], is.Budget)
 			}
 			continue
 		}
 		debt = max(0, debt+over)
-		if debt > j.Plan.Timeout+10*slack {
-			j.say(at, "slots up to this one take %s more than their budgets; one timeout is %s", debt, j.Plan.Timeout)
+		if debt > is.Timeout+10*slack && len(j.Plan.Edits) == 0 {
+			j.say(at, "slots up to this one take %s more than their budgets; one timeout is %s", debt, is.Timeout)
 			debt = 0
 		}
 	}
@@ -203,10 +251,10 @@ type answer struct {
 func (j *judge) answers(q int) (list []answer) {
 	for _, r := range j.requests {
 		k := slices.Index(r.members, q)
-		if k < 0 || !r.complete() {
+		if k < 0 || !r.complete() || r.begin < j.restored {
 			continue
 		}
-		must := len(r.members) == 1 && r.end-r.begin < j.Plan.Timeout-slack && !j.broken(r.end) &&
+		must := len(r.members) == 1 && r.end-r.begin < j.in(r.begin).Timeout-slack && !j.broken(r.end) && !j.unsettled(r.end) &&
 			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
 		list = append(list, answer{r.end, r.rows[k], must})
 	}
@@ -226,6 +274,14 @@ func (j *judge) truth(q int) {
 		}
 	}
 	trimmed := len(h) > 0 && h[0].Seq > 1
+	if j.restored > 0 {
+		trimmed = true // the state of the backup may be the first one
+	} else if trimmed && !j.trims() {
+		j.say(h[0].At, "query %d: the history begins at change %d, and nothing may be dropped", q, h[0].Seq)
+	}
+	if is := j.Plan.Settings; trimmed && j.restored == 0 && len(j.Plan.Edits) == 0 && is.Age > time.Hour && len(h) < is.Retention {
+		j.say(h[0].At, "query %d: %d changes are kept; %d are to be kept", q, len(h), is.Retention)
+	}
 	// at are the numbers of states that may have been recorded so far.
 	at := map[int]bool{0: true}
 	for _, a := range j.answers(q) {
@@ -268,7 +324,8 @@ func (j *judge) truth(q int) {
 // budget and more, or as much as leaves no room for the query.
 func (j *judge) starves(q int, at time.Duration) bool {
 	const lately = time.Minute
-	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf"}, j.Plan.Policy) {
+	is := j.in(at)
+	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf"}, is.Policy) {
 		return false
 	}
 	used := time.Duration(0)
@@ -282,23 +339,23 @@ func (j *judge) starves(q int, at time.Duration) bool {
 		used += r.end - r.begin
 	}
 	slots := lately / j.Plan.Slot
-	return used/slots >= min(j.Plan.Budget*4/5, j.Plan.Budget-j.Plan.Queries[q].Cost)
+	return used/slots >= min(is.Budget*4/5, is.Budget-j.Plan.Queries[q].Cost)
 }
 
 // follower checks what a follower received.
 func (j *judge) follower(who int) {
 	f := j.Plan.Followers[who]
 	h := j.history[f.Query]
-	state := func(seq uint64) []int {
+	state := func(at *plan.Event) []int {
 		for _, e := range h {
-			if e.Seq == seq {
+			if e.Seq == at.Seq && e.Epoch == at.Epoch {
 				return e.Rows[0]
 			}
 		}
 		return nil
 	}
 	var seq uint64
-	reason := ""
+	reason, epoch := "", ""
 	for _, e := range j.Events {
 		if e.Who != who || e.Query != f.Query {
 			continue
@@ -309,6 +366,12 @@ func (j *judge) follower(who int) {
 		case plan.Moved:
 			seq = max(seq, e.Seq)
 		case plan.Snapshot, plan.Delta:
+			if e.Epoch != epoch {
+				if epoch != "" && (j.restored == 0 || e.Kind == plan.Delta) {
+					j.say(e.At, "follower %d (%s) receives %s %d of epoch %s after %d of %s", who, f.Way, e.Kind, e.Seq, e.Epoch, seq, epoch)
+				}
+				epoch, seq = e.Epoch, 0
+			}
 			if e.Kind == plan.Delta && e.Prev != seq {
 				j.say(e.At, "follower %d (%s) has change %d and receives %d, from %d", who, f.Way, seq, e.Seq, e.Prev)
 			}
@@ -318,10 +381,10 @@ func (j *judge) follower(who int) {
 			if e.Kind == plan.Snapshot && seq > 0 && e.Seq < seq {
 				j.say(e.At, "follower %d (%s) has change %d and receives the state at %d", who, f.Way, seq, e.Seq)
 			}
-			if e.Kind == plan.Snapshot && seq > 0 && j.Plan.Retention > 100 && f.Way != plan.Webhook {
+			if e.Kind == plan.Snapshot && seq > 0 && !j.trims() && f.Way != plan.Webhook {
 				j.say(e.At, "follower %d (%s) at change %d receives a snapshot: %s%s", who, f.Way, seq, e.Text, reason)
 			}
-			if want := state(e.Seq); want != nil && !slices.Equal(e.Rows[0], want) {
+			if want := state(&e); want != nil && !slices.Equal(e.Rows[0], want) {
 				j.say(e.At, "follower %d (%s) has %v at change %d; the history has %v", who, f.Way, e.Rows[0], e.Seq, want)
 			}
 			seq = e.Seq
@@ -330,4 +393,14 @@ func (j *judge) follower(who int) {
 	if len(h) > 0 && seq != h[len(h)-1].Seq {
 		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (%s) ends at change %d of %d", who, f.Way, seq, h[len(h)-1].Seq)
 	}
+}
+
+// trims reports whether the history may lose changes within the world's time.
+func (j *judge) trims() bool {
+	for _, s := range append([]plan.Edit{{Settings: j.Plan.Settings}}, j.Plan.Edits...) {
+		if s.Retention < 100 || s.Age < time.Hour {
+			return true
+		}
+	}
+	return false
 }

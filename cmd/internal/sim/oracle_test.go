@@ -11,8 +11,8 @@ import (
 // quiet is a world of one query and one follower in which all goes well.
 func quiet() *Run {
 	p := &plan.Plan{
-		Span: 30 * time.Second, Settle: 30 * time.Second, Slot: 10 * time.Second, Budget: 2 * time.Second, Timeout: time.Second,
-		MinGap: 100 * time.Millisecond, Concurrency: 2, Rule: "strict", Retention: 1000,
+		Span: 30 * time.Second, Settle: 30 * time.Second, Slot: 10 * time.Second,
+		Settings:  plan.Settings{Budget: 2 * time.Second, Timeout: time.Second, MinGap: 100 * time.Millisecond, Concurrency: 2, Rule: "strict", Retention: 1000, Age: 720 * time.Hour},
 		Queries:   []plan.Query{{Updates: []plan.Update{{Rows: []int{1}}, {At: 15 * time.Second, Rows: []int{1, 2}}}}},
 		Followers: []plan.Follower{{Way: plan.WebSocket}},
 	}
@@ -70,9 +70,12 @@ func TestJudge(t *testing.T) {
 		"an answer is not recorded":        func(r *Run) { remove(r, plan.State, 2) },
 		"a change is renumbered":           func(r *Run) { at(r, plan.State, 2).Seq = 3 },
 		"the epoch changes":                func(r *Run) { at(r, plan.State, 2).Epoch = "f" },
-		"the result is not fresh":          func(r *Run) { r.Plan.Queries[0].Updates[1].Rows = []int{7} },
-		"two requests without a pause":     func(r *Run) { insert(r, 4, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}, answered) },
-		"two requests at a time":           func(r *Run) { insert(r, 3, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}) },
+		"a follower gets another epoch": func(r *Run) {
+			*at(r, plan.Delta, 2) = plan.Event{At: 20_060 * time.Millisecond, Kind: plan.Snapshot, Seq: 2, Epoch: "f", Rows: [][]int{{1, 2}}}
+		},
+		"the result is not fresh":      func(r *Run) { r.Plan.Queries[0].Updates[1].Rows = []int{7} },
+		"two requests without a pause": func(r *Run) { insert(r, 4, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}, answered) },
+		"two requests at a time":       func(r *Run) { insert(r, 3, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}) },
 		"a request before Retry-After is over": func(r *Run) {
 			r.Events[7].Text, r.Events[7].Rows, r.Events[7].Prev = plan.Busy, nil, uint64(20*time.Second)
 		},
@@ -81,6 +84,10 @@ func TestJudge(t *testing.T) {
 		"the store is damaged":              func(r *Run) { r.Events[1] = plan.Event{Kind: plan.Checked, Text: "damaged"} },
 		"the server ends": func(r *Run) {
 			r.Events = append(r.Events[:9], plan.Event{At: r.Events[8].At, Kind: plan.Failed, Text: "panic"})
+		},
+		"a change of another epoch after a restored backup": func(r *Run) {
+			insert(r, 7, plan.Event{Kind: plan.Restored})
+			at(r, plan.Delta, 2).Epoch = "f"
 		},
 		"an error of the API": func(r *Run) { insert(r, 9, plan.Event{Kind: plan.Problem, Text: "500"}) },
 	} {
@@ -108,7 +115,7 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 		{"rr", 500 * time.Millisecond, time.Minute, false},
 		{"hybrid", 500 * time.Millisecond, time.Minute, false},
 	} {
-		p := &plan.Plan{Policy: c.policy, Slot: 2 * time.Second, Budget: 500 * time.Millisecond,
+		p := &plan.Plan{Slot: 2 * time.Second, Settings: plan.Settings{Policy: c.policy, Budget: 500 * time.Millisecond},
 			Queries: []plan.Query{{Cost: 140 * time.Millisecond}, {Cost: time.Millisecond}}}
 		j := &judge{Run: &Run{Plan: p}}
 		for begin := time.Duration(0); begin < at; begin += p.Slot {
@@ -131,7 +138,7 @@ func TestJudgeOfPauses(t *testing.T) {
 		{1, time.Microsecond, true}, {2, time.Microsecond, false}, {2, 100 * time.Millisecond, true},
 		{1, 4 * time.Second, true}, {2, 4 * time.Second, true}, {1, 5 * time.Second, false}, {2, 6 * time.Second, false},
 	} {
-		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Budget: 2 * time.Second, Concurrency: c.concurrency}}}
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Budget: 2 * time.Second, Concurrency: c.concurrency}}}}
 		const told = time.Second
 		j.requests = []*request{
 			{begin: told, end: told, fault: plan.Busy, retry: 5 * time.Second},

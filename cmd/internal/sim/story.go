@@ -21,13 +21,30 @@ func story(r *Run) []byte {
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "%s: the clock is set by %s.\n", clock(s.At), s.By)
 	}
-	for _, w := range p.DiskBroken {
-		fmt.Fprintf(&b, "%s to %s: the disk refuses writes.\n", clock(w.From), clock(w.Until))
+	for _, f := range p.Disk {
+		fmt.Fprintf(&b, "%s to %s: the disk %s at one call in %d.\n", clock(f.From), clock(f.Until), says[f.Kind], f.Every)
+	}
+	if p.Restore > 0 {
+		fmt.Fprintf(&b, "%s: a backup is made; it is restored at the first start after %s.\n", clock(p.Backup), clock(p.Restore))
+	}
+	for _, o := range p.Outages {
+		fmt.Fprintf(&b, "%s to %s: node %d is %s.\n", clock(o.From), clock(o.Until), o.Node, o.Kind)
+	}
+	for _, e := range p.Edits {
+		fmt.Fprintf(&b, "%s: from the next start on: %+v.\n", clock(e.At), e.Settings)
+	}
+	for i, x := range p.Rules {
+		fmt.Fprintf(&b, "Rule %d is about query %d: %+v.\n", i, x.Query, x)
 	}
 	for _, e := range r.Events {
 		fmt.Fprintf(&b, "%s %s\n", clock(e.At), line(p, e))
 	}
 	return b.Bytes()
+}
+
+// says are the faults of a disk in words.
+var says = map[string]string{
+	plan.Refuses: "refuses writes", plan.Full: "is full", plan.NoSync: "fails to sync and loses what was written", plan.Flips: "flips a bit",
 }
 
 // line writes an event.
@@ -51,6 +68,28 @@ func line(p *plan.Plan, e plan.Event) string {
 		return fmt.Sprintf("%s is connected at %d %s", who, e.Seq, e.Text)
 	case plan.Message, plan.Hooked:
 		return fmt.Sprintf("%s: %s %s", who, e.Kind, e.Text)
+	case plan.Content:
+		return fmt.Sprintf("%s gets the result %v", who, e.Rows[0])
+	case plan.Words:
+		return fmt.Sprintf("%s is told that %v came and %v went, and %d more %s", who, e.Rows[0], e.Rows[1], e.N, e.Text)
+	case plan.Fires, plan.Resolved:
+		return fmt.Sprintf("rule %d: alert %d %s at change %d (%s)", e.Who, e.Value, e.Kind, e.Seq, e.Text)
+	case plan.Joined, plan.Left:
+		return fmt.Sprintf("node %d has %s", e.N, e.Kind)
+	case plan.Again:
+		return fmt.Sprintf("receiver %d gets the message %s again", e.Who, e.Text)
+	case plan.Ruled:
+		return fmt.Sprintf("rule %d is there", e.Who)
+	case plan.Alerts, plan.Firing:
+		return fmt.Sprintf("rule %d ends: %s has %v", e.Who, e.Kind, e.Rows[0])
+	case plan.Past:
+		return fmt.Sprintf("the result of query %d at %d%d was %v", e.Query, e.Seq, e.Wall, e.Rows[0])
+	case plan.Net:
+		return fmt.Sprintf("from %d to %d of query %d %v came and %v went", e.Prev, e.Seq, e.Query, e.Rows[0], e.Rows[1])
+	case plan.Hinted:
+		return fmt.Sprintf("the server takes a hint about queries %v", e.Members)
+	case plan.Used:
+		return fmt.Sprintf("the process has %d goroutines and %d MiB of heap", e.N, e.Seq>>20)
 	case plan.State:
 		return fmt.Sprintf("the history of query %d has change %d: %v", e.Query, e.Seq, e.Rows)
 	case plan.Now:

@@ -8,6 +8,9 @@ const (
 	Ready      = "ready"      // the server serves
 	Stopped    = "stopped"    // the server stopped as it was told to; Text is its error
 	Failed     = "failed"     // the server ended by itself, or could not be opened; Text says why
+	Restored   = "restored"   // the data directory has the backup only
+	Joined     = "joined"     // node N of a cluster serves
+	Left       = "left"       // node N was stopped
 	Checked    = "checked"    // the store was checked before the server opened it; Text is the error
 	Registered = "registered" // Query got the id Text
 	Ask        = "ask"        // the endpoint receives request N; Members are its queries
@@ -18,6 +21,18 @@ const (
 	Subscribed = "subscribed" // follower Who is connected; Text says whether it resumed
 	Hooked     = "hooked"     // follower Who registered its webhook
 	Message    = "message"    // follower Who received webhook message Text
+	Content    = "content"    // follower Who received Rows of the whole result, without a number
+	Words      = "words"      // follower Who was told that Rows[0] were added and Rows[1] removed; N more are not listed; Text is a message without rows
+	Ruled      = "ruled"      // rule Who was made or, in later lives, found
+	Fires      = "fires"      // the receiver of rule Who got message Text: alert N of value Value is firing at Seq
+	Resolved   = "resolved"   // the same, resolved
+	Again      = "again"      // the receiver of rule Who, or follower Who if Value is 1, got message Text once more; Wall is when it got it first
+	Alerts     = "alerts"     // the receiver of rule Who has alerts for Rows[0] at the end
+	Firing     = "firing"     // the server has alerts for Rows[0] of rule Who at the end
+	Past       = "past"       // the server says that Query had Rows[0] at Seq, or at the time Wall
+	Net        = "net"        // the server says that between Prev and Seq Rows[0] were added to Query and Rows[1] removed
+	Hinted     = "hinted"     // the server took a hint about Members
+	Used       = "used"       // what the server uses: N goroutines, Seq bytes of heap
 	State      = "state"      // the history of Query at Seq; written at the end
 	Now        = "now"        // the current result of Query; written at the end
 	Problem    = "problem"    // an answer that should not be; Text says which
@@ -36,5 +51,7 @@ type Event struct {
 	Seq     uint64        `json:"seq,omitempty"`
 	Epoch   string        `json:"epoch,omitempty"`
 	Rows    [][]int       `json:"rows,omitempty"`
+	Value   int           `json:"value,omitempty"`
+	Wall    int64         `json:"wall,omitempty"` // a time of the machine's clock, in nanoseconds
 	Text    string        `json:"text,omitempty"`
 }

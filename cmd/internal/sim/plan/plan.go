@@ -14,7 +14,30 @@ type Plan struct {
 	Span   time.Duration `json:"span"`
 	Settle time.Duration `json:"settle"`
 
-	Slot        time.Duration `json:"slot"`
+	Slot time.Duration `json:"slot"`
+	Settings
+	Edits []Edit `json:"edits"`
+
+	Queries   []Query       `json:"queries"`
+	Followers []Follower    `json:"followers"`
+	Rules     []Rule        `json:"rules"`
+	Hints     []Hint        `json:"hints"`
+	ReadEvery time.Duration `json:"read_every"` // of readers of the past; 0 for none
+	Faults    []Fault       `json:"faults"`
+	Stops     []Stop        `json:"stops"`
+	Steps     []Step        `json:"steps"`
+	Disk      []DiskFault   `json:"disk"`
+
+	// A backup is made at Backup, and restored at the first start after Restore; 0 for none.
+	Backup  time.Duration `json:"backup,omitempty"`
+	Restore time.Duration `json:"restore,omitempty"`
+
+	Nodes   int      `json:"nodes,omitempty"` // of a cluster, 0 for a server alone
+	Outages []Outage `json:"outages,omitempty"`
+}
+
+// Settings are those of the server, which may have others at its next start.
+type Settings struct {
 	Budget      time.Duration `json:"budget"`
 	Timeout     time.Duration `json:"timeout"` // of one execution
 	MinGap      time.Duration `json:"min_gap"`
@@ -23,13 +46,24 @@ type Plan struct {
 	Rule        string        `json:"rule"`
 	Merge       string        `json:"merge"`
 	Retention   int           `json:"retention"` // changes kept of each query
+	Age         time.Duration `json:"age"`       // of the changes that are kept
+}
 
-	Queries    []Query    `json:"queries"`
-	Followers  []Follower `json:"followers"`
-	Faults     []Fault    `json:"faults"`
-	Stops      []Stop     `json:"stops"`
-	Steps      []Step     `json:"steps"`
-	DiskBroken []Window   `json:"disk_broken"`
+// An Edit gives the server other settings at its first start after At.
+type Edit struct {
+	At time.Duration `json:"at"`
+	Settings
+}
+
+// In returns the settings of a server that starts at a time.
+func (p *Plan) In(start time.Duration) Settings {
+	s := p.Settings
+	for _, e := range p.Edits {
+		if e.At <= start {
+			s = e.Settings
+		}
+	}
+	return s
 }
 
 // A Query asks for the values of one subject. Its true result changes at Updates, of which
@@ -90,15 +124,79 @@ const (
 	WebSocket = "websocket"
 	SSE       = "sse"
 	Webhook   = "webhook"
+	SEPA      = "sepa"
+	WebSub    = "websub"
+	People    = "people" // texts in words
+)
+
+// Troubles of receivers.
+const (
+	Unavailable = "unavailable" // 503
+	Lost        = "lost"        // takes the message, and the answer is lost
+	Hangs       = "hangs"       // does not answer
+	Resets      = "resets"      // closes the connection
 )
 
 // A Follower receives the changes of a query. In each of Away it is not connected, or its
-// receiver answers 503.
+// receiver is in Trouble.
 type Follower struct {
-	Way   string        `json:"way"`
-	Query int           `json:"query"`
-	From  time.Duration `json:"from"`
-	Away  []Window      `json:"away"`
+	Way     string        `json:"way"`
+	Query   int           `json:"query"`
+	From    time.Duration `json:"from"`
+	Away    []Window      `json:"away"`
+	Trouble string        `json:"trouble,omitempty"`
+	Digest  string        `json:"digest,omitempty"` // of people
+}
+
+// A Rule raises alerts about a query. Its receiver is in Trouble in each of Away.
+type Rule struct {
+	Query   int           `json:"query"`
+	Rows    bool          `json:"rows"`  // the number of rows counts, not their values
+	Above   int           `json:"above"` // what is more than this is alerted
+	For     time.Duration `json:"for,omitempty"`
+	Keep    time.Duration `json:"keep,omitempty"`
+	Manager bool          `json:"manager"` // the receiver is an Alertmanager
+	From    time.Duration `json:"from"`
+	Away    []Window      `json:"away"`
+	Trouble string        `json:"trouble,omitempty"`
+}
+
+// Met returns what a rule alerts about when its query has a result: values, or 0 for their number.
+func (r *Rule) Met(rows []int) (list []int) {
+	if r.Rows {
+		if len(rows) > r.Above {
+			list = append(list, 0)
+		}
+		return list
+	}
+	for _, v := range rows {
+		if v > r.Above {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// A Hint tells the server that the data of queries may have changed. Without queries it
+// names none.
+type Hint struct {
+	At      time.Duration `json:"at"`
+	Queries []int         `json:"queries"`
+}
+
+// Kinds of faults of the disk.
+const (
+	Refuses = "refuses" // writes fail
+	Full    = "full"    // there is no room: writes fail, or are done in part
+	NoSync  = "no sync" // syncs fail, and what they should have written is lost at the next crash
+	Flips   = "flips"   // a bit of a file changes before the next start; it is mended once it is noticed
+)
+
+// A DiskFault is what the disk does for some time to one call in Every.
+type DiskFault struct {
+	Window
+	Kind  string `json:"kind"`
+	Every int    `json:"every"`
 }
 
 // A Stop ends the server's process, which starts again after Pause. A stop that is not Clean
@@ -116,29 +214,130 @@ type Step struct {
 	By time.Duration `json:"by"`
 }
 
-// New makes the plan of a seed.
+// Kinds of outages.
+const (
+	Down = "down" // the node is stopped, and starts again
+	Off  = "off"  // the node is cut off from the journal and the other nodes, and serves clients
+)
+
+// An Outage is what happens to a node of a cluster.
+type Outage struct {
+	Window
+	Node int    `json:"node"`
+	Kind string `json:"kind"`
+}
+
+// Out reports whether a node is in an outage of a kind.
+func (p *Plan) Out(node int, kind string, at time.Duration) bool {
+	return slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.Node == node && o.Kind == kind && o.Holds(at) })
+}
+
+// New makes the plan of a seed. Each part has randomness of its own, so that a part that is
+// added does not change the others.
 func New(seed uint64) *Plan {
-	r := rand.New(rand.NewPCG(seed, 0x5eed))
+	part := uint64(0)
+	next := func() *rand.Rand {
+		part++
+		return rand.New(rand.NewPCG(seed, 0x5eed00+part))
+	}
 	p := &Plan{Seed: seed, Settle: 4 * time.Minute}
+	r := next()
 	p.Span = between(r, 5*time.Minute, 12*time.Minute)
 	p.Slot = pick(r, 2*time.Second, 5*time.Second, 10*time.Second, 30*time.Second)
-	p.Budget = p.Slot / time.Duration(2+r.IntN(4))
-	p.Timeout = between(r, p.Budget/2, p.Budget)
-	p.MinGap = pick(r, 0, 0, 25*time.Millisecond, 200*time.Millisecond)
-	p.Concurrency = pick(r, 1, 1, 2, 4)
-	p.Policy = pick(r, "hybrid", "hybrid", "hybrid", "rr", "ttl", "dj", "cr", "sjf", "ljf")
-	p.Rule = pick(r, "strict", "strict", "debt")
-	p.Merge = pick(r, "off", "off", "values")
-	p.Retention = pick(r, 10_000, 10_000, 5)
+	p.Settings = newSettings(r, p.Slot)
+	r = next()
 	for range 2 + r.IntN(8) {
 		p.Queries = append(p.Queries, newQuery(r, p))
 	}
-	for range 1 + r.IntN(4) {
-		f := Follower{Way: pick(r, WebSocket, WebSocket, SSE, Webhook), Query: r.IntN(len(p.Queries))}
+	r = next()
+	for range 1 + r.IntN(5) {
+		f := Follower{Way: pick(r, WebSocket, WebSocket, SSE, Webhook, SEPA, WebSub, People), Query: r.IntN(len(p.Queries))}
 		f.From = p.Queries[f.Query].Registered + between(r, 2*time.Second, 2*time.Minute)
 		f.Away = windows(r, r.IntN(3), p.Span, 3*time.Second, time.Minute)
+		f.Trouble = newTrouble(r)
+		if f.Way == People {
+			f.Digest = pick(r, "", "", "1m")
+		}
 		p.Followers = append(p.Followers, f)
 	}
+	p.Faults = newFaults(next(), p)
+	r = next()
+	for _, w := range windows(r, r.IntN(5), p.Span, time.Second, 20*time.Second) {
+		s := Stop{At: w.From, Pause: w.Until - w.From, Clean: r.IntN(4) == 0}
+		if !s.Clean {
+			s.Call = r.IntN(40)
+		}
+		p.Stops = append(p.Stops, s)
+	}
+	r = next()
+	if r.IntN(3) == 0 {
+		for range 1 + r.IntN(3) {
+			p.Steps = append(p.Steps, Step{between(r, 0, p.Span), pick(r, -time.Hour, -time.Minute, time.Minute, time.Hour, 24*time.Hour, 40*24*time.Hour)})
+		}
+		slices.SortFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	}
+	r = next()
+	if r.IntN(3) == 0 {
+		for _, w := range windows(r, 1+r.IntN(2), p.Span, 2*time.Second, 40*time.Second) {
+			p.Disk = append(p.Disk, DiskFault{w, pick(r, Refuses, Full, NoSync), pick(r, 1, 1, 3)})
+		}
+	}
+	r = next()
+	for range r.IntN(3) {
+		x := Rule{Query: r.IntN(len(p.Queries)), Rows: r.IntN(3) == 0, Above: 2 + r.IntN(5), Manager: r.IntN(3) == 0}
+		if !x.Rows {
+			x.Above += 3
+		}
+		if r.IntN(2) == 0 {
+			x.For, x.Keep = between(r, 0, time.Minute).Round(time.Second), between(r, 0, time.Minute).Round(time.Second)
+		}
+		x.From = p.Queries[x.Query].Registered + between(r, time.Second, 3*time.Minute)
+		x.Away, x.Trouble = windows(r, r.IntN(3), p.Span, 3*time.Second, time.Minute), newTrouble(r)
+		p.Rules = append(p.Rules, x)
+	}
+	r = next()
+	for range r.IntN(6) {
+		h := Hint{At: between(r, 0, p.Span)}
+		for range r.IntN(3) {
+			h.Queries = append(h.Queries, r.IntN(len(p.Queries)))
+		}
+		p.Hints = append(p.Hints, h)
+	}
+	p.ReadEvery = pick(next(), 0, 3*time.Second, 10*time.Second)
+	r = next()
+	if len(p.Stops) > 0 && r.IntN(3) == 0 {
+		p.Edits = []Edit{{between(r, 0, p.Span/2), newSettings(r, p.Slot)}}
+	}
+	// The journal of a simulated cluster is in memory, so that its machine does not crash.
+	if r = next(); r.IntN(8) == 0 {
+		p.Nodes, p.Stops, p.Steps, p.Disk, p.Edits = 3, nil, nil, nil, nil
+		for _, w := range windows(r, 1+r.IntN(5), p.Span, 5*time.Second, time.Minute) {
+			p.Outages = append(p.Outages, Outage{w, r.IntN(p.Nodes), pick(r, Down, Off, Off)})
+		}
+	}
+	if r = next(); p.Nodes == 0 && len(p.Stops) > 0 && len(p.Disk) == 0 && r.IntN(3) == 0 {
+		p.Restore = p.Stops[r.IntN(len(p.Stops))].At
+		p.Backup = between(r, p.Restore/4, p.Restore)
+	}
+	return p
+}
+
+func newSettings(r *rand.Rand, slot time.Duration) (s Settings) {
+	s.Budget = slot / time.Duration(2+r.IntN(4))
+	s.Timeout = between(r, s.Budget/2, s.Budget)
+	s.MinGap = pick(r, 0, 0, 25*time.Millisecond, 200*time.Millisecond)
+	s.Concurrency = pick(r, 1, 1, 2, 4)
+	s.Policy = pick(r, "hybrid", "hybrid", "hybrid", "rr", "ttl", "dj", "cr", "sjf", "ljf")
+	s.Rule = pick(r, "strict", "strict", "debt")
+	s.Merge = pick(r, "off", "off", "values")
+	s.Retention = pick(r, 10_000, 10_000, 5)
+	s.Age = pick(r, 720*time.Hour, 720*time.Hour, 2*time.Minute)
+	return s
+}
+
+func newTrouble(r *rand.Rand) string { return pick(r, Unavailable, Lost, Hangs, Resets) }
+
+func newFaults(r *rand.Rand, p *Plan) (list []Fault) {
 	for _, w := range windows(r, r.IntN(6), p.Span, 5*time.Second, 90*time.Second) {
 		f := Fault{Window: w, Every: pick(r, 1, 1, 2, 5)}
 		f.Kind = pick(r, Late, Cut, Busy, Broken, Garbage, Reset, Silent, Old, Short)
@@ -150,32 +349,22 @@ func New(seed uint64) *Plan {
 		case Old:
 			f.Delay = between(r, time.Second, 2*time.Minute)
 		}
-		p.Faults = append(p.Faults, f)
+		list = append(list, f)
 	}
-	for _, w := range windows(r, r.IntN(5), p.Span, time.Second, 20*time.Second) {
-		s := Stop{At: w.From, Pause: w.Until - w.From, Clean: r.IntN(4) == 0}
-		if !s.Clean {
-			s.Call = r.IntN(40)
-		}
-		p.Stops = append(p.Stops, s)
-	}
-	if r.IntN(3) == 0 {
-		for range 1 + r.IntN(3) {
-			p.Steps = append(p.Steps, Step{between(r, 0, p.Span), pick(r, -time.Hour, -time.Minute, time.Minute, time.Hour, 24*time.Hour, 40*24*time.Hour)})
-		}
-		slices.SortFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
-	}
-	if r.IntN(4) == 0 {
-		p.DiskBroken = windows(r, 1, p.Span, 2*time.Second, 40*time.Second)
-	}
-	return p
+	return list
 }
 
 // Number is the number of things that go wrong.
 func (p *Plan) Number() int {
-	n := len(p.Faults) + len(p.Stops) + len(p.Steps) + len(p.DiskBroken)
+	n := len(p.Faults) + len(p.Stops) + len(p.Steps) + len(p.Disk) + len(p.Edits) + len(p.Outages)
 	for _, f := range p.Followers {
 		n += len(f.Away)
+	}
+	for _, x := range p.Rules {
+		n += len(x.Away)
+	}
+	if p.Restore > 0 {
+		n++
 	}
 	return n
 }

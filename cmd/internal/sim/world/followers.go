@@ -25,6 +25,14 @@ func (w *world) follow(ctx context.Context, i int) {
 	case plan.Webhook:
 		w.addWebhook(ctx, i)
 		return
+	case plan.People:
+		w.addPeople(ctx, i)
+		return
+	case plan.WebSub:
+		w.subscribe(ctx, i)
+		return
+	case plan.SEPA:
+		w.present(ctx, i, w.followSEPA)
 	case plan.SSE:
 		w.present(ctx, i, w.followSSE)
 	default:
@@ -48,31 +56,32 @@ func (w *world) present(ctx context.Context, i int, connect func(context.Context
 			}
 		}
 		if err := connect(here, i); err != nil && here.Err() == nil {
+			w.turn.Add(1)
 			w.until(ctx, w.now()+time.Second)
 		}
 		leave()
 	}
 }
 
-// memory is the file in which a follower keeps what it knows.
-func memory(i int) string { return fmt.Sprintf("%s/follower%d.json", state, i) }
+// notes is the file in which a follower, by its number, or something else keeps what it knows.
+func notes(key any) string { return fmt.Sprintf("%s/%v.json", state, key) }
 
-func recall(i int, v any) bool {
-	b, err := os.ReadFile(memory(i))
+func recall(key, v any) bool {
+	b, err := os.ReadFile(notes(key))
 	return err == nil && json.Unmarshal(b, v) == nil
 }
 
-func keep(i int, v any) error {
+func keep(key, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(memory(i), b, 0o644)
+	return os.WriteFile(notes(key), b, 0o644)
 }
 
 func (w *world) followWebSocket(ctx context.Context, i int) error {
 	f := w.Followers[i]
-	o := client.Options{Server: "http://" + serverAddress, Query: name(f.Query)}
+	o := client.Options{Server: "http://" + w.server(), Query: name(f.Query)}
 	var from client.State
 	if recall(i, &from) {
 		o.From = &from
@@ -111,11 +120,12 @@ type position struct {
 	ID   string `json:"id"`
 	Seq  uint64 `json:"seq"`
 	Rows []int  `json:"rows"`
+	At   time.Duration
 }
 
 func (w *world) followSSE(ctx context.Context, i int) error {
 	f := w.Followers[i]
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+serverAddress+"/v1/queries/"+name(f.Query)+"/changes", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.server()+"/v1/queries/"+name(f.Query)+"/changes", nil)
 	if err != nil {
 		return err
 	}
@@ -182,7 +192,7 @@ func (w *world) received(i int, at *position, kind, id, data string) error {
 
 // addWebhook registers the webhook of follower i unless it has been.
 func (w *world) addWebhook(ctx context.Context, i int) {
-	target := fmt.Sprintf("http://%s/%d", receiverAddress, i)
+	target := fmt.Sprintf("http://%s/webhook/%d", receiverAddress, i)
 	for {
 		var list struct {
 			Webhooks []struct {
@@ -210,40 +220,4 @@ func (w *world) addWebhook(ctx context.Context, i int) {
 			return
 		}
 	}
-}
-
-// serveReceivers receives the messages of all webhooks. A receiver drops what it has
-// received before, as Standard Webhooks say.
-func (w *world) serveReceivers() {
-	serve(receiverAddress, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		var i int
-		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &i); err != nil || i >= len(w.Followers) {
-			http.NotFound(rw, r)
-			return
-		}
-		var m struct {
-			Type string          `json:"type"`
-			Data json.RawMessage `json:"data"`
-		}
-		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
-			w.write(plan.Event{Kind: plan.Problem, Who: i, Text: err.Error()})
-			return
-		}
-		for _, away := range w.Followers[i].Away {
-			if away.Holds(w.now()) {
-				rw.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-		}
-		w.write(plan.Event{Kind: plan.Message, Who: i, Text: m.Type})
-		var at position
-		recall(i, &at)
-		id := r.Header.Get("webhook-id")
-		if id == at.ID {
-			return
-		}
-		if err := w.received(i, &at, m.Type, id, string(m.Data)); err != nil {
-			rw.WriteHeader(http.StatusBadRequest)
-		}
-	}))
 }

@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
 )
+
+// pauseOfHolders is the time after which something is tried again.
+const pauseOfHolders = 2 * time.Second
 
 // call sends a request to the server's API and decodes the answer.
 func (w *world) call(ctx context.Context, method, path string, body, answer any) (status int, err error) {
@@ -24,18 +29,31 @@ func (w *world) call(ctx context.Context, method, path string, body, answer any)
 		}
 		in = bytes.NewReader(b)
 	}
+	return w.send(ctx, method, path, "application/json", in, answer)
+}
+
+// post sends a form.
+func (w *world) post(ctx context.Context, path string, form url.Values) (status int, err error) {
+	return w.send(ctx, http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), nil)
+}
+
+func (w *world) send(ctx context.Context, method, path, mediaType string, in io.Reader, answer any) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+serverAddress+path, in)
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+w.server()+path, in)
 	if err != nil {
 		return 0, err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", mediaType)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
+		w.turn.Add(1)
 		return 0, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		w.turn.Add(1)
+	}
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return resp.StatusCode, err
@@ -103,6 +121,7 @@ type change struct {
 	Removed document `json:"removed"`
 	Results document `json:"results"` // of a snapshot
 	Reason  string   `json:"reason"`
+	Time    jsonTime `json:"time"`
 }
 
 // apply returns rows after a change.
@@ -132,7 +151,7 @@ func (w *world) readHistory() {
 			Changes []change `json:"changes"`
 			Next    string   `json:"next"`
 		}
-		after := ""
+		after := "?limit=7"
 		var rows []int
 		known := false
 		for {
@@ -153,9 +172,9 @@ func (w *world) readHistory() {
 				} else {
 					rows = c.apply(rows)
 				}
-				w.write(plan.Event{Kind: plan.State, Query: i, Epoch: c.Epoch, Prev: c.Prev, Seq: c.Seq, Rows: [][]int{rows}})
+				w.write(plan.Event{Kind: plan.State, Query: i, Epoch: c.Epoch, Prev: c.Prev, Seq: c.Seq, Rows: [][]int{rows}, Wall: c.Time.UnixNano()})
 			}
-			after, page.Changes = "?after="+page.Next, nil
+			after, page.Changes = "?limit=7&after="+page.Next, nil
 		}
 		var d document
 		if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/results", nil, &d); err != nil {
@@ -163,5 +182,13 @@ func (w *world) readHistory() {
 			continue
 		}
 		w.write(plan.Event{Kind: plan.Now, Query: i, Rows: [][]int{d.rows()}})
+		for range max(w.Nodes, 1) - 1 { // the other nodes have the same
+			w.turn.Add(1)
+			if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/results", nil, &d); err != nil {
+				w.write(plan.Event{Kind: plan.Problem, Query: i, Text: err.Error()})
+				continue
+			}
+			w.write(plan.Event{Kind: plan.Now, Query: i, Rows: [][]int{d.rows()}})
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/config"
@@ -18,6 +19,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/store/journal/memory"
 )
 
 // The directories of the machine.
@@ -27,7 +29,6 @@ const (
 )
 
 const (
-	serverAddress   = "127.0.0.1:8080"
 	endpointAddress = "127.0.0.1:3030"
 	receiverAddress = "127.0.0.1:9000"
 )
@@ -38,12 +39,15 @@ type world struct {
 	begun  time.Time     // of this life
 	offset time.Duration // of this life's begin since the world's
 
+	turn    atomic.Int64 // chooses the node that clients ask
+	journal *memory.Log  // the journal of a cluster
+
 	mu  sync.Mutex
 	log *os.File
 }
 
 func main() {
-	w := &world{begun: time.Now()}
+	w := &world{begun: time.Now(), journal: memory.New("sim")}
 	text, err := os.ReadFile(state + "/plan.json")
 	if err == nil {
 		err = json.Unmarshal(text, &w.Plan)
@@ -96,34 +100,19 @@ func (w *world) live() {
 	w.write(plan.Event{Kind: plan.Start})
 	go w.serveEndpoint()
 	go w.serveReceivers()
-	c := w.config()
-	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
-		return
-	}
-	if _, err := os.Stat(data + "/" + store.File); err == nil {
-		w.write(plan.Event{Kind: plan.Checked, Text: text(check())})
-	}
+	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s, err := server.New(ctx, c, log)
-	if err != nil {
-		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+	if w.Nodes > 0 {
+		for i := range w.Nodes {
+			go cluster{w}.node(ctx, i)
+		}
+	} else if !w.alone(ctx, ended) {
 		return
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	w.write(plan.Event{Kind: plan.Ready})
-
 	around, leave := context.WithCancel(context.Background())
 	defer leave()
-	for i := range w.Queries {
-		go w.hold(around, i)
-	}
-	for i := range w.Followers {
-		go w.follow(around, i)
-	}
+	w.begin(around)
 	end := w.Span + w.Settle
 	clean := false
 	for _, x := range w.Stops {
@@ -140,12 +129,63 @@ func (w *world) live() {
 	}
 	if !clean {
 		w.readHistory()
+		w.readAlerts()
+		w.readUse()
 		w.write(plan.Event{Kind: plan.End})
 		return
 	}
 	stop()
-	err = <-ended
+	err := <-ended
 	w.write(plan.Event{Kind: plan.Stopped, Text: text(err)})
+}
+
+// alone starts the only server.
+func (w *world) alone(ctx context.Context, ended chan<- error) bool {
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+		return false
+	}
+	if err := w.restore(); err != nil {
+		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+		return false
+	}
+	if _, err := os.Stat(data + "/" + store.File); err == nil {
+		w.write(plan.Event{Kind: plan.Checked, Text: text(check(data))})
+	}
+	s, err := server.New(ctx, w.config(w.address(0), data), newLog())
+	if err != nil {
+		w.write(plan.Event{Kind: plan.Failed, Text: err.Error()})
+		return false
+	}
+	go func() { ended <- s.Run(ctx) }()
+	w.write(plan.Event{Kind: plan.Ready})
+	return true
+}
+
+func newLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// begin lets everybody around the server begin.
+func (w *world) begin(ctx context.Context) {
+	for i := range w.Queries {
+		go w.hold(ctx, i)
+	}
+	for i := range w.Followers {
+		go w.follow(ctx, i)
+	}
+	for i := range w.Rules {
+		go w.rule(ctx, i)
+	}
+	for i := range w.Hints {
+		go w.hint(ctx, i)
+	}
+	if w.ReadEvery > 0 {
+		go w.readPast(ctx)
+	}
+	if w.Backup > 0 {
+		go w.backUp(ctx)
+	}
 }
 
 func text(err error) string {
@@ -156,8 +196,8 @@ func text(err error) string {
 }
 
 // check reads the whole store, as `freshet store check` does.
-func check() error {
-	db, err := store.Open(data, store.Options{})
+func check(dir string) error {
+	db, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return err
 	}
@@ -168,16 +208,16 @@ func check() error {
 	return err
 }
 
-func (w *world) config() *config.Config {
-	c := config.Default()
-	c.Listen, c.Data = serverAddress, data
+func (w *world) config(listen, dir string) *config.Config {
+	c, is := config.Default(), w.In(w.offset)
+	c.Listen, c.Data = listen, dir
 	c.Limits.Reserve = 0
-	c.Retention.Changes = w.Retention
+	c.Retention.Changes, c.Retention.Age = is.Retention, registry.Duration(is.Age)
 	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
 	c.Endpoints = []registry.Endpoint{{
 		Name: "city", URL: "http://" + endpointAddress + "/sparql", Slot: "@every " + w.Slot.String(),
-		Budget: registry.Duration(w.Budget), Timeout: registry.Duration(w.Timeout), MinGap: registry.Duration(w.MinGap),
-		Concurrency: w.Concurrency, Policy: w.Policy, Rule: w.Rule, Merge: w.Merge,
+		Budget: registry.Duration(is.Budget), Timeout: registry.Duration(is.Timeout), MinGap: registry.Duration(is.MinGap),
+		Concurrency: is.Concurrency, Policy: is.Policy, Rule: is.Rule, Merge: is.Merge,
 	}}
 	c.Sources = config.Sources{}
 	if err := c.Check(); err != nil {

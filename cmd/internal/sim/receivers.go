@@ -1,0 +1,340 @@
+package main
+
+// This file judges what receivers got that does not name the number of a change: it must follow from the
+// history in some way.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// states returns the results of a query in the order of its history.
+func (j *judge) states(q int) (list [][]int) {
+	for _, e := range j.history[q] {
+		list = append(list, e.Rows[0])
+	}
+	return list
+}
+
+// contents checks a follower that receives whole results: each is a state, and they are in order. The last
+// one is the last state.
+func (j *judge) contents(who int) {
+	f := j.Plan.Followers[who]
+	states := j.states(f.Query)
+	at, began, last := 0, false, []int(nil)
+	for _, e := range j.Events {
+		if e.Who != who || e.Query != f.Query || e.At < j.restored {
+			continue
+		}
+		switch e.Kind {
+		case plan.Hooked:
+			began = true
+		case plan.Content:
+			began, last = true, e.Rows[0]
+			// The state at which the follower is may come again, after a lost answer.
+			n := slices.IndexFunc(states[at:], func(rows []int) bool { return slices.Equal(rows, last) })
+			if n < 0 {
+				if !j.trims() && !(at == 0 && j.backedUp(f.Query, last)) {
+					j.say(e.At, "follower %d (%s) receives %v, which is no state after %d of the history", who, f.Way, last, at)
+					return
+				}
+				n = 0
+			}
+			at += n
+		}
+	}
+	// A hub ends subscriptions after ten days, of which a step of the clock may be a part.
+	lapsed := f.Way == plan.WebSub && (j.restored > 0 || slices.ContainsFunc(j.Plan.Steps, func(s plan.Step) bool { return s.By > 9*24*time.Hour }))
+	if began && !lapsed && last != nil && len(states) > 0 && !slices.Equal(last, states[len(states)-1]) {
+		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (%s) ends with %v, the history with %v", who, f.Way, last, states[len(states)-1])
+	}
+}
+
+// backedUp reports whether a query had a result before the backup was restored, so that it may be the result there.
+func (j *judge) backedUp(q int, rows []int) bool {
+	return slices.ContainsFunc(j.requests, func(r *request) bool {
+		k := slices.Index(r.members, q)
+		return k >= 0 && r.complete() && r.end < j.restored && slices.Equal(r.rows[k], rows)
+	})
+}
+
+// words checks a follower that is told what came and went: that its messages lead from the state at which it began to the
+// last one, over states of the history. A message whose answer was lost may come again.
+func (j *judge) words(who int) {
+	f := j.Plan.Followers[who]
+	states := append([][]int{nil}, j.states(f.Query)...) // by seq
+	if j.trims() || len(states) == 1 || j.restored > 0 { // a backup may make it miss changes
+		return
+	}
+	var at map[int]bool
+	var before *plan.Event
+	for i, e := range j.Events {
+		if e.Who != who || e.Query != f.Query {
+			continue
+		}
+		switch e.Kind {
+		case plan.Hooked:
+			if at == nil {
+				at = map[int]bool{int(e.Seq): true}
+			}
+		case plan.Words:
+			next := map[int]bool{}
+			for from := range at {
+				for to := from; to < len(states); to++ {
+					if said(&e, states, from, to) {
+						next[to] = true
+					}
+				}
+			}
+			if before != nil && slices.EqualFunc(before.Rows, e.Rows, slices.Equal[[]int]) && before.Text == e.Text && before.N == e.N && j.repeats(f, before.At) {
+				for n := range at {
+					next[n] = true
+				}
+			}
+			if len(next) == 0 {
+				j.say(e.At, "follower %d (people) at %v is told %v %s, which no change says", who, at, e.Rows, e.Text)
+				return
+			}
+			at, before = next, &j.Events[i]
+		}
+	}
+	if at == nil {
+		return
+	}
+	for n := range at {
+		if slices.Equal(states[n], states[len(states)-1]) && (n > 0 || len(states) == 1) {
+			return
+		}
+	}
+	j.say(j.Plan.Span+j.Plan.Settle, "follower %d (people) ends at %v of %d states", who, at, len(states)-1)
+}
+
+// said reports whether a message says what differs between two states.
+func said(e *plan.Event, states [][]int, from, to int) bool {
+	if from == 0 { // it tells only that there is something
+		return to > 0 && e.Text != ""
+	}
+	if e.N > 0 {
+		return to > from
+	}
+	return to > from && e.Text == "" && slices.Equal(sorted(e.Rows[0]), without(states[to], states[from])) && slices.Equal(sorted(e.Rows[1]), without(states[from], states[to]))
+}
+
+func sorted(list []int) []int { return slices.Sorted(slices.Values(list)) }
+
+func without(rows, others []int) []int {
+	return slices.DeleteFunc(slices.Clone(rows), func(n int) bool { return slices.Contains(others, n) })
+}
+
+// repeats reports whether a message at a time may have been sent again: its answer was lost, or the server ended.
+func (j *judge) repeats(f plan.Follower, at time.Duration) bool {
+	return slices.ContainsFunc(f.Away, func(w plan.Window) bool { return w.Holds(at) }) ||
+		slices.ContainsFunc(j.ends, func(end time.Duration) bool { return at <= end && end < at+2*time.Second }) || j.broken(at) || j.unsettled(at)
+}
+
+// rule checks the alerts of a rule: each fires once and is resolved once, for the reason that it names, and what is met
+// at the end is what fires.
+func (j *judge) rule(who int) {
+	x := &j.Plan.Rules[who]
+	h := j.history[x.Query]
+	met := func(at *plan.Event) ([]int, bool) {
+		for _, e := range h {
+			if e.Seq == at.Seq && (e.Epoch == at.Epoch || at.Epoch == "") {
+				return x.Met(e.Rows[0]), true
+			}
+		}
+		return nil, false
+	}
+	firing, known := map[int]bool{}, map[int]bool{}
+	ids := map[string]bool{}
+	var ruled bool
+	for _, e := range j.Events {
+		if e.Who != who || e.At < j.restored {
+			continue
+		}
+		switch e.Kind {
+		case plan.Ruled:
+			ruled = true
+		case plan.Fires, plan.Resolved:
+			if ids[e.Text] {
+				j.say(e.At, "rule %d: two messages have the id %s", who, e.Text)
+			}
+			ids[e.Text] = true
+			if firing[e.Value] == (e.Kind == plan.Fires) && (j.restored == 0 || known[e.Value]) {
+				j.say(e.At, "rule %d: alert %d %s again", who, e.Value, e.Kind)
+			}
+			firing[e.Value], known[e.Value] = e.Kind == plan.Fires, true
+			j.waited(x, &e)
+			if list, kept := met(&e); kept && slices.Contains(list, e.Value) != (e.Kind == plan.Fires) {
+				j.say(e.At, "rule %d: alert %d %s at change %d, which has %v", who, e.Value, e.Kind, e.Seq, list)
+			}
+		}
+	}
+	if !ruled || len(h) == 0 {
+		return
+	}
+	want := x.Met(h[len(h)-1].Rows[0])
+	if since := j.changed(x.Query); j.Plan.Span+j.Plan.Settle-since < max(x.For, x.Keep)+time.Minute {
+		return // it may be pending
+	}
+	got := []int{}
+	for v, on := range firing {
+		if on {
+			got = append(got, v)
+		}
+	}
+	if got = sorted(got); !x.Manager && j.restored == 0 && !slices.Equal(got, want) {
+		j.say(j.Plan.Span+j.Plan.Settle, "rule %d: the receiver ends with alerts for %v, want %v", who, got, want)
+	}
+	for _, e := range j.Events {
+		if e.Who == who && (e.Kind == plan.Alerts && j.restored == 0 || e.Kind == plan.Firing) && !slices.Equal(sorted(e.Rows[0]), want) {
+			j.say(e.At, "rule %d: %s ends with alerts for %v, want %v", who, e.Kind, e.Rows[0], want)
+		}
+	}
+}
+
+// waited checks that an alert fires after the rule's For at the earliest, and is resolved after its Keep. Only answers count.
+func (j *judge) waited(x *plan.Rule, e *plan.Event) {
+	// While no server runs the clock counts, and a message may have waited for its receiver.
+	const lately = 2 * time.Minute
+	if len(j.Plan.Steps) > 0 && len(j.ends) > 0 || j.broken(e.At) || j.unsettled(e.At) ||
+		slices.ContainsFunc(x.Away, func(w plan.Window) bool { return w.From <= e.At && e.At <= w.Until+lately }) ||
+		slices.ContainsFunc(j.ends, func(end time.Duration) bool { return end <= e.At && e.At <= end+lately }) {
+		return
+	}
+	wait := x.For
+	if e.Kind == plan.Resolved {
+		wait = x.Keep
+	}
+	since := e.At // of the answers that say the same as the message
+	for _, a := range slices.Backward(j.answers(x.Query)) {
+		if a.at > e.At {
+			continue
+		}
+		if slices.Contains(x.Met(a.rows), e.Value) != (e.Kind == plan.Fires) {
+			if !a.must {
+				return
+			}
+			break
+		}
+		since = a.at
+	}
+	if e.At-since < wait-time.Second {
+		j.say(e.At, "an alert of rule %d %s after %s, which is less than %s", e.Who, e.Kind, e.At-since, wait)
+	}
+}
+
+// hints checks that each query for which a hint came is asked after it within two slots, where nothing prevents that.
+func (j *judge) hints() {
+	p := j.Plan
+	for _, e := range j.Events {
+		if e.Kind != plan.Hinted || len(e.Members) == 0 || len(p.Steps) > 0 {
+			continue
+		}
+		until, is, cost := e.At+2*p.Slot+time.Second, j.in(e.At), time.Duration(0)
+		for _, q := range e.Members {
+			cost += p.Queries[q].Cost + is.MinGap
+		}
+		calm := plan.Window{From: e.At - time.Minute, Until: until}
+		troubled := slices.ContainsFunc(p.Faults, func(f plan.Fault) bool { return f.From-time.Minute < calm.Until && calm.From < f.Until+time.Minute }) ||
+			slices.ContainsFunc(j.begins, func(at time.Duration) bool { return at > 0 && calm.Holds(at) }) || j.broken(e.At) || j.unsettled(e.At) || j.unsettled(until) || until > p.Span ||
+			slices.ContainsFunc(p.Disk, func(f plan.DiskFault) bool { return f.From < until && e.At < f.Until })
+		if troubled || cost > is.Budget/4 {
+			continue
+		}
+		for _, q := range e.Members {
+			if p.Queries[q].Registered+time.Minute > e.At {
+				continue
+			}
+			if !slices.ContainsFunc(j.requests, func(r *request) bool {
+				return r.begin >= e.At-slack && r.begin < until && slices.Contains(r.members, q)
+			}) {
+				j.say(e.At, "query %d is not asked within %s of a hint", q, until-e.At)
+			}
+		}
+	}
+}
+
+// repeated checks that a message comes again only if its receiver was in trouble, or the server ended, since.
+func (j *judge) repeated() {
+	for _, e := range j.Events {
+		if e.Kind != plan.Again {
+			continue
+		}
+		away := []plan.Window(nil)
+		if e.Value == 1 {
+			away = j.Plan.Followers[e.Who].Away
+		} else {
+			away = j.Plan.Rules[e.Who].Away
+		}
+		first := time.Duration(e.Wall)
+		if !slices.ContainsFunc(away, func(w plan.Window) bool { return w.From <= e.At && first <= w.Until }) &&
+			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return first <= end && end <= e.At }) && !j.broken(e.At) && !j.broken(first) && !j.unsettled(e.At) && !j.unsettled(first) {
+			j.say(e.At, "receiver %d gets the message %s again, which it took at %s", e.Who, e.Text, clock(first))
+		}
+	}
+}
+
+// changed is when the last change of a query was answered.
+func (j *judge) changed(q int) (at time.Duration) {
+	last := []int(nil)
+	for _, a := range j.answers(q) {
+		if !slices.Equal(a.rows, last) {
+			at, last = a.at, a.rows
+		}
+	}
+	return at
+}
+
+// past checks what the server said about the past while it ran.
+func (j *judge) past() {
+	for _, e := range j.Events {
+		if e.Kind != plan.Past && e.Kind != plan.Net || e.At < j.restored {
+			continue
+		}
+		h := j.history[e.Query]
+		state := func(seq uint64) []int {
+			if i := slices.IndexFunc(h, func(s plan.Event) bool { return s.Seq == seq }); i >= 0 {
+				return h[i].Rows[0]
+			}
+			return nil
+		}
+		switch {
+		case e.Kind == plan.Net:
+			from, to := state(e.Prev), state(e.Seq)
+			if from != nil && to != nil && (!slices.Equal(e.Rows[0], without(to, from)) || !slices.Equal(e.Rows[1], without(from, to))) {
+				j.say(e.At, "query %d: the server says that from %d to %d %v came and %v went; the history has %v and %v", e.Query, e.Prev, e.Seq, e.Rows[0], e.Rows[1], from, to)
+			}
+		case e.Seq > 0:
+			if want := state(e.Seq); want != nil && !slices.Equal(e.Rows[0], want) {
+				j.say(e.At, "query %d: the server says that the result at %d was %v; the history has %v", e.Query, e.Seq, e.Rows[0], want)
+			}
+		case len(j.Plan.Steps) == 0:
+			var want []int
+			for _, s := range h {
+				if s.Wall <= e.Wall {
+					want = s.Rows[0]
+				}
+			}
+			if want != nil && !slices.Equal(e.Rows[0], want) {
+				j.say(e.At, "query %d: the server says that the result at %d ns was %v; the history has %v", e.Query, e.Wall, e.Rows[0], want)
+			}
+		}
+	}
+}
+
+// What the server may use at the end of a world, when all is quiet.
+const (
+	mostGoroutines = 400
+	mostHeap       = 100 << 20
+)
+
+func (j *judge) use() {
+	for _, e := range j.Events {
+		if e.Kind == plan.Used && (e.N > mostGoroutines || e.Seq > mostHeap) {
+			j.say(e.At, "the process has %d goroutines and %d MiB of heap", e.N, e.Seq>>20)
+		}
+	}
+}

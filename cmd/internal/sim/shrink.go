@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+)
+
+// shrink looks for the smallest part of a world that is wrong, by leaving out one part after another for as
+// long as something is still wrong. It prints how to run it again, and its story.
+func (c *command) shrink(ctx context.Context) error {
+	whole := plan.New(c.seed)
+	try := func(without []string) (*Run, []string, error) {
+		p, err := whole.Without(without...)
+		if err != nil {
+			return nil, nil, err
+		}
+		bug := c.planted
+		if bug == "none" {
+			bug = ""
+		}
+		r, err := Simulate(ctx, c.module, p, bug)
+		if err != nil {
+			return nil, []string{err.Error()}, nil // the server's process ended
+		}
+		return r, Judge(r), nil
+	}
+	gone := c.parts()
+	last, wrong, err := try(gone)
+	if err != nil {
+		return err
+	}
+	if len(wrong) == 0 {
+		return fmt.Errorf("seed %d is not wrong", c.seed)
+	}
+	parts, runs := slices.DeleteFunc(whole.Parts(), func(name string) bool { return slices.Contains(gone, name) }), 1
+	for n := (len(parts) + 1) / 2; n > 0; n /= 2 {
+		for from := 0; from < len(parts); {
+			some := parts[from:min(from+n, len(parts))]
+			r, w, err := try(append(slices.Clone(gone), some...))
+			if err != nil {
+				return err
+			}
+			if runs++; len(w) == 0 {
+				from += n
+				continue
+			}
+			last, wrong, gone = r, w, append(gone, some...)
+			parts = slices.Delete(parts, from, from+len(some))
+		}
+	}
+	c.without = strings.Join(gone, ",")
+	fmt.Printf("After %d worlds:\n", runs)
+	for _, w := range wrong[:min(len(wrong), 10)] {
+		fmt.Println("  " + w)
+	}
+	fmt.Printf("  Again: %s -story\n", c.again(c.seed))
+	if last != nil {
+		fmt.Printf("%s", story(last))
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+// This file makes a cluster: servers that share a journal in memory, and what cuts them off from each other.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
+	"github.com/freshet/freshet/cmd/internal/sim/plan"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
+	"github.com/freshet/freshet/store/journal"
+)
+
+// address is where a node serves clients.
+func (w *world) address(node int) string { return fmt.Sprint("127.0.0.1:", 8080+node) }
+
+// server is the address of the node whose turn it is.
+func (w *world) server() string { return w.address(int(w.turn.Load()) % max(w.Nodes, 1)) }
+
+// inner is where a node serves the others.
+func inner(node int) string { return fmt.Sprint("127.0.0.1:", 9100+node) }
+
+// newOn is server.NewOn, which the product has in the simulation only.
+var newOn func(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (*server.Server, error)
+
+// lease is how long a node of a cluster may own an endpoint without a sign of life.
+const lease = 10 * time.Second
+
+// A cluster is a world with several servers.
+type cluster struct{ *world }
+
+// node runs a node, again after each time that it is down.
+func (w cluster) node(ctx context.Context, i int) {
+	go serve(inner(i), w.link(i))
+	for ctx.Err() == nil {
+		w.until(ctx, w.up(i))
+		until := time.Duration(1 << 62)
+		for _, o := range w.Outages {
+			if o.Node == i && o.Kind == plan.Down && o.From > w.now() {
+				until = min(until, o.From)
+			}
+		}
+		here, leave := context.WithCancel(ctx)
+		if until < 1<<62 {
+			time.AfterFunc(until-w.now(), leave)
+		}
+		err := w.runNode(here, i)
+		if err == nil && here.Err() == nil {
+			err = errors.New("it ended by itself")
+		}
+		leave()
+		if err != nil {
+			w.write(plan.Event{Kind: plan.Failed, Text: fmt.Sprintf("node %d: %v", i, err)})
+			w.until(ctx, w.now()+5*time.Second)
+		} else {
+			w.write(plan.Event{Kind: plan.Left, N: i})
+		}
+	}
+}
+
+// up is when a node that is down now starts.
+func (w cluster) up(i int) time.Duration {
+	at := w.now()
+	for w.Out(i, plan.Down, at) {
+		at += time.Second
+	}
+	return at
+}
+
+func (w cluster) runNode(ctx context.Context, i int) error {
+	dir := fmt.Sprint(data, "/n", i)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	c := w.config(w.address(i), dir)
+	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(lease), API: map[string]string{}}
+	for k := range w.Nodes {
+		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
+	}
+	j := &link{Journal: w.journal.Open(), off: func() bool { return w.Out(i, plan.Off, w.now()) }}
+	defer j.Close()
+	log := newLog().With("node", i)
+	s, err := newOn(ctx, c, log, j, clock.New(time.Now, clock.Patience, log))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w.write(plan.Event{Kind: plan.Joined, N: i})
+	return s.Run(ctx)
+}
+
+// link passes the requests of other nodes to a node, unless it is cut off.
+func (w cluster) link(i int) http.Handler {
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.address(i)})
+	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.Out(i, plan.Off, w.now()) {
+			<-r.Context().Done()
+			return
+		}
+		to.ServeHTTP(rw, r)
+	})
+}
+
+// A link is a node's way to the journal. While it is off, calls wait.
+type link struct {
+	journal.Journal
+	off  func() bool
+	head journal.Position // the last one that was seen
+	seen time.Time
+}
+
+// on waits until the link is on.
+func (j *link) on(ctx context.Context) error {
+	for j.off() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// Append implements journal.Journal. Of the commands that are sent while the link breaks, some arrive.
+func (j *link) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	if err := j.on(ctx); err != nil {
+		return 0, err
+	}
+	seq, err := j.Journal.Append(ctx, id, cmd)
+	if err == nil && j.off() {
+		return 0, fmt.Errorf("%w: the link broke", journal.ErrUnknown)
+	}
+	return seq, err
+}
+
+// Read implements journal.Journal.
+func (j *link) Read(ctx context.Context, after journal.Position, f func(journal.Entry) error) error {
+	return j.Journal.Read(ctx, after, func(e journal.Entry) error {
+		if err := j.on(ctx); err != nil {
+			return err
+		}
+		return f(e)
+	})
+}
+
+// Head implements journal.Journal. For a few seconds a node that is cut off gets what was the head.
+func (j *link) Head(ctx context.Context) (journal.Position, error) {
+	if j.off() && time.Since(j.seen) < 5*time.Second {
+		return j.head, nil
+	}
+	if err := j.on(ctx); err != nil {
+		return journal.Position{}, err
+	}
+	p, err := j.Journal.Head(ctx)
+	if err == nil {
+		j.head, j.seen = p, time.Now()
+	}
+	return p, err
+}
+
+// Old implements journal.Journal.
+func (j *link) Old(ctx context.Context, age time.Duration, bytes int64) (uint64, error) {
+	if err := j.on(ctx); err != nil {
+		return 0, err
+	}
+	return j.Journal.Old(ctx, age, bytes)
+}
+
+// Drop implements journal.Journal.
+func (j *link) Drop(ctx context.Context, upTo uint64) error {
+	if err := j.on(ctx); err != nil {
+		return err
+	}
+	return j.Journal.Drop(ctx, upTo)
+}
