@@ -15,7 +15,7 @@ func TestNew(t *testing.T) {
 		}
 		return string(b)
 	}
-	if text(7) != text(7) {
+	if first, second := text(7), text(7); first != second {
 		t.Error("two plans of one seed differ")
 	}
 	if text(7) == text(8) {
