@@ -1,5 +1,7 @@
 package main
 
+// This file makes and restores a backup, as an operator does.
+
 import (
 	"context"
 	"fmt"
