@@ -1,11 +1,18 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/ldes"
 )
 
 // queryFeed serves a query's changes as Atom. The feed is a WebSub topic.
@@ -77,4 +84,180 @@ func (c changeAPI) feed(key string, read func() (Feed, error), public bool) erro
 		return nil
 	}
 	return c.send(http.StatusOK, f.Type, doc)
+}
+
+// ldes serves a query's changes as a Linked Data Event Stream: its root, a page of changes, or a state.
+func (c changeAPI) ldes(q registry.Query) error {
+	st, _, err := c.History.Current(q.ID, false)
+	if err != nil {
+		return err
+	}
+	if st.Position.Seq == 0 {
+		return c.noResult(q, st)
+	}
+	s, err := c.stream(q)
+	if err != nil {
+		return err
+	}
+	name := "page"
+	if c.params.Has("state") {
+		name = "state"
+	}
+	text := c.params.Get(name)
+	if text == "" {
+		return c.ldesRoot(q, s, st)
+	}
+	at, err := registry.ParsePosition(text)
+	if err != nil {
+		return malformed("?"+name, "%v; take the addresses of pages from the stream's root", err)
+	}
+	if at.Epoch != st.Position.Epoch {
+		return &registry.GapError{Reason: registry.OtherEpoch}
+	}
+	return c.ldesPage(q, s, ldes.Page{After: at, State: name == "state"}, st.Position)
+}
+
+// stream reads ?key= and describes the stream.
+func (c changeAPI) stream(q registry.Query) (*ldes.Stream, error) {
+	s := &ldes.Stream{Address: c.url("/v1/queries/" + q.ID + "/ldes"), Genid: c.url("/.well-known/genid/" + q.ID + "/"), Form: q.Form}
+	e, err := c.Registry.Endpoint(q.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s.Every = scheduler.Gap(e)
+	if !c.params.Has("key") {
+		return s, nil
+	}
+	if q.Form != diff.Select {
+		return nil, malformed("?key", "only the rows of a SELECT have a key: leave it out")
+	}
+	_, r, err := c.History.Current(q.ID, true)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	s.Key = strings.Split(c.params.Get("key"), ",")
+	for _, k := range s.Key {
+		if !slices.Contains(r.Vars(), k) {
+			return nil, malformed("?key", "the result has no column %q; its columns are %s", k, strings.Join(r.Vars(), ", "))
+		}
+	}
+	return s, nil
+}
+
+// ldesRoot lists the pages that are kept. If the first changes are not, a state comes before them.
+func (c changeAPI) ldesRoot(q registry.Query, s *ldes.Stream, st registry.Status) error {
+	first, err := c.oldest(q.ID)
+	if err != nil {
+		return err
+	}
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.ldes", first.Epoch, first.Seq, st.Position.Seq))
+	describe := func() {
+		c.topic(q, "/ldes", tag, st.ChangedAt)
+		c.w.Header().Set("Cache-Control", pastCaching(q, false))
+	}
+	return c.version(ldes.Type, "ldes", q.ID+" "+strings.Join(s.Key, ",")+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
+		var pages []ldes.Bound
+		start := first.Seq
+		if next := pageEnd(first.Seq - 1); first.Seq > 0 {
+			if next <= st.Position.Seq {
+				start = next
+			}
+			at := registry.Position{Epoch: first.Epoch, Seq: start}
+			place, err := c.History.Place(q.ID, registry.Moment{Position: at})
+			if err != nil {
+				return err
+			}
+			pages = append(pages, ldes.Bound{Page: ldes.Page{After: at, State: true}, From: place.Time})
+		}
+		for seq := start; seq < st.Position.Seq; seq = pageEnd(seq) {
+			list, err := c.History.Versions(q.ID, seq, 1)
+			if err != nil || len(list) == 0 {
+				return err
+			}
+			pages = append(pages, ldes.Bound{Page: ldes.Page{After: registry.Position{Epoch: first.Epoch, Seq: seq}}, From: list[0].Time})
+		}
+		return s.WriteRoot(w, pages)
+	})
+}
+
+// pageEnd returns the last change of the page that begins after a change.
+func pageEnd(after uint64) uint64 { return (after/ldes.PageChanges + 1) * ldes.PageChanges }
+
+// ldesPage serves a page, which never changes once it is full.
+func (c changeAPI) ldesPage(q registry.Query, s *ldes.Stream, p ldes.Page, head registry.Position) error {
+	if p.After.Seq > head.Seq {
+		return &registry.GapError{Reason: registry.Ahead}
+	}
+	place := registry.Place{}
+	var err error
+	if p.After.Seq > 0 {
+		if place, err = c.History.Place(q.ID, registry.Moment{Position: p.After}); err != nil {
+			return err
+		}
+	}
+	end, changed := min(pageEnd(p.After.Seq), head.Seq), place.Time
+	if p.State {
+		end = p.After.Seq
+	}
+	full := p.State || end == pageEnd(p.After.Seq)
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%t.ldes", p.After.Epoch, p.After.Seq, end, p.State))
+	describe := func() {
+		h := c.w.Header()
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", pastCaching(q, full))
+	}
+	if _, err := c.History.After(q.ID, p.After, 1); err != nil && !p.State {
+		return err // it is not kept, also if the document still is
+	}
+	return c.version(ldes.Type, "ldes", q.ID+" "+strings.Join(s.Key, ",")+tag, tag, changed, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+		var before *diff.Result
+		var at time.Time
+		if p.After.Seq > 0 {
+			var err error
+			if before, err = c.History.StateAt(ctx, q.ID, p.After); err != nil {
+				return err
+			}
+			at = place.Time
+		}
+		var changes []registry.Change
+		for pos := p.After; pos.Seq < end; {
+			more, err := c.History.After(q.ID, pos, int(end-pos.Seq))
+			if err != nil {
+				return err
+			}
+			if len(more) == 0 {
+				return errSuperseded
+			}
+			changes = append(changes, more...)
+			pos = more[len(more)-1].Position()
+		}
+		return s.WritePage(w, p, before, at, changes, full)
+	}))
+}
+
+// patch serves a page of a graph's changes as an RDF patch.
+func (c changeAPI) patch(q registry.Query) error {
+	if !q.Form.Graph() {
+		return &problem{Problem: newProblem("not-acceptable", "the changes of "+article(q.Form)+" query are no triples: take changes, or ldes"), available: []string{typeJSON, ldes.Type}}
+	}
+	limit := c.params.limit(usualPage, mostPage)
+	after, given := c.params.position()
+	if c.params.err != nil {
+		return c.params.err
+	}
+	var err error
+	if !given {
+		if after, err = c.oldest(q.ID); err != nil {
+			return err
+		}
+	}
+	changes, err := c.History.After(q.ID, after, limit)
+	if err != nil {
+		return err
+	}
+	key := fmt.Sprintf("%s after %s, %d", q.ID, after, len(changes))
+	return c.lent(http.StatusOK, ldes.PatchType, "patch", key, nil, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+		state := func(p registry.Position) (*diff.Result, error) { return c.History.StateAt(ctx, q.ID, p) }
+		return ldes.WritePatch(w, c.url("/v1/queries/"+q.ID+"/changes/"), after, state, changes)
+	}))
 }

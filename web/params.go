@@ -37,6 +37,8 @@ var parameters = map[string]string{
 	"GET /v1/queries/{id}/timemap":        "format after limit",
 	"GET /v1/queries/{id}/changes":        "after limit min_jaccard min_rows vars where rate",
 	"GET /v1/queries/{id}/changes/diff":   "from to",
+	"GET /v1/queries/{id}/changes.rdfp":   "after limit",
+	"GET /v1/queries/{id}/ldes":           "key page state",
 	"GET /v1/queries/{id}/changes.atom":   "archive min_jaccard min_rows vars where",
 	"GET /v1/changes":                     "endpoint tag min_jaccard min_rows vars where rate after limit",
 	"GET /v1/changes.atom":                "endpoint tag archive min_jaccard min_rows vars where",

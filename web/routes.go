@@ -48,6 +48,8 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/queries/{id}/changes", need: read, topic: true, stream: true, run: of(query, changeAPI.list)},
 		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, stream: true, run: of(query, changeAPI.latest)},
 		{method: "GET", path: "/v1/queries/{id}/changes/diff", need: read, topic: true, stream: true, run: of(query, changeAPI.diff)},
+		{method: "GET", path: "/v1/queries/{id}/changes.rdfp", need: read, topic: true, stream: true, run: of(query, changeAPI.patch)},
+		{method: "GET", path: "/v1/queries/{id}/ldes", need: read, topic: true, stream: true, run: of(query, changeAPI.ldes)},
 		{method: "GET", path: "/v1/queries/{id}/timemap", need: read, topic: true, stream: true, run: of(query, resultAPI.timeMap)},
 		{method: "GET", path: "/v1/changes", need: read, stream: true, run: on(changeAPI.all)},
 
