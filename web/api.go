@@ -76,7 +76,7 @@ func crossOriginReads(origins []string) *cors.Cors {
 		AllowedMethods: []string{"GET", "HEAD", "POST", "PATCH", "DELETE"},
 		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Accept-Datetime",
 			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
-		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At", "Memento-Datetime"},
+		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At", "Freshet-Proved-Until", "Memento-Datetime"},
 		MaxAge:         600,
 	})
 }

@@ -299,6 +299,7 @@ type (
 	resultAPI   struct{ *call }
 	changeAPI   struct{ *call } // changes as pages, feeds and streams
 	endpointAPI struct{ *call }
+	feedAPI     struct{ *call } // change feeds of publishers
 	profileAPI  struct{ *call }
 	followerAPI struct{ *call } // subscriptions and webhooks
 	tokenAPI    struct{ *call }

@@ -89,6 +89,8 @@ type Data struct {
 type Loops struct {
 	Daemon Daemon
 	Hints  Hints
+	// ChangeFeeds says what change feeds tell; nil: no routes.
+	ChangeFeeds ChangeFeeds
 	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded; nil: no routes.
 	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
 	Merging Merging

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
@@ -78,6 +79,16 @@ type Daemon interface {
 type Hints interface {
 	// Hint marks the queries that a hint says may be affected.
 	Hint(endpoint string, h registry.Hint) (plan.Hinted, error)
+}
+
+// ChangeFeeds says what change feeds tell about endpoints and results.
+type ChangeFeeds interface {
+	// Feeds lists the feeds that are defined or that endpoints use, by name.
+	Feeds() ([]feed.Status, error)
+	// Deltas takes the events of a message to a feed of the kind deltas. What follows from them is stored when it returns.
+	Deltas(name string, events []feed.Event) error
+	// Proofs returns a function that says what is proved about a query, nil if its endpoint has no feed. It is for one answer.
+	Proofs() func(q *registry.Query) (*feed.Proof, error)
 }
 
 // Merging describes how the queries of an endpoint are asked together.

@@ -1,9 +1,10 @@
 package web
 
-// This file reads the formats of hints.
+// This file reads the formats of hints, and serves change feeds.
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 )
 
 const (
@@ -119,4 +121,66 @@ func (c endpointAPI) parts(h *registry.Hint, r io.Reader) error {
 			return err
 		}
 	}
+}
+
+func (c feedAPI) list() error {
+	all, err := c.ChangeFeeds.Feeds()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"feeds": list(all)})
+}
+
+// FindFeed returns the feed with a name.
+func FindFeed(all ChangeFeeds, name string) (feed.Status, error) {
+	list, err := all.Feeds()
+	if err != nil {
+		return feed.Status{}, err
+	}
+	var names []string
+	for _, f := range list {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	detail := fmt.Sprintf("there is no feed %q; the feeds are: %s", name, strings.Join(names, ", "))
+	if len(names) == 0 {
+		detail = fmt.Sprintf("there is no feed %q: none is defined under feeds in the configuration, and no endpoint uses one", name)
+	}
+	return feed.Status{}, &registry.Problem{Kind: registry.KindNotFound, Detail: detail}
+}
+
+func (c feedAPI) show() error {
+	f, err := FindFeed(c.ChangeFeeds, c.r.PathValue("name"))
+	return c.reply(http.StatusOK, f, err)
+}
+
+// deltas takes a message to a feed of that kind.
+func (c feedAPI) deltas() error {
+	f, err := FindFeed(c.ChangeFeeds, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	if f.Kind != feed.Deltas {
+		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "the feed " + f.Name + " is of the kind " + string(f.Kind) + ", and is read from " + f.URL + ": only a feed of the kind deltas takes messages"}
+	}
+	if _, err := c.mediaType(typeJSON); err != nil {
+		return err
+	}
+	var events []feed.Event
+	err = c.read(func(r io.Reader) error {
+		body, err := io.ReadAll(r)
+		if err != nil {
+			return unreadable(err)
+		}
+		if events, err = feed.ReadDeltas(body, c.Now()); err != nil {
+			return malformed("", "%v", err)
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.ChangeFeeds.Deltas(f.Name, events)
+	}
+	return c.reply(http.StatusAccepted, map[string]int{"events": len(events)}, err)
 }

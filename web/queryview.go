@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/web/api"
@@ -21,10 +22,15 @@ type viewer struct {
 	*call
 	budgets map[string]time.Duration
 	due     map[string]time.Time // by query
+	proofs  func(*registry.Query) (*feed.Proof, error)
 }
 
 func (c queryAPI) viewer() *viewer {
-	return &viewer{call: c.call, budgets: map[string]time.Duration{}}
+	v := &viewer{call: c.call, budgets: map[string]time.Duration{}}
+	if c.ChangeFeeds != nil {
+		v.proofs = c.ChangeFeeds.Proofs()
+	}
+	return v
 }
 
 // expect reads when queries are due.
@@ -73,7 +79,17 @@ func (v *viewer) item(it registry.ListedQuery) (api.Query, error) {
 	if err != nil {
 		return api.Query{}, err
 	}
-	return api.Query{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
+	var p *feed.Proof
+	why := ""
+	if v.proofs != nil {
+		if p, err = v.proofs(&q); err != nil {
+			return api.Query{}, err
+		}
+		if p != nil && p.Until.IsZero() {
+			p, why = nil, p.Unprovable
+		}
+	}
+	return api.Query{ID: q.ID, Proved: p, Unprovable: why, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
 		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows, Boolean: answerOf(q.Form, st.Hash),
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),

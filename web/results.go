@@ -60,9 +60,16 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		return c.noResult(q, st)
 	}
 	tag := resultTag(st, as)
+	until, err := c.provedUntil(&q)
+	if err != nil {
+		return err
+	}
 	describe := func() {
 		c.describe(q, as, tag, st)
 		c.linkHistory(path)
+		if !until.IsZero() {
+			c.w.Header().Set("Freshet-Proved-Until", until.UTC().Format(time.RFC3339Nano))
+		}
 	}
 	return c.version(MediaType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
 		now, r, err := c.History.Current(q.ID, true)
@@ -74,6 +81,18 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		}
 		return Represent(w, r, as, q.Text)
 	})
+}
+
+// provedUntil returns until when a feed proves the result, zero if it does not.
+func (c resultAPI) provedUntil(q *registry.Query) (t time.Time, err error) {
+	if c.ChangeFeeds == nil {
+		return t, nil
+	}
+	p, err := c.ChangeFeeds.Proofs()(q)
+	if err == nil && p != nil {
+		t = p.Until
+	}
+	return t, err
 }
 
 func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {

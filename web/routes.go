@@ -94,6 +94,12 @@ func (s *server) table() []route {
 	if s.Hints != nil {
 		t = append(t, route{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: on(endpointAPI.hint)})
 	}
+	if s.ChangeFeeds != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/feeds", need: read, run: on(feedAPI.list)},
+			route{method: "GET", path: "/v1/feeds/{name}", need: read, run: on(feedAPI.show)},
+			route{method: "POST", path: "/v1/feeds/{name}", need: app, run: on(feedAPI.deltas)})
+	}
 	if s.Shadows != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/endpoints/{name}/shadows", need: read, stream: true, run: of(endpoint, endpointAPI.shadows)},

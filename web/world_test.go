@@ -85,7 +85,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
 	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
 		Data: Data{Queries: w.m, History: w.m, Backup: w.m.Backup},
-		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
+		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, ChangeFeeds: &feedMemory{}, Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
 			return plan.Hinted{}, registry.ErrNotFound
 		})},
 		Profiling:  Profiling{Profiles: w.complex},

@@ -70,6 +70,9 @@ var apiStory = []apiStep{
 	{operation: "pauseEndpoint"}, {operation: "resumeEndpoint"},
 	{operation: "revertEndpoint", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/archive -H 'Content-Type: application/merge-patch+json' --data '{"budget": "9s"}'`},
 	{operation: "metrics"}, {operation: "metrics.results"}, {operation: "status"}, {operation: "live"}, {operation: "sepa"}, {operation: "backup"},
+	{operation: "listFeeds", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/city -H 'Content-Type: application/merge-patch+json' --data '{"feed": "store"}'`}, {operation: "showFeed"}, {operation: "sendDeltas"},
+	{operation: "queryStream"}, {operation: "queryPatch", first: `curl http://127.0.0.1:8080/v1/queries -H 'Content-Type: application/json' --data '{"endpoint": "city", "name": "graph", "query": "CONSTRUCT WHERE { ?garage <http://example.org/free> ?n }"}'
+curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick`},
 	{operation: "releaseQuery"}, {operation: "deleteEndpoint"},
 	{operation: "cluster"}, {operation: "cluster.drain"},
 	{operation: "createToken", known: []shownID{{`[A-Za-z0-9_-]{43}`, secretOfToken}}}, {operation: "listTokens"}, {operation: "deleteToken"},
@@ -159,7 +162,7 @@ func newAPIWorld(t *testing.T) *apiWorld {
 	w.receiver(w.move("127.0.0.1:9001"))
 	w.run(`update 'INSERT DATA { :north :free 3 }'`)
 	clitest.Serve(t, binary(t), w.move("127.0.0.1:8080"), filepath.Join(w.dir, "data"), fmt.Sprintf(
-		"endpoints: [{name: archive, url: %q, slot: never}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n", sparql.Url))
+		"endpoints: [{name: archive, url: %q, slot: never}]\nfeeds: [{name: store, kind: deltas}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n", sparql.Url))
 	return w
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 )
 
 // A Query is the query resource.
@@ -48,6 +49,10 @@ type Query struct {
 	Holders       int                `json:"holders"`
 	Registrations []registry.Holder  `json:"registrations"` // the caller's own; all of them for an admin
 	Links         QueryLinks         `json:"links"`
+
+	// Proved is what the feed of the endpoint proves about the result, nil if nothing.
+	Proved     *feed.Proof `json:"proved,omitempty"`
+	Unprovable string      `json:"unprovable,omitempty"` // why it does not, if the endpoint has a feed
 
 	// Only for a single query.
 	Template *string `json:"template,omitempty"`

@@ -1,13 +1,21 @@
 package server
 
 import (
+	"errors"
+	"math"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/proof"
+	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
 )
 
@@ -60,4 +68,116 @@ func (s *Server) named() string {
 		}
 	}
 	return s.conf.PublicURL
+}
+
+// changeFeeds reads what is recorded about change feeds. Every node of a cluster has that.
+type changeFeeds struct{ *Server }
+
+// Feeds lists the feeds that are defined or that endpoints use.
+func (s changeFeeds) Feeds() (list []feed.Status, err error) {
+	all, err := s.Store.Endpoints.Endpoints()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range s.fleet.feeds {
+		var used []string
+		for _, e := range all {
+			if e.Feed == d.Name {
+				used = append(used, e.Name)
+			}
+		}
+		defined := slices.ContainsFunc(s.conf.Feeds, func(own feed.Definition) bool { return own.Name == d.Name })
+		if !defined && len(used) == 0 {
+			continue
+		}
+		f, _, err := s.Store.Ledger.Feed(d.Name)
+		if err != nil {
+			return nil, err
+		}
+		st := f.Status(d, s.clock.Now())
+		if st.Endpoints = used; d.Kind == feed.Deltas && st.State != feed.Failing { // it is sent, and may be silent
+			st.State, st.Error = feed.Live, ""
+		}
+		if s.member != nil {
+			node, _ := s.member.Has(store.FeedLease(d.Name))
+			st.Owner = node.Name
+		}
+		list = append(list, st)
+	}
+	slices.SortFunc(list, func(a, b feed.Status) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Deltas takes the events of a message.
+func (s changeFeeds) Deltas(name string, events []feed.Event) error {
+	f, err := web.FindFeed(s, name)
+	if err != nil {
+		return err
+	}
+	if len(f.Endpoints) == 0 {
+		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "no endpoint uses the feed " + name + ": name it in the setting feed of one"}
+	}
+	if s.takeDeltas != nil {
+		return s.takeDeltas(name, events)
+	}
+	var h registry.Hint
+	for _, e := range events {
+		h.All = h.All || e.All || len(e.Loose) > 0
+		h.Changed = append(append(h.Changed, e.Added...), e.Removed...)
+	}
+	for _, endpoint := range f.Endpoints {
+		if _, err := s.loops.Hint(endpoint, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Proofs says what is proved about queries.
+func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
+	views := map[string]*proof.View{} // by endpoint, nil without a feed
+	view := func(endpoint string) (*proof.View, error) {
+		if v, ok := views[endpoint]; ok {
+			return v, nil
+		}
+		e, err := s.Store.Endpoints.Endpoint(endpoint)
+		if err != nil || e.Feed == "" {
+			views[endpoint] = nil
+			if errors.Is(err, registry.ErrNotFound) {
+				err = nil
+			}
+			return nil, err
+		}
+		n, err := s.Store.Ledger.Since(endpoint, math.MaxUint64-1) // nothing is newer: only the state is wanted
+		if err != nil {
+			return nil, err
+		}
+		views[endpoint] = viewOf(e, n)
+		views[endpoint].Now = s.clock.Now()
+		return views[endpoint], nil
+	}
+	return func(q *registry.Query) (*feed.Proof, error) {
+		v, err := view(q.Endpoint)
+		if err != nil || v == nil {
+			return nil, err
+		}
+		t, err := s.Store.Ledger.Touch(q.ID)
+		if err != nil {
+			return nil, err
+		}
+		stats, err := s.Store.Catalog.Stats(q.ID)
+		if errors.Is(err, registry.ErrNotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		_, open := sparql.Patterns(q.Text)
+		p := v.Proof(t, stats.Before, open)
+		return &p, nil
+	}
+}
+
+func viewOf(e registry.Endpoint, n scheduler.News) *proof.View {
+	f, known := n.Feeds[e.Feed]
+	return &proof.View{Name: e.Feed, Feed: f, Member: known && n.Space > 0 && f.Members[e.Name] == n.Space, Endpoint: n.Proof}
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/clock"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
@@ -72,8 +73,9 @@ type Server struct {
 	cert       atomic.Pointer[tls.Certificate] // nil without TLS
 	started    time.Time
 	clock      *clock.Clock
-	inForce    atomic.Pointer[config.Config] // what the page of settings shows
-	behind     bool                          // something did not end in time and may use the store still
+	takeDeltas func(feed string, events []feed.Event) error // nil: no feed takes any
+	inForce    atomic.Pointer[config.Config]                // what the page of settings shows
+	behind     bool                                         // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
 	WhenStopping func()
@@ -240,7 +242,7 @@ func (s *Server) serveHTTP() error {
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup},
-		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
+		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, ChangeFeeds: changeFeeds{s}, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
 		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feed: s.feed,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
