@@ -181,6 +181,9 @@ func (m *member) keys() ([]string, error) {
 	}
 	for _, e := range all {
 		list = append(list, store.EndpointLease(e.Name))
+		if key := store.FeedLease(e.Feed); e.Feed != "" && !slices.Contains(list, key) {
+			list = append(list, key)
+		}
 	}
 	return list, err
 }
@@ -286,6 +289,10 @@ func newKeeper(s *Server) *cluster.Keeper {
 		},
 		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
+			if name, ok := strings.CutPrefix(h.Key, store.FeedLease("")); ok {
+				s.followUnder(ctx, h, name)
+				return
+			}
 			name, ok := strings.CutPrefix(h.Key, store.EndpointLease(""))
 			switch {
 			case h.Key == journalLease:

@@ -30,6 +30,7 @@ func (s *Server) followOthers(ctx context.Context) {
 		if len(o.Queries) > 0 {
 			s.Registry.Edited(o.Queries, o.Hidden, nil)
 		}
+		s.heardOf(o.Feeds)
 		s.Waker.Wake(o.Changed...)
 	})
 }

@@ -461,7 +461,7 @@ const journalGrace = 5 * time.Second
 func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
-	failed := make(chan error, 7)
+	failed := make(chan error, 8)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.deliveries.engine.Run(slots) }()
 	go func() { failed <- s.alerts.Run(slots) }()
@@ -477,6 +477,13 @@ func (s *Server) Run(ctx context.Context) error {
 		failed <- nil
 	}()
 	left := 6
+	if s.member == nil {
+		left++
+		go func() {
+			s.followFeeds(slots)
+			failed <- nil
+		}()
+	}
 	if s.member != nil {
 		left++
 		go func() { failed <- s.member.Run(slots) }()

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/store"
+)
+
+// A patchServer serves a log of RDF patches.
+type patchServer struct {
+	mu  sync.Mutex
+	log []string
+}
+
+func (p *patchServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v, _ := strconv.Atoi(r.URL.Query().Get("version"))
+	if v < 1 || v > len(p.log) {
+		http.NotFound(w, r)
+		return
+	}
+	fmt.Fprint(w, p.log[v-1])
+}
+
+// change publishes a change of an entity.
+func (p *patchServer) change(entity string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, prev := len(p.log)+1, ""
+	if n > 1 {
+		prev = fmt.Sprintf("H prev <uuid:%d> .\n", n-1)
+	}
+	p.log = append(p.log, fmt.Sprintf("H id <uuid:%d> .\n%sTX .\nA <http://x/%s> <http://x/n> \"%d\" .\nTC .\n", n, prev, entity, n))
+	return n
+}
+
+// A server reads a feed that an endpoint names, also after a restart, and in a cluster one node does,
+// and another one once that is gone. The loop hears of it, wherever it runs.
+func TestFeedsAreFollowed(t *testing.T) {
+	for _, count := range []int{1, 3} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			patches := &patchServer{}
+			at := httptest.NewServer(patches)
+			defer at.Close()
+			patches.change("other")
+			name := "n"
+			if count == 1 {
+				name = ""
+			}
+			s, nodes := startNodes(t, count, name, func(n *node) {
+				n.conf = func(c *config.Config) {
+					c.Feeds = []feed.Definition{{Name: "log", Kind: feed.RDFPatch, URL: at.URL, Every: registry.Duration(100 * time.Millisecond)}}
+				}
+			})
+			var city struct{ URL string }
+			nodes[0].call("GET", "/v1/endpoints/city", nil, &city)
+			s.value.Store(1)
+			nodes[0].call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1s", "budget": "1s", "feed": "log", "lag": "1s", "policy": "rr"}, nil)
+			var q struct{ ID string }
+			nodes[0].call("POST", "/v1/queries", map[string]string{"endpoint": "town", "query": "SELECT ?n { <http://x/a> <http://x/n> ?n }"}, &q)
+			live := nodes
+			touched := func(version int) {
+				t.Helper()
+				for _, n := range live {
+					await(t, fmt.Sprintf("%s knows that version %d reached the query", n.name, version), func() error {
+						x, err := n.Store.Ledger.Touch(q.ID)
+						if err == nil && x.Matched.Offset < int64(version) {
+							err = fmt.Errorf("it has %+v", x)
+						}
+						return err
+					})
+				}
+			}
+			proved := func() {
+				t.Helper()
+				patches.change("other") // later than the answer
+				e, err := live[0].Store.Endpoints.Endpoint("town")
+				if err != nil {
+					t.Fatal(err)
+				}
+				await(t, "the result is proved", func() error {
+					p, err := live[0].Store.Ledger.Proof(e, q.ID, time.Now())
+					if err == nil && p.Until.IsZero() {
+						patches.change("other")
+						err = errors.New(p.Unprovable)
+					}
+					return err
+				})
+			}
+			proved()
+			s.value.Store(2)
+			touched(patches.change("a"))
+			proved()
+			await(t, "the change is found", func() error {
+				var r struct{ Changes int }
+				live[0].call("GET", "/v1/queries/"+q.ID, nil, &r)
+				if r.Changes < 1 {
+					return fmt.Errorf("%+v", r)
+				}
+				return nil
+			})
+			if count == 1 {
+				nodes[0].stop()
+				version := patches.change("a")
+				nodes[0].start()
+				touched(version)
+				proved()
+				return
+			}
+			reads, _ := nodes[0].member.Has(store.FeedLease("log"))
+			live = nil
+			for _, n := range nodes {
+				if n.name == reads.Name {
+					n.stop()
+				} else {
+					live = append(live, n)
+				}
+			}
+			if len(live) != 2 {
+				t.Fatalf("%q reads the feed", reads.Name)
+			}
+			touched(patches.change("a"))
+			proved()
+		})
+	}
+}
