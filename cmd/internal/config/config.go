@@ -39,6 +39,7 @@ type Config struct {
 	Tokens          []registry.Token    `yaml:"tokens"`
 	Origins         []string            `yaml:"origins"`
 	TLS             TLS                 `yaml:"tls"`
+	Proxies         Proxies             `yaml:"proxies"`
 	Endpoints       []registry.Endpoint `yaml:"endpoints"`
 	Feeds           []feed.Definition   `yaml:"feeds"`
 	Retention       Retention           `yaml:"retention"`
@@ -51,6 +52,34 @@ type Config struct {
 	File     string  `yaml:"-"` // the configuration file, "" for none
 	Insecure bool    `yaml:"-"` // serve without tokens on the network
 	Sources  Sources `yaml:"-"` // sources of the values
+}
+
+// Proxies are proxies that name the clients for which they ask.
+type Proxies struct {
+	Networks []string `yaml:"networks"` // besides this machine
+	Header   string   `yaml:"header"`
+}
+
+// Trusted returns the networks, which Check has checked.
+func (p Proxies) Trusted() (list []netip.Prefix) {
+	for _, n := range p.Networks {
+		if network, err := netip.ParsePrefix(n); err == nil {
+			list = append(list, network)
+		}
+	}
+	return list
+}
+
+func (p Proxies) check() error {
+	for i, n := range p.Networks {
+		if _, err := netip.ParsePrefix(n); err != nil {
+			return cli.UsageErrorf("proxies.networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
+		}
+	}
+	if p.Header != "X-Forwarded-For" && p.Header != "Forwarded" {
+		return cli.UsageErrorf("proxies.header: %q is neither X-Forwarded-For nor Forwarded", p.Header)
+	}
+	return nil
 }
 
 // TLS names the files of a certificate and its key; both or none.
@@ -180,6 +209,7 @@ func Default() Config {
 			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000, TokenRules: 10_000,
 			RuleRows: 1000, RuleReceivers: 10, TokenReceivers: 10_000, TokenWebhooks: 1000},
 		Mail:    Mail{Security: "starttls"},
+		Proxies: Proxies{Header: "X-Forwarded-For"},
 		Log:     Log{Level: "info", Format: "auto"},
 		Cluster: Cluster{Journal: EmbeddedJournal, Replicas: 3, Role: "worker", Lease: registry.Duration(10 * time.Second)},
 	}
@@ -222,6 +252,9 @@ func (c *Config) Check() error {
 		if _, err := netip.ParsePrefix(n); err != nil {
 			return cli.UsageErrorf("websub.allow_callback_networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
 		}
+	}
+	if err := c.Proxies.check(); err != nil {
+		return err
 	}
 	if err := c.Mail.check(); err != nil {
 		return err

@@ -202,6 +202,8 @@ func TestConfigErrors(t *testing.T) {
 		{"mail with half a sign-in", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u}\n", "password_file"},
 		{"mail without its password", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u, password_file: /nowhere/p}\n", "mail.password_file"},
 		{"public URL with a query", "public_url: http://a.example/?x=1\n", "public_url"},
+		{"no network", "proxies: {networks: [10.0.0.1]}\n", "proxies.networks[0]"},
+		{"another header", "proxies: {header: Via}\n", "proxies.header"},
 		{"every origin", "origins: [https://a.example, \"*\"]\n", "origins[1]"},
 		{"origins by pattern", "origins: [\"https://*.example\"]\n", "origins[0]"},
 		{"origin without a scheme", "origins: [app.example]\n", "origins[0]"},
@@ -261,6 +263,7 @@ func TestConfigEnvironment(t *testing.T) {
 	}
 	values := map[string]string{
 		"listen": "127.0.0.1:7", "public_url": "https://x.example", "data": "/d", "contact": "mailto:a@x.example", "default_endpoint": "e",
+		"proxies.networks": "10.0.0.0/8", "proxies.header": "Forwarded",
 		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
 		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
 		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14", "limits.rule_receivers": "15", "limits.token_receivers": "16", "limits.token_webhooks": "17",

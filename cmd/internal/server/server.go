@@ -322,7 +322,7 @@ func (s *Server) site() web.Site {
 }
 
 func (s *Server) serving(h http.Handler) *http.Server {
-	x := web.Serving(h)
+	x := web.Serving(web.Proxies{Networks: s.conf.Proxies.Trusted(), Header: s.conf.Proxies.Header}.Clients(h))
 	x.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	return x
 }
