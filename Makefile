@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-cluster screenshot deps parts test check unit sim ui-test nemesis fuzz report bench bench-compare bench-study vuln deb image release release-check clean
+.PHONY: help build demo demo-cluster screenshot deps parts test check unit sim ui-test nemesis fuzz report bench bench-compare bench-study vuln deb rpm image release release-check clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 PACKED := endpoint/local/oxigraph.wasm.zst
@@ -19,10 +19,12 @@ build: $(if $(shell command -v npm)$(wildcard $(ENGINE)),$(PACKED)) ## build fre
 	go build $$(test ! -f $(PACKED) || echo -tags engine) -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/ ./cmd/freshet ./cmd/freshet-bench
 
 deb: deps ## build the Debian package for this machine into dist; VERSION=v1.2.3 names a release
-	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -image "" -deb "$$(go env GOARCH)"
+	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -image "" -rpm "" -deb "$$(go env GOARCH)"
+rpm: deps ## build the RPM package for this machine into dist; VERSION=v1.2.3 names a release
+	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -image "" -deb "" -rpm "$$(go env GOARCH)"
 
 image: deps ## build the container image for this machine's architecture into dist, without a container engine
-	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -deb "" -image "$$(go env GOARCH)"
+	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -deb "" -rpm "" -image "$$(go env GOARCH)"
 
 release: deps ## build archives for all platforms, Debian packages, SBOMs and checksums into dist; VERSION=v1.2.3
 	go run ./cmd/internal/release -version "$(VERSION)"

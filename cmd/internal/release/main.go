@@ -1,5 +1,5 @@
 // Command release builds what users install: archives of the programs for each platform,
-// Debian packages, container images, a list of their parts (SBOM) and checksums. The same source gives the
+// packages of Debian and of RPM, container images, a list of their parts (SBOM) and checksums. The same source gives the
 // same bytes on any machine and at any time. It runs at the root of a checkout.
 package main
 
@@ -32,7 +32,7 @@ type release struct {
 	out     string    // directory
 	work    string    // directory for what goes into archives
 	files   []file    // of every platform
-	fast    bool      // compress packages of Debian as little as possible
+	fast    bool      // compress packages and images as little as possible
 }
 
 // A file goes into an archive or a package.
@@ -44,14 +44,15 @@ type file struct {
 
 func main() {
 	var r release
-	var list, deb, images string
+	var list, deb, rpm, images string
 	pack := flag.Bool("pack", false, "only put the compressed engine where builds with the tag engine look for it")
 	flag.StringVar(&r.version, "version", "", "version, such as v1.2.3 (default: the tag, else the newest of the changelog with the revision)")
 	flag.StringVar(&r.engine, "engine", "endpoint/local/node_modules/oxigraph/node_bg.wasm", "file of the embedded engine")
 	flag.StringVar(&r.out, "out", "dist", "directory for what is built; what it holds is removed")
 	flag.StringVar(&list, "platforms", platforms, "platforms to make archives for; \"\" for none")
 	flag.StringVar(&deb, "deb", "amd64,arm64", "architectures to make Debian packages for; \"\" for none")
-	flag.BoolVar(&r.fast, "fast", false, "compress Debian packages and images as little as possible, which takes a tenth of the time")
+	flag.StringVar(&rpm, "rpm", "amd64,arm64", "architectures to make RPM packages for; \"\" for none")
+	flag.BoolVar(&r.fast, "fast", false, "compress packages and images as little as possible, which takes a tenth of the time")
 	flag.StringVar(&images, "image", "amd64,arm64", "architectures to make container images for; \"\" for none")
 	flag.Parse()
 	if *pack {
@@ -61,7 +62,7 @@ func main() {
 		}
 		return
 	}
-	if err := r.run(split(list), split(deb), split(images)); err != nil {
+	if err := r.run(split(list), split(deb), split(rpm), split(images)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -87,7 +88,7 @@ func (r *release) pack() error {
 	return os.WriteFile(packed, z.EncodeAll(b, nil), 0o644)
 }
 
-func (r *release) run(platforms, debs, images []string) (err error) {
+func (r *release) run(platforms, debs, rpms, images []string) (err error) {
 	if err := r.pack(); err != nil {
 		return err
 	}
@@ -116,6 +117,11 @@ func (r *release) run(platforms, debs, images []string) (err error) {
 	for _, arch := range debs {
 		if err := r.debs(arch); err != nil {
 			return fmt.Errorf("package of Debian for %s: %w", arch, err)
+		}
+	}
+	for _, arch := range rpms {
+		if err := r.rpms(arch); err != nil {
+			return fmt.Errorf("RPM package for %s: %w", arch, err)
 		}
 	}
 	for _, arch := range images {

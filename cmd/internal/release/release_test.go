@@ -53,7 +53,7 @@ func build(checkout, out string) error {
 		deb = runtime.GOARCH
 	}
 	cmd := exec.Command("go", "run", "-trimpath", "./cmd/internal/release", "-version", testVersion, "-engine", engine, "-out", out,
-		"-platforms", cmp.Or(os.Getenv("FRESHET_TEST_PLATFORMS"), runtime.GOOS+"/"+runtime.GOARCH), "-deb", deb, "-image", runtime.GOARCH, "-fast="+strconv.FormatBool(os.Getenv("FRESHET_TEST_PLATFORMS") == ""))
+		"-platforms", cmp.Or(os.Getenv("FRESHET_TEST_PLATFORMS"), runtime.GOOS+"/"+runtime.GOARCH), "-deb", deb, "-rpm", runtime.GOARCH, "-image", runtime.GOARCH, "-fast="+strconv.FormatBool(os.Getenv("FRESHET_TEST_PLATFORMS") == ""))
 	cmd.Dir = checkout
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
 	if text, err := cmd.CombinedOutput(); err != nil {
