@@ -79,6 +79,9 @@ func appendChange(b []byte, c *registry.Change, f Format) []byte {
 		b = AppendMember(b, "hash", d.NewHash)
 		b = AppendMember(b, "previous_hash", orNull(d.OldHash))
 	}
+	if len(c.Edits) > 0 {
+		b = AppendMember(b, "edits", c.Edits)
+	}
 	if f.Summary {
 		b = AppendMember(b, "summary", watch.InWords(d, nil, watch.Plain).Short())
 	}

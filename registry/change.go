@@ -37,6 +37,14 @@ type Change struct {
 	Slot      uint64
 	Baseline  bool // the first complete result: Delta starts from the empty result
 	Delta     *diff.Delta
+	// Edits are those in a feed that may have caused the change, at most ten.
+	Edits []DataEdit
+}
+
+// A DataEdit is what a feed says about an edit of the data.
+type DataEdit struct {
+	Text string `json:"text"`           // such as "revision 2145 of Q42"
+	Link string `json:"link,omitempty"` // a page about it
 }
 
 // Position is the position after the change.

@@ -125,12 +125,13 @@ type FeedBatch struct {
 // Stats.State is new.
 type Outcome struct {
 	Query   string
-	Stats   policy.Stats // the complete new statistics
-	Result  *diff.Result // the new result, nil unless it differs from the stored one
-	Delta   *diff.Delta  // from the stored result to Result; nil together with Result
-	Checked time.Time    // when the answer was true
-	At      time.Time    // when the execution ended
-	Turned  bool         // the query's status is another one, so followers are woken
+	Stats   policy.Stats        // the complete new statistics
+	Result  *diff.Result        // the new result, nil unless it differs from the stored one
+	Delta   *diff.Delta         // from the stored result to Result; nil together with Result
+	Checked time.Time           // when the answer was true
+	At      time.Time           // when the execution ended
+	Edits   []registry.DataEdit // that may have caused the change, as a feed tells
+	Turned  bool                // the query's status is another one, so followers are woken
 	// Prepared is what Ledger.Prepare returned for both. If nil, Record prepares them.
 	Prepared Prepared
 }

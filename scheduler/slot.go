@@ -192,6 +192,9 @@ func (r *runner) take(x answered) error {
 	ended := r.budget.Record(x.r.Execution, &plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.audit(x.r, &out, now)
 	r.l.suspect(&out, was)
+	if out.Delta != nil && was.Executions > 0 {
+		out.Edits = r.l.planner.Proofs().Edits(q.ID, was.Before)
+	}
 	r.l.mu.Unlock()
 	r.count(q, was, &out)
 	r.report(q, out.Stats.LastRun)

@@ -25,6 +25,8 @@ type batchRest struct {
 	Rounds  []registry.Round `json:"rounds,omitempty"`
 	Models  []rounds.Model   `json:"models,omitempty"`
 	Proof   *proof.Endpoint  `json:"proof,omitempty"`
+	// Edits are those of the outcomes, by query.
+	Edits map[string][]registry.DataEdit `json:"edits,omitempty"`
 }
 
 func (w *writer) append(b []byte) ([]byte, error) {
@@ -42,7 +44,16 @@ func (w *writer) append(b []byte) ([]byte, error) {
 		learnt = appendPolicy(nil, w.b.Policy)
 	}
 	b = putTexts(putText(b, string(learnt)), w.b.DroppedCohorts)
-	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof})
+	var edits map[string][]registry.DataEdit
+	for i := range w.b.Outcomes {
+		if o := &w.b.Outcomes[i]; len(o.Edits) > 0 {
+			if edits == nil {
+				edits = map[string][]registry.DataEdit{}
+			}
+			edits[o.Query] = o.Edits
+		}
+	}
+	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof, edits})
 	return putText(b, string(rest)), err
 }
 
@@ -69,6 +80,11 @@ func (w *writer) decode(in *scan) {
 	}
 	w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models = rest.Slot, rest.Health, rest.Cohorts, rest.Rounds, rest.Models
 	w.b.Proof = rest.Proof
+	for i := range w.b.Outcomes {
+		if o := &w.b.Outcomes[i]; o.Prepared != nil {
+			o.Edits = rest.Edits[o.Query]
+		}
+	}
 }
 
 func appendOutcome(b []byte, o *scheduler.Outcome) []byte {

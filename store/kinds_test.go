@@ -102,6 +102,7 @@ func (c *cluster) batch(d *DB, endpoint, query, profile string, n int) {
 	stats := full[policy.Stats](n)
 	stats.Hash, stats.Position = o.Stats.Hash, o.Stats.Position
 	o.Stats, o.Turned = stats, true
+	o.Edits = []registry.DataEdit{full[registry.DataEdit](n)}
 	round := full[registry.Round](n)
 	round.Profile, round.Number, round.State = profile, uint64(n), registry.RoundCaptured
 	for i := range round.Intervals {

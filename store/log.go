@@ -143,6 +143,7 @@ const changeVersion = 1
 const (
 	changeBaseline = 1 << iota
 	changeSnapshot
+	changeEdits // only with a feed
 )
 
 // A logEntry is a change as stored in the log. Its delta stays packed until the
@@ -156,6 +157,7 @@ type logEntry struct {
 	baseline        bool
 	snapshot        bool   // the result after the change is stored
 	weight          uint64 // of the changes after the last entry with a result, including this one
+	edits           []registry.DataEdit
 	delta           []byte // packed
 }
 
@@ -167,6 +169,9 @@ func (l *logEntry) append(b []byte) []byte {
 	if l.snapshot {
 		flags |= changeSnapshot
 	}
+	if len(l.edits) > 0 {
+		flags |= changeEdits
+	}
 	b = append(b, changeVersion, flags)
 	b = binary.AppendUvarint(b, l.offset)
 	b = putTime(b, l.at)
@@ -175,6 +180,12 @@ func (l *logEntry) append(b []byte) []byte {
 	b = putText(b, l.query)
 	b = putText(b, l.endpoint)
 	b = binary.AppendUvarint(b, l.weight)
+	if len(l.edits) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(l.edits)))
+		for _, e := range l.edits {
+			b = putText(putText(b, e.Text), e.Link)
+		}
+	}
 	return append(b, l.delta...)
 }
 
@@ -190,6 +201,11 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 	l.offset, l.at, l.checked, l.slot = in.number(), in.time(), in.time(), in.number()
 	l.query, l.endpoint = in.text(), in.text()
 	l.weight = in.number()
+	if flags&changeEdits != 0 {
+		for range in.count() {
+			l.edits = append(l.edits, registry.DataEdit{Text: in.text(), Link: in.text()})
+		}
+	}
 	if in.bad || len(in.b) == 0 {
 		return l, fmt.Errorf("%w: change %d of query number %d cannot be read", ErrDamaged, l.seq, l.serial)
 	}
@@ -201,7 +217,7 @@ func parseLogEntry(k, v []byte) (logEntry, error) {
 func (l *logEntry) announce(e storeEpoch, delta *diff.Delta) registry.Change {
 	return registry.Change{
 		Query: l.query, Endpoint: l.endpoint, Epoch: e.of(l.serial), Prev: l.seq - 1, Seq: l.seq,
-		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
+		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta, Edits: l.edits,
 	}
 }
 

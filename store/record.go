@@ -145,7 +145,7 @@ func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) e
 	packed := o.Prepared.(*prepared)
 	l := logEntry{
 		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1,
-		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o, slot), baseline: r.seq == 0, delta: packed.delta,
+		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o, slot), baseline: r.seq == 0, edits: o.Edits, delta: packed.delta,
 	}
 	if err := w.log.add(&l, packed.result); err != nil {
 		return err

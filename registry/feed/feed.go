@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
 )
 
@@ -44,10 +45,7 @@ type Event struct {
 }
 
 // An Edit is what a feed says about the edit behind an event.
-type Edit struct {
-	Text string `json:"text"`           // such as "revision 2145 of Q42"
-	Link string `json:"link,omitempty"` // a page about it
-}
+type Edit = registry.DataEdit
 
 // A Loose describes triples that an event may have added or removed: those with one of these
 // subjects, and those of other nodes that belong to the same document.

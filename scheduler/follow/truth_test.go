@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type world struct {
 	begin   time.Time
 	events  []event // by offset, from 1
 	asked   int
+	named   int // changes that have the edit that caused them
 	told    bool
 	servers int       // that answer for the endpoint, each with a lag of its own
 	stale   bool      // planted: the feed says nothing about the events of one entity
@@ -218,6 +220,9 @@ func play(t *testing.T, seed uint64, w *world, length time.Duration) (proved, cl
 		for ; seen < len(changes); seen++ {
 			c := changes[seen]
 			n, _ := strconv.Atoi(valueOf(c.Delta.Added[0]))
+			if !c.Baseline && slices.Contains(c.Edits, registry.DataEdit{Text: fmt.Sprint("revision ", n)}) {
+				w.named++
+			}
 			if was, ok := results[c.Query]; ok && was == n {
 				t.Errorf("seed %d: %s changes to %d twice", seed, c.Query, n)
 			}
@@ -311,6 +316,9 @@ func TestProofsAreTrue(t *testing.T) {
 					t.Logf("%d of %d proved, %d changes, %d executions, %d if all were asked in %d slots", proved, claims, len(ledger.Changes()), w.asked, slots*entities, slots)
 					if proved < claims*c.least/100 {
 						t.Errorf("less than %d %% is proved", c.least)
+					}
+					if all := len(ledger.Changes()) - entities; w.named < all/2 {
+						t.Errorf("%d of %d changes have their edits", w.named, all)
 					}
 					if most := slots * entities * c.most / 100; w.asked > most {
 						t.Errorf("more than %d %% of the executions are made", c.most)

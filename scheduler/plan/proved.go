@@ -380,3 +380,12 @@ func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reac
 
 // Spend charges a slot for a request that is no execution of a query.
 func (s *SlotBudget) Spend(d time.Duration) { s.used += max(0, min(d, s.budget-s.used)) }
+
+// Edits returns the edits that matched a query and that an answer is not known to include.
+func (p Proofs) Edits(query string, before feed.Before) []feed.Edit {
+	c := p.all[query]
+	if c == nil || c.touch == nil || p.view == nil || c.touch.Feed != p.view.Name || !before.Known() {
+		return nil
+	}
+	return p.view.Edits(*c.touch, before)
+}

@@ -323,7 +323,7 @@ func (m *Memory) record(k *kept, endpoint string, o scheduler.Outcome) (registry
 	c := registry.Change{
 		Query: o.Query, Endpoint: endpoint, Epoch: was.Epoch, Prev: was.Seq, Seq: was.Seq + 1,
 		Offset: uint64(len(m.changes) + 1), Time: o.At, CheckedAt: o.Checked, Slot: o.Stats.LastRun.Slot,
-		Baseline: was.Seq == 0, Delta: o.Delta,
+		Baseline: was.Seq == 0, Delta: o.Delta, Edits: o.Edits,
 	}
 	m.changes = append(m.changes, c)
 	return c, true
