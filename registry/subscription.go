@@ -119,6 +119,7 @@ type Subscription struct {
 	Stored int       `json:"stored,omitempty"` // messages; the store counts them
 	Bytes  int64     `json:"bytes,omitempty"`  // of these messages
 	Batch  int       `json:"batch,omitempty"`  // alerts in one request, while a refused alert is searched for
+	Again  int       `json:"again,omitempty"`  // alerts of a request whose answer is unknown: the same ones go again, with the same id
 	Drop   []uint64  `json:"-"`                // of an edit: messages that are deleted in its transaction
 }
 

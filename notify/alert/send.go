@@ -91,6 +91,9 @@ func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMess
 	if s.Batch > 0 {
 		n = s.Batch
 	}
+	if s.Again > 0 {
+		n = s.Again
+	}
 	for after := uint64(0); ; {
 		list, err := t.opts.Queue.Messages(s.ID, after, n)
 		if err != nil || len(list) == 0 {
@@ -135,6 +138,9 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 	}
 	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) error {
 		settle(s, list[:r.Settled])
+		if s.Again = 0; k.together && r.Verdict == deliver.Retry && r.Err != nil {
+			s.Again = len(list) // it may have them
+		}
 		list := list[r.Settled:]
 		switch {
 		case r.Verdict == deliver.Taken:
