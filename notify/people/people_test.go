@@ -645,3 +645,21 @@ func TestVisitors(t *testing.T) {
 		}
 	}
 }
+
+// Addresses that mail services deliver to one person are asked as one.
+func TestVisitorWithPlus(t *testing.T) {
+	r, _, _ := bouncing(t)
+	desk := people.NewDesk(r.Manager, 100)
+	codes := ""
+	for i, email := range []string{"mine+1@example.net", "Mine@example.net", "mine+2@example.net", "mine+3@example.net", "yours@example.net"} {
+		req := httptest.NewRequest("POST", "/notify-me", strings.NewReader(url.Values{"query": {*r.public.Load()}, "email": {email}}.Encode()))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", i)
+		w := httptest.NewRecorder()
+		desk.ServeHTTP(w, req)
+		codes += fmt.Sprint(w.Code, " ")
+	}
+	if codes != "200 200 200 429 200 " {
+		t.Error(codes)
+	}
+}

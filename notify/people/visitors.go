@@ -130,7 +130,7 @@ func (d *Desk) subscribe(client, query, address string) error {
 		return err
 	}
 	key := strings.ToLower(address)
-	if !d.clients.allow(client, now) || !d.addresses.allow(key, now) || !d.all.AllowN(now, 1) {
+	if !d.clients.allow(client, now) || !d.addresses.allow(owner(key), now) || !d.all.AllowN(now, 1) {
 		return &registry.Problem{Kind: registry.KindRate, Detail: "there were several requests just now: try again later"}
 	}
 	st, _, err := m.Target.opts.Log.Current(q.ID, false)
@@ -157,6 +157,13 @@ func (d *Desk) subscribe(client, query, address string) error {
 		return nil
 	})
 	return err
+}
+
+// owner is whom an address belongs to: mail services leave out what is after a plus.
+func owner(address string) string {
+	name, host, _ := strings.Cut(address, "@")
+	name, _, _ = strings.Cut(name, "+")
+	return name + "@" + host
 }
 
 // masked shows what tells addresses apart for an operator, and not who they are.
@@ -293,7 +300,7 @@ type deskPage struct {
 }
 
 var deskTemplate = template.Must(template.New("").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:2rem auto;padding:0 1rem}input,button{font:inherit;padding:.4rem .6rem}</style></head>
 <body><h1>{{.Title}}</h1><p>{{.Text}}</p>
 {{if .Query}}<form method="post" action="/notify-me"><input type="hidden" name="query" value="{{.Query}}"><label>Your address

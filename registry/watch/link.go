@@ -290,11 +290,14 @@ func grlc(text string) (endpoint, parameter string) {
 
 // titleOf returns what the comments of a query call it, "" if they do not.
 func titleOf(text string) string {
-	decorated, _ := decorators(text)
+	decorated, tokens := decorators(text)
 	for _, d := range decorated {
 		if d[0] == "summary" && d[1] != "" {
 			return shortText(strings.Trim(d[1], `"'`))
 		}
+	}
+	if len(tokens) > 0 { // a comment or a text further down may be about anything
+		text = text[:tokens[0].Pos]
 	}
 	if m := anyTitle.FindStringSubmatch(text); m != nil {
 		return shortText(m[1])

@@ -157,6 +157,8 @@ func TestLinkNames(t *testing.T) {
 		"#+ summary: Free garages, by name\n#+ endpoint: http://x.example:8080/s\nASK { ?a ?b ?c }": {"x.example", "free-garages-by-name"},
 		"# Largest cities\n# of the world\nASK { ?a ?b ?c }":                                        {"", "largest-cities"},
 		"ASK { ?a ?b \"\"\"\n#+ summary: no\n\"\"\" }":                                              {"", ""},
+		"ASK { ?a ?b ?c }\n#title: a note at the end":                                               {"", ""},
+		"ASK { ?a ?b \"\"\"\n#title:no\n\"\"\" }":                                                   {"", ""},
 		"#defaultView:Map\nASK { ?a ?b ?c }":                                                        {"", ""},
 	} {
 		l, err := ParseLink(text)
