@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/exchange"
+	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/store"
 )
 
@@ -110,12 +111,20 @@ func exportCommand(w *cli.Env, open withStore) *cobra.Command {
 	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line", Args: cobra.NoArgs,
 		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
 their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
-webhooks of rules. It contains neither results nor history nor alerts; use 'freshet backup'
-for those. Rules whose query was released are left out.`,
+webhooks of rules. It contains neither results nor history nor alerts nor subscriptions, such as webhooks,
+receivers of people and e-mail of visitors; use 'freshet backup' for those. Standard error says how many
+subscriptions are left out. Rules whose query was released are left out, too.`,
 		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
 		RunE: func(*cobra.Command, []string) error {
 			return open(func(db *store.DB) error {
-				return exchange.Export(db, func(r exchange.Line) error { return cli.PrintJSON(w.Stdout, r) })
+				if err := exchange.Export(db, func(r exchange.Line) error { return cli.PrintJSON(w.Stdout, r) }); err != nil {
+					return err
+				}
+				left, err := exchange.LeftOut(db)
+				if left > 0 {
+					fmt.Fprintf(w.Stderr, "%s left out: webhooks, receivers of people, visitors and the like are in a backup only\n", show.Quantity(left, "subscription"))
+				}
+				return err
 			})
 		}}
 }

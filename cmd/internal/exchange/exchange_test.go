@@ -9,6 +9,27 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
+// Who exports is told how many subscriptions are not in it. Receivers of rules come with their rules.
+func TestLeftOut(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for id, way := range map[string]registry.Way{"wh_1": registry.Webhook, "nt_1": registry.People, "al_1": registry.Alerts} {
+		err := db.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
+			*s = registry.Subscription{ID: id, Way: way, State: registry.Active}
+			return nil
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := LeftOut(db); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 // An import analyses texts like a registration does. It names the lines that could not be
 // registered and imports the rest.
 func TestImportAnalyses(t *testing.T) {
