@@ -42,16 +42,22 @@ func (p Proxies) client(r *http.Request) netip.Addr {
 	if err != nil || !p.trusts(peer.Addr()) {
 		return netip.Addr{}
 	}
-	at, named := peer.Addr().Unmap(), hops(r.Header.Values(p.Header))
-	if p.Header == "Forwarded" {
-		for i := range named {
-			named[i] = forOf(named[i])
+	at, rest := peer.Addr().Unmap(), strings.Join(r.Header.Values(p.Header), ",")
+	for rest != "" {
+		var name string
+		if p.Header == "Forwarded" {
+			name, rest = lastElement(rest)
+			name = forOf(name)
+		} else {
+			comma := strings.LastIndexByte(rest, ',')
+			name, rest = rest[comma+1:], rest[:max(comma, 0)]
 		}
-	}
-	for _, name := range slices.Backward(named) {
-		a, err := hopAddress(name)
+		a, err := hopAddress(strings.TrimSpace(name))
 		if err != nil { // unknown, or a name that hides the address
 			break
+		}
+		if a.IsLoopback() { // a proxy asked itself; no other client is on this machine, whatever it writes
+			continue
 		}
 		if at = a; !p.trusts(a) {
 			break
@@ -65,23 +71,35 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(p.Networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// hops returns the elements of a header field, which may be on several lines. A comma in quotes ends none.
-func hops(lines []string) (list []string) {
+// lastElement splits off the last element of a Forwarded field. It reads from the end: the last element is of
+// the nearest proxy, so its quotes are in pairs, and those that a client has left open before do not count.
+func lastElement(s string) (last, before string) {
 	quoted := false
-	for _, x := range strings.FieldsFunc(strings.Join(lines, ","), func(c rune) bool {
+	for i := len(s) - 1; i >= 0; i-- {
+		switch {
+		case s[i] == '"' && (i-len(strings.TrimRight(s[:i], `\`)))%2 == 0:
+			quoted = !quoted
+		case s[i] == ',' && !quoted:
+			return s[i+1:], s[:i]
+		}
+	}
+	return s, ""
+}
+
+// forOf returns the parameter for of an element of Forwarded. Other parameters may quote what a client wrote.
+func forOf(element string) string {
+	quoted, escaped := false, false
+	for part := range strings.FieldsFuncSeq(element, func(c rune) bool {
+		if escaped {
+			escaped = false
+			return false
+		}
+		escaped = quoted && c == '\\'
 		if c == '"' {
 			quoted = !quoted
 		}
-		return c == ',' && !quoted
+		return c == ';' && !quoted
 	}) {
-		list = append(list, strings.TrimSpace(x))
-	}
-	return list
-}
-
-// forOf returns the parameter for of an element of Forwarded.
-func forOf(element string) string {
-	for part := range strings.SplitSeq(element, ";") {
 		name, value, _ := strings.Cut(part, "=")
 		if strings.EqualFold(strings.TrimSpace(name), "for") {
 			return strings.Trim(strings.TrimSpace(value), `"`)

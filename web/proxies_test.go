@@ -35,6 +35,15 @@ func TestClientsOfProxies(t *testing.T) {
 		{forwarded, "10.1.1.1:5", http.Header{forwarded: {"for=unknown"}, xff: {"192.0.2.7"}}, "10.1.1.1"},
 		{forwarded, "127.0.0.1:5", http.Header{forwarded: {"for=192.0.2.7"}, xff: {"203.0.113.1"}}, "192.0.2.7"},
 		{forwarded, "127.0.0.1:5", http.Header{xff: {"203.0.113.1"}}, "127.0.0.1"},
+		// A client that leaves a quote open, that writes into what the proxy quotes, or that is in a listed network itself.
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`for=203.0.113.66;x=", for=192.0.2.7`}}, "192.0.2.7"},
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`for=203.0.113.66;x="`, `for=192.0.2.7`}}, "192.0.2.7"},
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`for=203.0.113.66;x="`, `for="192.0.2.7"`}}, "192.0.2.7"},
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`host="x;for=203.0.113.66\\";for=192.0.2.7`}}, "192.0.2.7"},
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`host="x\";for=203.0.113.66";for=192.0.2.7`}}, "192.0.2.7"},
+		{xff, "10.1.1.1:5", http.Header{xff: {`", 192.0.2.7`}}, "192.0.2.7"},
+		{xff, "10.1.1.1:5", http.Header{xff: {"127.0.0.1, 10.5.5.5"}}, "10.5.5.5"},
+		{xff, "127.0.0.1:5", http.Header{xff: {"192.0.2.7, 127.0.0.1"}}, "192.0.2.7"},
 	} {
 		got := ""
 		h := Proxies{networks, x.header}.Clients(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -33,7 +33,7 @@ var serverSettings = []described{
 	{"default_endpoint", "", "name of an endpoint", "Endpoint of calls that name none.", []string{"x"}, nil},
 	{"tokens", "", "see [Tokens](#tokens)", "Tokens that exist besides those made on the running server.", []string{"[]"}, []string{"[{name: a, role: boss, sha256: a}]"}},
 	{"origins", "", "origins without patterns, such as `https://app.example.org`", "Origins of web pages that may connect, besides the server's own.", []string{`["https://app.example.org"]`}, []string{`["*"]`, `["https://*.example.org"]`}},
-	{"proxies.networks", "", "networks such as `10.0.0.0/8`", "Networks of proxies that name the clients for which they ask. Those on the server's machine always may.", []string{"[10.0.0.0/8]"}, []string{"[10.0.0.1]"}},
+	{"proxies.networks", "", "networks such as `10.0.0.0/8`", "Networks of proxies that name the clients for which they ask. Those on the server's machine always may.", []string{"[10.0.0.0/8]"}, []string{"[10.0.0.1]", "[0.0.0.0/0]", "['::ffff:10.0.0.0/104']"}},
 	{"proxies.header", "", "`X-Forwarded-For` or `Forwarded`", "Header by which they do. They must append to it, and Freshet looks at no other.", []string{"Forwarded"}, []string{"Via"}},
 	{"tls.cert", "", "file in PEM, together with `tls.key`", "Certificate. SIGHUP reads it again.", nil, []string{"none.pem"}},
 	{"tls.key", "", "file in PEM, together with `tls.cert`", "Key of the certificate.", nil, []string{"none.pem"}},

@@ -72,8 +72,11 @@ func (p Proxies) Trusted() (list []netip.Prefix) {
 
 func (p Proxies) check() error {
 	for i, n := range p.Networks {
-		if _, err := netip.ParsePrefix(n); err != nil {
+		switch prefix, err := netip.ParsePrefix(n); {
+		case err != nil || prefix.Addr().Is4In6():
 			return cli.UsageErrorf("proxies.networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
+		case prefix.Bits() == 0:
+			return cli.UsageErrorf("proxies.networks[%d]: in %q everybody is a proxy and could choose an address; list the addresses of the proxies", i, n)
 		}
 	}
 	if p.Header != "X-Forwarded-For" && p.Header != "Forwarded" {
