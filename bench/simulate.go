@@ -25,6 +25,7 @@ type Setup struct {
 	Schedule bool          // keep the executions of each slot
 	Ring     bool          // estimate from the last 63 executions, as the live loop does
 	Merge    string        // registry.Endpoint.Merge; empty is off
+	Signals  *Signals      // a noisy feed, nil = none
 }
 
 // A Row is the result of a simulation.
@@ -34,6 +35,7 @@ type Row struct {
 	BudgetMS int64          `json:"budget_ms"`
 	Rule     string         `json:"rule"`
 	Merge    string         `json:"merge,omitempty"`
+	Signals  *Signals       `json:"signals,omitempty"`
 	Bound    int            `json:"bound,omitempty"` // Simulator.Bound, set by RunAll
 	Metrics
 	// Slots lists the complete executions of each slot in order. Cuts lists slot and
@@ -56,6 +58,8 @@ func (s Setup) Check() error {
 		return fmt.Errorf("timeout %s leaves nothing to do", s.Timeout)
 	case !slices.Contains(plan.Rules(), s.Rule):
 		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(plan.Rules(), " or "))
+	case s.Signals != nil && !(s.Signals.Miss >= 0 && s.Signals.Miss <= 1 && s.Signals.Lie >= 0 && s.Signals.Lie < 1):
+		return fmt.Errorf("signals that miss %g and lie %g: each is a part of 1, and not all can be lies", s.Signals.Miss, s.Signals.Lie)
 	case s.Merge != "" && !slices.Contains(registry.MergeModes(), s.Merge):
 		return fmt.Errorf("merge %q is not known, use %s", s.Merge, strings.Join(registry.MergeModes(), " or "))
 	case s.merges() && s.Rule == plan.RuleOverrun:
@@ -75,7 +79,7 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule, Merge: s.Merge}
+	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule, Merge: s.Merge, Signals: s.Signals}
 	y := newTally(w, s.Budget)
 	y.merges = s.merges()
 	c := plan.ReplayConfig{
@@ -86,6 +90,14 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 			return Row{}, errors.New("the trace has no templates, so that no requests can be merged")
 		}
 		c.Merged = w.merged(s.Merge)
+	}
+	if s.Signals != nil {
+		y.noise, y.heard = *s.Signals, make([]int, w.t.Queries)
+		if reports := w.signals(*s.Signals); !policy.NeedsOracle(p) {
+			c.Hinted = func(slot uint64) []int { return reports[slot] }
+		} else {
+			y.reports = reports
+		}
 	}
 	c.Policy = policy.Foresee(p, y.oracle)
 	r, err := plan.NewReplay(c)
@@ -143,9 +155,14 @@ func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
 	if i < 0 {
 		return policy.Foresight{}
 	}
-	f := policy.Foresight{Next: math.MaxUint64, Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
+	f := policy.Foresight{Next: math.MaxUint64, Miss: y.noise.Miss, Lie: y.noise.Lie, Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
 	if since, stale := y.staleFrom(int(i)); stale {
 		f.Since = uint64(since)
+	}
+	if y.heard == nil { // no change is reported
+		f.Miss = 1
+	} else {
+		f.Signals = y.heard[c.Number]
 	}
 	s := &y.w.t.Series[i]
 	if k := y.now(int(i)); k+1 < len(s.Versions) {

@@ -59,8 +59,11 @@ type tally struct {
 	fetched []int // by series: the version last fetched
 	last    []int // by query: the slot of its last execution
 	done    []bool
-	ages    int // sum of the ages of all results over the slots up to their last executions
-	stale   int // likewise, the slots in which they differed from the current ones
+	noise   Signals
+	reports [][]int // by slot, for yardsticks
+	heard   []int   // by query: reports since its last execution
+	ages    int     // sum of the ages of all results over the slots up to their last executions
+	stale   int     // likewise, the slots in which they differed from the current ones
 	used    time.Duration
 	over    time.Duration
 	debt    time.Duration
@@ -81,6 +84,11 @@ func newTally(w *Simulator, budget time.Duration) *tally {
 func (y *tally) begin() {
 	y.slot++
 	y.inSlot = 0
+	if y.reports != nil {
+		for _, q := range y.reports[y.slot] {
+			y.heard[q]++
+		}
+	}
 }
 
 // end closes a slot that leaves a debt.
@@ -127,6 +135,9 @@ func (y *tally) renew(q int) {
 		y.fetch(int(i))
 	}
 	y.last[q] = y.slot
+	if y.heard != nil {
+		y.heard[q] = 0
+	}
 }
 
 // staleSlots counts the slots before end in which a series differs from what was fetched.

@@ -95,7 +95,8 @@
 //	fbsup:x=1:life=overwrite the same, corrected by what executions find
 //	hybrid                   worth per second from learnt rates, and a price for waiting
 //	cv edf                   clairvoyant: yardsticks of simulations, refused elsewhere
-//	rates                    knows how often each result changes: another yardstick
+//	rates fresh              know how often each result changes: more yardsticks
+//	signals                  also hears noisy signals of changes
 //	sedf:p mrsf:p medf:p     intervals of profiles first, by their end, by what their
 //	                         round lacks, by the time that it has left; the endpoint's
 //	                         second policy orders the rest

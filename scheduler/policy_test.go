@@ -59,7 +59,8 @@ func named(spelling string) policy.Policy {
 
 // told is an oracle that reads the future in the id of a query.
 func told(_ policy.Moment, c *policy.Candidate) (f policy.Foresight) {
-	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g", &f.Since, &f.Cost, &f.Next, &f.Rate)
+	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g,g%d", &f.Since, &f.Cost, &f.Next, &f.Rate, &f.Signals)
+	f.Miss, f.Lie = 0.1, 0.5
 	return f
 }
 
@@ -185,14 +186,30 @@ func TestPolicies(t *testing.T) {
 			{"s8,c0,n0,r0", []string{"1", "2"}},             // never changes: left out
 		}, []string{"s0,c0,n0,r0.2", "s8,c0,n0,r0.1", "s0,c0,n0,r0.3", "s0,c0,n0,r0.1"}},
 
+		{"fresh", 10, []named{ // the same divided by the rate
+			{"s0,c0,n0,r0.1", []string{"1", "9"}}, // 0.0047/0.1
+			{"s8,c0,n0,r0.1", []string{"1", "5"}}, // 0.0902/0.1
+			{"s0,c0,n0,r0.2", []string{"1", "5"}}, // 0.264/0.2
+			{"s0,c0,n0,r1", []string{"1", "5"}},   // x = 5: 0.96
+			{"s8,c0,n0,r0", []string{"1", "2"}},   // never changes: left out
+		}, []string{"s0,c0,n0,r0.2", "s0,c0,n0,r1", "s8,c0,n0,r0.1", "s0,c0,n0,r0.1"}},
+
+		{"signals", 10, []named{ // a tenth of the changes has no signal, half of the signals are false: x = rate × slots/10 + signals × ln 2
+			{"s0,c0,n0,r0.1,g0", []string{"1", "5"}}, // x = 0.05: 0.0012
+			{"s0,c0,n0,r0.1,g1", []string{"1", "5"}}, // 0.743: 0.171
+			{"s0,c0,n0,r0.1,g2", []string{"1", "5"}}, // 1.436: 0.42
+			{"s0,c0,n0,r0.2,g1", []string{"1", "5"}}, // 0.793: 0.189
+			{"s0,c0,n0,r0,g0", []string{"1", "2"}},   // never changes: left out
+		}, []string{"s0,c0,n0,r0.1,g2", "s0,c0,n0,r0.2,g1", "s0,c0,n0,r0.1,g1", "s0,c0,n0,r0.1,g0"}},
+
 		{"hybrid:d=8", 12, []named{
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
 			{"b", []string{"1", "2", "3", "11"}},             // never did
 			{"c", []string{"1", "2+", "11"}},                 // once, long ago
-			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots: that is worth a little more than the last second
+			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots, which is worth a little more than the last second, and may show a first change
 			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
 			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
-		}, []string{"e", "f", "a", "c", "d", "b"}},
+		}, []string{"e", "f", "a", "d", "c", "b"}},
 
 		{"sedf:np", 12, []named{ // no profile here: hybrid's order
 			{"a", []string{"1", "2", "3+", "4+", "11+"}},

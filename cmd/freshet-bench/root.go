@@ -9,17 +9,28 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/bench/literature"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/scheduler"
 )
+
+// baselines makes the policies of the literature known, once.
+var baselines = sync.OnceFunc(func() {
+	for _, d := range literature.Definitions() {
+		scheduler.Register(d)
+	}
+})
 
 // benchCommand is the command with all others below it.
 func benchCommand(w *cli.Env) *cobra.Command {
+	baselines()
 	c := &cobra.Command{
 		Use: "bench", Short: "Compare refresh policies over recorded or generated histories",
 		Long: `Runs refresh policies over traces. A trace holds the result of every query in

@@ -19,6 +19,7 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 	var trace, policies, rule string
 	var budgets, merges []string
 	var timeout time.Duration
+	var noise []float64
 	var schedule, asJSON, asCSV, ring bool
 	c := &cobra.Command{
 		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
@@ -28,6 +29,9 @@ than its budget. Under debt an execution that has started may finish within
 --timeout, and later slots repay what it took beyond the budget, at most half of
 one each. Under overrun the last execution of a slot may take any time. The lines
 below the table say what no schedule of requests for one query each exceeds.
+
+With --signals, a feed reports changes: it misses some, and some of its reports are
+false. Live policies get them as hints, and signals knows how noisy they are.
 
 With --merge, queries of a template are asked together, as the server does it, in
 traces that have templates; generated and recorded ones do. Each mode has its rows.
@@ -50,7 +54,13 @@ The policies:
 			if err != nil {
 				return err
 			}
+			if n := len(noise); n != 0 && n != 2 {
+				return cli.UsageErrorf("--signals has two numbers, such as 0.1,0.5")
+			}
 			for i := range setups {
+				if len(noise) > 0 {
+					setups[i].Signals = &bench.Signals{Miss: noise[0], Lie: noise[1]}
+				}
 				setups[i].Timeout, setups[i].Schedule, setups[i].Ring = timeout, schedule, ring
 			}
 			t, err := loadTrace(trace)
@@ -79,6 +89,7 @@ The policies:
 	f.StringVar(&rule, "rule", plan.RuleStrict, "budget rule: "+strings.Join(plan.Rules(), " or "))
 	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
 	f.StringSliceVar(&merges, "merge", nil, "how to merge requests, several separated by commas: "+strings.Join(registry.MergeModes(), ", ")+" (default off)")
+	f.Float64SliceVar(&noise, "signals", nil, "reports of changes: the part of the changes without one, and the part of the reports that are false")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")

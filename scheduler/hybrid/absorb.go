@@ -18,13 +18,16 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 		next.due[i] *= hazardFade
 	}
 	l := policy.Lesson{States: make([]policy.Taught, 0, len(ran))}
-	boosted := map[*policy.Candidate]bool{}
+	boosted, found := map[*policy.Candidate]bool{}, 0.0
 	for _, c := range ran {
 		if !isPending(c.Stats.State) {
 			continue // its first execution
 		}
 		b := readEstimate(c.Stats.State)
 		changed := b.sample == foundChange
+		if changed {
+			found++
+		}
 		if changed && v.chance(&b) < 0.3 {
 			for _, k := range related(c) {
 				boosted[k] = true
@@ -32,6 +35,9 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 		}
 		v.applySample(next, &b, m.Slot)
 		l.States = append(l.States, policy.Taught{Candidate: c, State: b.state()})
+	}
+	if m.Budget > 0 {
+		next.yield += yieldStep * (found/m.Budget.Seconds() - next.yield)
 	}
 	l.States = append(l.States, next.boostRelated(v, m.Slot, boosted)...)
 	l.Shared = next.state()

@@ -19,6 +19,7 @@ type endpointState struct {
 	trust  float64        // in empty slots, see learnTrust
 	came   float64        // changes that witnesses found recently
 	meant  float64        // changes expected of them if all slots were live
+	yield  float64        // changes that a second of the budget has found lately
 	hits   [rates]float64 // boosted queries, by their mean rate, whose change is attributed to the boost
 	tries  [rates]float64 // boosted queries executed, by their mean rate
 	seen   [cells]float64
@@ -29,13 +30,14 @@ type endpointState struct {
 const (
 	ringWords  = 100  // about 4,800 slots
 	wordBits   = 48   // fits into a float's mantissa
-	stateHead  = 12   // two of them are not used any more
+	stateHead  = 12   // one of them is not used any more
 	emptySlot  = 0.02 // how much an empty slot advances the clock
 	ageCells   = 14
 	cells      = rates * ageCells
 	stateTail  = stateHead + 2*rates + 2*cells
 	stateSize  = stateTail + ringWords
 	hazardFade = 0.9995
+	yieldStep  = 0.02
 )
 
 func readState(s []float64) *endpointState {
@@ -45,7 +47,7 @@ func readState(s []float64) *endpointState {
 	}
 	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
 	e.left, e.stayed, e.fell, e.kept = s[3], s[4], s[5], s[6]
-	e.trust, e.came, e.meant = s[9], s[10], s[11]
+	e.yield, e.trust, e.came, e.meant = s[7], s[9], s[10], s[11]
 	from := s[stateHead:]
 	for _, to := range e.tables() {
 		from = from[copy(to, from):]
@@ -61,7 +63,7 @@ func (e *endpointState) tables() [4][]float64 {
 }
 
 func (e *endpointState) state() []float64 {
-	s := append(make([]float64, 0, stateSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, 0, 0,
+	s := append(make([]float64, 0, stateSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.yield, 0,
 		e.trust, e.came, e.meant)
 	if e.empty {
 		s[2] = 1

@@ -18,18 +18,22 @@ import (
 //
 // Queries that change often take longer than most, because they read much. So those
 // that take more than four times the mean run soon after their registration, and the
-// others when nothing known to change is worth more, or when they have waited.
+// others when nothing known to change is worth more, or when they have waited. One early
+// execution without a change proves little. So as long as none has found one, what the next may
+// teach counts, too: the probability that it shows that the query changes often, times the
+// changes that knowing so would find in the next 100 slots, or in as many as there have been,
+// beyond those that the budget finds elsewhere.
 //
 // Waiting has a price (wait.go). A query that has waited for a fraction x of the
 // wait is worth ν·x⁴ more per second, where ν is what the last second of the slot's
 // budget is worth without it. So a query about which nothing is known runs when it has
 // waited for about the wait, and earlier in a slot in which a second is worth less. The
-// wait is d, 256 live slots unless stated; the max_staleness of a query's holders
+// wait is d, 265 live slots unless stated; the max_staleness of a query's holders
 // replaces it, and counts all slots. The wait is shorter as far as that costs at most 0.2 % of the changes that the slot is
 // expected to find, and longer as far as d needs more than a third of the budget.
 //
-// The wait is a target, not a bound. A query is late after 1.2·d slots, live or not, or
-// 1.2 times the wait if that is longer; from then on ν is the mean worth of a second. A query
+// The wait is a target, not a bound. A query is late after 1.1·d slots, live or not, or
+// 1.1 times the wait if that is longer; from then on ν is the mean worth of a second. A query
 // that takes a large part of the budget may be later still: it starts only if those
 // that are worth more leave room for it, or if it is first. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that all
@@ -47,7 +51,9 @@ import (
 // that of a cost which grows with the third power of the age of the last observation,
 // V. Tripathi, E. Modiano, "A Whittle index approach to minimizing functions of age of
 // information", 2019. ν is the
-// multiplier of the budget in the same relaxation. Deadlines are met by earliest
+// multiplier of the budget in the same relaxation. What an execution may teach is valued as by
+// P. Frazier, W. Powell, S. Dayanik, "A knowledge-gradient policy for sequential information
+// collection", 2008. Deadlines are met by earliest
 // deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
 // multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
@@ -59,7 +65,7 @@ func Definition() policy.Definition {
 	return policy.Definition{
 		Name: "hybrid",
 		Params: []policy.Param{
-			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 256"},
+			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 265"},
 		},
 		Doc:    "worth of an execution per second from learnt change rates, and a price for waiting",
 		Source: "ours: a Whittle index with a price for waiting",

@@ -168,6 +168,9 @@ func (t *table) gain(i int) float64 {
 	}
 	tau := max(0, v.now-v.calendar.clock(r.last))
 	p := prospect{w: &t.weights[i], leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * policy.LowestRate)}
+	if r.known && r.changed == 0 {
+		p.learn = &v.learn[costClass(r.seconds)]
+	}
 	return p.gain()
 }
 

@@ -378,7 +378,7 @@ func TestPrice(t *testing.T) {
 	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-18000) > 1e-9 || got.long != 1 {
 		t.Errorf("the price is %v, want 0.5 and a wait of 18000", got)
 	}
-	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: 307.2}); got != want {
+	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: float64(late * 256.)}); got != want {
 		t.Errorf("the price is %v, want %v", got, want)
 	}
 	// 514 s in 100 slots are more than a third of 10 s: it takes 154.2 slots.
@@ -430,6 +430,54 @@ func TestFirstExecutions(t *testing.T) {
 	}
 	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q2", "q3", "q0", "q1", "q4", "q5", "q6"}) {
 		t.Errorf("the next executions are in the order %v", got)
+	}
+}
+
+// What it is worth to know a rate of one a slot, for 100 slots: in each 1 − 1/e changes, or with a
+// price of half a change an execution, in every second slot half of 1 − e^−2 − 1/2. If an
+// execution takes what finds a change elsewhere, it is worth nothing.
+func TestKnowing(t *testing.T) {
+	for _, c := range []struct{ yield, want float64 }{{0, 100 * (1 - math.Exp(-1))}, {0.5, 100 * (0.5 - math.Exp(-2)) / 2}, {1, 0}} {
+		if got := knowing(1, c.yield, 100)[policy.RateStep]; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("a second finds %g changes: knowing is worth %g, want %g", c.yield, got, c.want)
+		}
+	}
+}
+
+// A query without a change teaches more the longer it was not executed. One in which a change
+// was found, or whose rate is certain, teaches nothing.
+func TestLesson(t *testing.T) {
+	c := &policy.Candidate{Query: registry.Query{ID: "q"}, Median: 20 * time.Millisecond}
+	b := prior()
+	lesson := func(slot uint64) float64 {
+		c.Stats.Last, c.Stats.State = 40, b.state()
+		e := &endpointState{slot: slot - 1, clock: float64(slot - 1), yield: 0.5}
+		x := newView(policy.Moment{Slot: slot, Budget: time.Second, Shared: e.state()}).prospect(c)
+		if x.learn == nil {
+			return 0
+		}
+		return x.lesson()
+	}
+	b.learn(40, 1, 1, false)
+	early, later := lesson(41), lesson(60)
+	if early <= 0 || later <= early {
+		t.Errorf("an execution teaches %g in slot 41 and %g in slot 60", early, later)
+	}
+	b.learn(40, 20, 1, false)
+	if again := lesson(60); again >= later {
+		t.Errorf("after 20 slots without a change the next execution teaches %g, after one %g", again, later)
+	}
+	b.learn(40, 20, 1, true)
+	if got := lesson(60); got != 0 {
+		t.Errorf("after a change an execution teaches %g", got)
+	}
+	var one [rates]float64
+	one[12] = 1
+	if got := (&prospect{w: &one, learn: &one, e: 0.9}).lesson(); got != 0 {
+		t.Errorf("a certain rate teaches %g", got)
+	}
+	if c.Stats.State = nil; newView(policy.Moment{Slot: 9, Budget: time.Second}).prospect(c).learn != nil {
+		t.Error("the first execution has a lesson")
 	}
 }
 

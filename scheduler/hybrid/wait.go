@@ -14,7 +14,7 @@ import (
 
 const (
 	// defaultWait is the default of d, in live slots.
-	defaultWait = 256
+	defaultWait = 265
 	// tightCost is the largest fraction of the expected changes that a shorter wait
 	// may cost.
 	tightCost = 0.002
@@ -23,7 +23,7 @@ const (
 	waitShare = 1.0 / 3
 	// late is the multiple of d, or of the wait if that is longer, after which a query
 	// is late.
-	late = 1.2
+	late = 1.1
 	// margin is a factor on what deadlines need, so that they are met before the
 	// last moment.
 	margin   = 1.15

@@ -18,6 +18,7 @@ type view struct {
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
 	most   float64               // the highest ratio
 	first  rateEstimate          // estimate for queries without a state
+	learn  [costClasses][rates]float64
 }
 
 func newView(m policy.Moment) *view {
@@ -25,7 +26,41 @@ func newView(m policy.Moment) *view {
 	for c, r := range v.ratio {
 		v.leave[c] = leaves(r)
 	}
+	yield := v.yield / max(yieldStep, 1-math.Pow(1-yieldStep, float64(v.slot)))
+	for c := range v.learn {
+		v.learn[c] = knowing(math.Ldexp(0.7, c-costStep), yield, min(horizon, v.now))
+	}
 	return v
+}
+
+// Costs have classes: those in class c are from half of 2^(c−costStep) seconds to all of it.
+const (
+	costClasses = 18
+	costStep    = 10
+)
+
+func costClass(seconds float64) int {
+	_, k := math.Frexp(seconds)
+	return min(max(k+costStep, 0), costClasses-1)
+}
+
+// horizon is the number of slots for which it pays to know a rate. Later, the query would
+// have been found anyway.
+const horizon = 100
+
+// knowing is what it is worth to know that a query has each of the rates, if it takes some
+// seconds and the budget usually finds yield changes a second: the changes that executions in
+// every first, second, fourth… slot find within the horizon, less those that the time finds
+// elsewhere, for the best of these intervals. It is 0 if the time is better spent elsewhere.
+func knowing(seconds, yield, slots float64) (worth [rates]float64) {
+	for every := 1.0; every < 512; every *= 2 {
+		e := math.Exp(-policy.LowestRate * every)
+		for k := range worth {
+			worth[k] = max(worth[k], slots*(1-e-float64(yield*seconds))/every)
+			e *= e
+		}
+	}
+	return worth
 }
 
 // past makes a view that lacks the fields which only worth needs.
@@ -63,7 +98,8 @@ const quick = 100 * time.Microsecond
 //	(1 − (1−x)·Σ_k w_k·e^(−rλ_kτ)·(1 + τ(1 − e^(−rλ_k)))) / c
 //
 // where τ is the number of live slots since the last execution, this one included,
-// c the median time, x the excitation, and r the hazard of similar queries. chance
+// c the median time, x the excitation, and r the hazard of similar queries. For a query
+// without a change so far, what it may teach comes on top, see prospect.lesson. chance
 // is the probability that the query has changed.
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
 	p := v.prospect(c)
@@ -75,7 +111,8 @@ func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
 type prospect struct {
 	w, leave *[rates]float64
 	tau, x   float64
-	e        float64 // e^(−rλτ) for the lowest rate; for each next rate it is the square
+	e        float64         // e^(−rλτ) for the lowest rate; for each next rate it is the square
+	learn    *[rates]float64 // what it is worth to know each rate; nil if a change has been found
 }
 
 // sums are Σ w_k·e^(−rλ_kτ), and the same with each times 1 − e^(−rλ_k).
@@ -100,6 +137,9 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	if len(state) == estimateSize {
 		p.w, mean, p.x, changed = (*[rates]float64)(state), state[rates], state[rates+1], uint64(state[rates+2])
 	}
+	if changed == 0 && len(state) == estimateSize {
+		p.learn = &v.learn[costClass(seconds(c))]
+	}
 	p.tau = max(0, v.now-v.calendar.clock(last))
 	at := v.cellOf(mean, changed)
 	p.e, p.leave = math.Exp(-v.ratio[at]*p.tau*policy.LowestRate), &v.leave[at]
@@ -109,7 +149,26 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 // gain is the worth of an execution regardless of its cost.
 func (p *prospect) gain() float64 {
 	same, stay := p.sums()
-	return 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
+	gain := 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
+	if p.learn != nil {
+		gain += p.lesson()
+	}
+	return gain
+}
+
+// lesson is what an execution is worth because it may show that the query changes often:
+// (1 − q)·Σ_k w_k·(1 − e^(−rλ_kτ))·v_k, where v_k is what it is worth to know rate k, and q the
+// probability that the rate is one with v_k > 0. What is certain has nothing to teach.
+func (p *prospect) lesson() float64 {
+	sum, certain, e := 0.0, 0.0, p.e
+	for k, w := range p.w {
+		if v := p.learn[k]; v > 0 {
+			certain += w
+			sum += float64(w * (1 - e) * v)
+		}
+		e *= e
+	}
+	return float64((1 - certain) * sum)
 }
 
 func seconds(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }

@@ -52,6 +52,8 @@ type ReplayConfig struct {
 	Ring bool
 	// Ranked plays every slot in order, even if everything fits.
 	Ranked bool
+	// Hinted, if not nil, lists the queries that hints mark in a slot.
+	Hinted func(slot uint64) []int
 	// Merged, if not nil, plays merged requests.
 	Merged *MergedWorld
 }
@@ -160,6 +162,11 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 func (r *Replay) play(each func(Played)) {
 	now := r.now()
 	r.took = 0
+	if r.c.Hinted != nil {
+		for _, q := range r.c.Hinted(r.slot) {
+			r.p.ownHints().marked[r.all[q]] = struct{}{}
+		}
+	}
 	s := r.p.Begin(now, Terms{Lead: r.c.Lead, Width: 1, Timeout: cmp.Or(r.c.Timeout, boundless)})
 	if m := r.c.Merged; m != nil {
 		s.merging = Merging{Mode: m.Mode}

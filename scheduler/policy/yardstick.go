@@ -11,6 +11,11 @@ type Foresight struct {
 	Next  uint64        // slot of the next change of the current result, math.MaxUint64 if there is none
 	Cost  time.Duration // of an execution in this slot
 	Rate  float64       // changes a slot, over the whole history
+	// Signals counts the signals of change since the last execution. Each change is
+	// signalled unless it is missed, with probability Miss; Lie is the share of the signals
+	// that no change caused.
+	Signals   int
+	Miss, Lie float64
 }
 
 // An Oracle gives a simulation the foresight about a query in the slot of m.
@@ -53,6 +58,10 @@ func Yardsticks() []Definition {
 			Source: "Liu, Layland 1973, section 7: earliest deadline first"}, deadline),
 		yards(Definition{Name: "rates", Doc: "knows how often each result changes, but not when",
 			Source: "Azar, Horvitz, Lubetzky, Peres, Shahaf 2018, section 3"}, knownRate),
+		yards(Definition{Name: "fresh", Doc: "knows how often each result changes, and keeps as many as it can up to date",
+			Source: "Azar, Horvitz, Lubetzky, Peres, Shahaf 2018, section 3"}, fresh),
+		yards(Definition{Name: "signals", Doc: "knows how often each result changes, and hears noisy signals of its changes",
+			Source: "Busa-Fekete, Zimmert, György and others 2025"}, signalled),
 	}
 }
 
@@ -77,6 +86,24 @@ func deadline(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
 // changes found in place of the share of time.
 func knownRate(m Moment, c *Candidate, f Foresight) (Key, bool) {
 	x := f.Rate * float64(m.Slot-c.Stats.Last)
+	gain := -math.Expm1(-x) - x*math.Exp(-x)
+	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
+}
+
+// fresh is the order of "fresh": that of "rates" divided by λ, so that it is the derivative of
+// the share of the time in which a result is current.
+func fresh(m Moment, c *Candidate, f Foresight) (Key, bool) {
+	k, runs := knownRate(m, c, f)
+	k.Value /= max(f.Rate, math.SmallestNonzeroFloat64)
+	return k, runs
+}
+
+// signalled is the order of "signals". n signals and a slots without an execution leave the
+// probability e^(−λ·miss·a)·lie^n that nothing has changed: unsignalled changes come at rate
+// λ·miss, and each signal is false with probability lie. In the order of "rates", the negative
+// logarithm of this takes the place of λa.
+func signalled(m Moment, c *Candidate, f Foresight) (Key, bool) {
+	x := f.Rate*f.Miss*float64(m.Slot-c.Stats.Last) - float64(f.Signals)*math.Log(max(f.Lie, 1e-9))
 	gain := -math.Expm1(-x) - x*math.Exp(-x)
 	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
 }
