@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 )
@@ -67,6 +68,12 @@ var (
 		"Messages about alerts by how they ended: delivered, failed (attempts), dropped.", "receiver", "result")
 	alertWaitingDesc = level("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
 
+	feedStateDesc = level("freshet_feed_state", "1 for the state that the feed is in: live, behind, gap, silent, failing.", "feed", "state")
+	feedLagDesc   = level("freshet_feed_lag_seconds", "Time from the publication of the feed's last event until it was here.", "feed")
+	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the feed last gave a sign of life.", "feed")
+	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), possible (queries), doubled.", "feed", "kind")
+	feedGapsDesc  = counter("freshet_feed_gaps_total", "Times that events of the feed were missing.", "feed")
+
 	asksDesc    = counter("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", "endpoint", "kind")
 	membersDesc = counter("freshet_ask_members_total", "Queries in these requests.", "endpoint", "kind")
 	voidDesc    = counter("freshet_asks_void_total", "Requests for several queries whose answer said nothing about them.", "endpoint")
@@ -95,6 +102,9 @@ func (read reader) Collect(ch chan<- prometheus.Metric) {
 func scrapes(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(reader(s.collectEndpoints), reader(s.collectStorage), reader(s.collectOutlook))
+	if s.ChangeFeeds != nil {
+		now.MustRegister(reader(s.collectFeeds))
+	}
 	if s.Deliveries != nil {
 		now.MustRegister(reader(s.collectDeliveries))
 	}
@@ -152,6 +162,25 @@ func (s *server) collectAsks(endpoint string, put func(metric, float64, ...strin
 	put(voidDesc, float64(asked.Void), endpoint)
 	put(auditsDesc, float64(asked.Same), endpoint, "same")
 	put(auditsDesc, float64(asked.Different), endpoint, "different")
+}
+
+// collectFeeds reports change feeds. A feed that only takes messages is live, and is heard from now and then.
+func (s *server) collectFeeds(put func(metric, float64, ...string)) error {
+	all, err := s.ChangeFeeds.Feeds()
+	for _, f := range all {
+		for _, state := range []string{feed.Live, feed.Behind, feed.Gap, feed.Silent, feed.Failing} {
+			put(feedStateDesc, oneIf(f.State == state), f.Name, state)
+		}
+		put(feedLagDesc, f.LagSeconds, f.Name)
+		if !f.Heard.IsZero() {
+			put(feedHeardDesc, max(0, s.Now().Sub(f.Heard).Seconds()), f.Name)
+		}
+		for kind, n := range map[string]uint64{"came": f.Events, "matched": f.Matched, "possible": f.Possible, "doubled": f.Duplicates} {
+			put(feedEvents, float64(n), f.Name, kind)
+		}
+		put(feedGapsDesc, float64(f.Gaps), f.Name)
+	}
+	return err
 }
 
 func oneIf(b bool) float64 {

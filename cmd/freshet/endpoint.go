@@ -168,7 +168,7 @@ func printPacks(a *remote, _ *cobra.Command, args []string) error {
 				return err
 			}
 		case len(args) == 0:
-			fmt.Fprintf(a.w.Stdout, "%-12s %s\n", p.Name, p.Title)
+			fmt.Fprintf(a.w.Stdout, "%-18s %s\n", p.Name, p.Title)
 		default:
 			printPack(a.w.Stdout, p)
 		}

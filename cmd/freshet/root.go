@@ -29,7 +29,7 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 	root.AddCommand(serveCommand(w), demo.Command(w), sparqlCommand(w),
 		hintCommand(w), configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
 	for _, x := range []row{
-		queryTable, endpointTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
+		queryTable, endpointTable, feedTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
 		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow, clusterTable,
 	} {
 		root.AddCommand(clientCommand(w, x))

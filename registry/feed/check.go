@@ -33,7 +33,7 @@ func (d Definition) Check(contact string, now time.Time) error {
 	switch {
 	case d.Kind == Deltas && d.URL != "":
 		return bad("url", "a feed of the kind deltas is sent to POST /v1/feeds/%s: leave url out", d.Name)
-	case d.Kind == Deltas:
+	case d.Kind == Deltas, d.Kind == Changesets && d.URL != "" && !strings.Contains(d.URL, "://"): // which is a directory
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return bad("url", "%q is not an absolute http or https URL, which a feed of the kind %s needs", d.URL, d.Kind)
 	case u.User != nil:

@@ -43,6 +43,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, d := range []Definition{
 		{Name: "d", Kind: Deltas},
+		{Name: "c", Kind: Changesets, URL: "./changesets"},
 		{Name: "l", Kind: LDES, URL: "http://127.0.0.1:1/"},
 		{Name: "w", Kind: Wikimedia, URL: "http://localhost:1/"},
 		{Name: "p", Kind: RDFPatch, URL: "http://store/log"},

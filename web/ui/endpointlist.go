@@ -1,6 +1,6 @@
 package ui
 
-// This file lists endpoints, and the templates of one.
+// This file lists endpoints, the templates of one, and the feeds that they use.
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	changefeed "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/web"
@@ -183,4 +184,96 @@ func requestsSaved(s scheduler.Slot) int {
 		return 0
 	}
 	return max(0, s.Run-s.Asks)
+}
+
+// A feedsPage shows the change feeds, and what they do not prove.
+type feedsPage struct {
+	Feeds           []feedSheet
+	Live            int // feeds that are
+	Queries, Proved int
+}
+
+type feedSheet struct {
+	changefeed.Status
+	Clock   *visit
+	Class   string // of its state
+	Place   string
+	Lag     string
+	Links   []feedLink
+	Queries int
+	Reasons []feedReason
+}
+
+type feedLink struct{ Name, Link string }
+
+// A feedReason is why results are not proved.
+type feedReason struct {
+	Why, Name, Link string
+	Count           int
+}
+
+// mostProofs bounds the queries of a feed whose proofs the page reads.
+const mostProofs = 500
+
+func (v endpointHandler) feeds() (content, error) {
+	all, err := v.ChangeFeeds.Feeds()
+	if err != nil {
+		return content{}, err
+	}
+	p := &feedsPage{}
+	proofs := v.ChangeFeeds.Proofs()
+	for _, f := range all {
+		s := feedSheet{Status: f, Clock: v.visit, Class: map[string]string{changefeed.Live: "live", changefeed.Failing: "failing"}[f.State], Lag: took(f.LagSeconds)}
+		if s.Class == "" {
+			s.Class = "stale"
+		}
+		if f.State == changefeed.Live {
+			p.Live++
+		}
+		var parts []string
+		if f.Position.Offset > 0 {
+			parts = append(parts, fmt.Sprint(f.Position.Offset))
+		}
+		if !f.Position.Time.IsZero() {
+			parts = append(parts, f.Position.Time.UTC().Format(time.RFC3339))
+		}
+		s.Place = strings.Join(parts, ", ")
+		for _, name := range f.Endpoints {
+			s.Links = append(s.Links, feedLink{name, endpointPath(name)})
+			if err := v.reasons(&s, p, name, proofs); err != nil {
+				return content{}, err
+			}
+		}
+		slices.SortFunc(s.Reasons, func(a, b feedReason) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Why, b.Why)) })
+		p.Feeds = append(p.Feeds, s)
+	}
+	return content{Data: p, Live: []part{{"feeds-now", "feeds-now", p}}}, nil
+}
+
+// reasons counts why results of an endpoint are not proved.
+func (v endpointHandler) reasons(s *feedSheet, p *feedsPage, endpoint string, proofs func(*registry.Query) (*changefeed.Proof, error)) error {
+	list, _, err := v.Queries.List(registry.QueryFilter{Endpoint: endpoint}, "", mostProofs)
+	for i := range list {
+		q := &list[i].Query
+		proof, err := proofs(q)
+		if err != nil {
+			return err
+		}
+		if proof == nil {
+			continue
+		}
+		s.Queries++
+		p.Queries++
+		if proof.Unprovable == "" {
+			p.Proved++
+			continue
+		}
+		at := slices.IndexFunc(s.Reasons, func(r feedReason) bool { return r.Why == proof.Unprovable })
+		if at < 0 {
+			at = len(s.Reasons)
+			s.Reasons = append(s.Reasons, feedReason{Why: proof.Unprovable, Name: v.name(q), Link: "/queries/" + q.ID})
+		}
+		s.Reasons[at].Count++
+	}
+	return err
 }

@@ -46,6 +46,7 @@ var rail = []place{
 	{Key: "overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
 	{Key: "queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
 	{Key: "endpoints", Path: "/endpoints", Icon: `<path d="M3 2.5h10v4H3zM3 9.5h10v4H3zM5.5 4.5h1M5.5 11.5h1"/>`},
+	{Key: "feeds", Path: "/feeds", Icon: `<path d="M3 13a10 10 0 0 1 10-10M3 13a6 6 0 0 1 6-6M3 13h.1"/>`},
 	{Key: "profiles", Path: "/profiles", Icon: `<path d="M2 4h6M6 8h7M4 12h8"/><path d="M10 2v12" stroke-dasharray="1.5 1.5"/>`},
 	{Key: "rules", Path: "/rules", Icon: `<path d="M4 11V7a4 4 0 0 1 8 0v4M2.5 11.5h11M7 14h2"/>`},
 	{Key: "deliveries", Path: "/deliveries", Icon: `<path d="M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10"/>`},
@@ -111,7 +112,7 @@ func (v menu) parts(section string) []part {
 func (v menu) places(all []place, section string, counts map[string]tally) []place {
 	var out []place
 	for _, p := range all {
-		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") && !v.May(registry.RoleAdmin) {
+		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") && !v.May(registry.RoleAdmin) || p.Key == "feeds" && !v.hasFeeds() {
 			continue
 		}
 		p.Current = p.Key == section
@@ -121,6 +122,12 @@ func (v menu) places(all []place, section string, counts map[string]tally) []pla
 		out = append(out, p)
 	}
 	return out
+}
+
+// hasFeeds reports whether there is a feed to show.
+func (v menu) hasFeeds() bool {
+	list, err := v.ChangeFeeds.Feeds()
+	return err == nil && len(list) > 0
 }
 
 // A tally is the number beside a navigation entry; bad reports whether it counts

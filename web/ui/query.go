@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	changefeed "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
@@ -45,6 +46,7 @@ type queryNow struct {
 	Day       int           // its changes in the last 24 hours
 	Slowest   time.Duration // the 95th percentile of its last runs; 0 if it is unknown
 	Followers int
+	Proof     *changefeed.Proof // nil without a feed
 }
 
 // Failing reports whether the last runs failed and the query is not paused.
@@ -189,7 +191,10 @@ func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stat
 		slices.Sort(times)
 		n.Slowest = times[k*95/100]
 	}
-	return n, nil
+	if v.ChangeFeeds != nil {
+		n.Proof, err = v.ChangeFeeds.Proofs()(q)
+	}
+	return n, err
 }
 
 // changes returns the plot of the last changes and a page of their list.

@@ -25,6 +25,7 @@ func (s *Server) pages() []page {
 		{path: "/watch", look: "watch", section: "queries", need: app, build: by(watchHandler.page)},
 		{path: "/watches/{id}", look: "watched", section: "queries", need: read, build: by(watchHandler.changes)},
 		{path: "/endpoints", look: "endpoints", section: "endpoints", need: read, build: by(endpointHandler.list), live: true},
+		{path: "/feeds", look: "feeds", section: "feeds", need: read, build: by(endpointHandler.feeds), live: true, absent: s.ChangeFeeds == nil},
 		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},
 		{path: "/endpoints/{name}", look: "endpoint", section: "endpoints", need: read, build: by(endpointHandler.page), live: true},
 		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},

@@ -52,11 +52,10 @@ func (f *fleet) check(e registry.Endpoint) error {
 	if err := scheduler.Validate(e); err != nil {
 		return err
 	}
-	if err := f.checkFeed(e.Feed); err != nil {
+	if _, err := endpoint.New(e, endpoint.Options{Contact: f.contact}); err != nil {
 		return err
 	}
-	_, err := endpoint.New(e, endpoint.Options{Contact: f.contact})
-	return err
+	return f.checkFeed(e.Feed)
 }
 
 // checkFeed returns an error if an endpoint cannot use a feed.

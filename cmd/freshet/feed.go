@@ -1,0 +1,212 @@
+package main
+
+// This file holds `freshet feed`, which shows change feeds and reads them.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/show"
+	feeds "github.com/freshet/freshet/endpoint/feed"
+	"github.com/freshet/freshet/registry/feed"
+)
+
+var feedTable = row{use: "feed", short: "Show change feeds, which tell what changes in the data of endpoints",
+	example: "freshet feed list\nfreshet feed show wikidata\nfreshet feed check wikidata --for 1m",
+	rows: []row{
+		{use: "list", short: "List the feeds that are defined or that endpoints use", example: "freshet feed list --json", call: "GET /v1/feeds",
+			out: printList("feeds", "NAME\tKIND\tSTATE\tLAG\tEVENTS\tMATCHED\tGAPS\tENDPOINTS\tWHY", func(f feed.Status) []any {
+				return []any{f.Name, f.Kind, f.State, time.Duration(f.LagSeconds * float64(time.Second)).Round(time.Second), f.Events, f.Matched, f.Gaps,
+					strings.Join(f.Endpoints, ", "), show.Shortened(f.Error, 80)}
+			})},
+		{use: "show NAME", short: "Show where a feed is, what it has told, and which results it proves", example: "freshet feed show wikidata",
+			call: "GET /v1/feeds/{}", out: printWith(printFeed)},
+		{use: "check NAME", short: "Read a feed once, from here, and say what it tells",
+			long: `Reads the feed of a running server from this machine for some seconds, and says which
+events come. Nothing is stored, and the server is not told. Servers that count
+connections count this one, too.`,
+			example: "freshet feed check wikidata --for 1m", run: readFeed(false),
+			flags: []option{{name: "for", value: 10 * time.Second, usage: "how long to read"}}},
+		{use: "follow NAME", short: "Print the events of a feed as they come, until interrupted",
+			long:    `Reads the feed of a running server from this machine, and prints a line for each event.`,
+			example: "freshet feed follow wikidata", run: readFeed(true)},
+	}}
+
+// printFeed prints a feed for people.
+func printFeed(a *remote, f feed.Status) error {
+	w := a.w.Stdout
+	fmt.Fprintf(w, "%s (%s): %s", f.Name, f.Kind, f.State)
+	if f.Error != "" {
+		fmt.Fprintf(w, ": %s", f.Error)
+	}
+	fmt.Fprintln(w)
+	line := func(name, format string, a ...any) { fmt.Fprintf(w, "  %-12s %s\n", name, fmt.Sprintf(format, a...)) }
+	if f.URL != "" {
+		line("address", "%s", f.URL)
+	}
+	if f.Position != (feed.Place{}) {
+		line("position", "%s", placeText(f.Position))
+		line("lag", "%.3g s from publication to here, of the last event", f.LagSeconds)
+	}
+	if !f.Heard.IsZero() {
+		line("heard", "%s", f.Heard.UTC().Format(time.RFC3339))
+	}
+	line("events", "%d, which matched %d queries and may have touched %d", f.Events, f.Matched, f.Possible)
+	line("gaps", "%d; %d events came twice", f.Gaps, f.Duplicates)
+	if f.Owner != "" {
+		line("node", "%s", f.Owner)
+	}
+	switch {
+	case len(f.Endpoints) == 0:
+		line("endpoints", "none: name it in the setting feed of one")
+	default:
+		line("endpoints", "%s", strings.Join(f.Endpoints, ", "))
+	}
+	return nil
+}
+
+func placeText(p feed.Place) string {
+	var parts []string
+	if p.Offset > 0 {
+		parts = append(parts, fmt.Sprint(p.Offset))
+	}
+	if p.Topic != "" {
+		parts = append(parts, "of "+p.Topic)
+	}
+	if !p.Time.IsZero() {
+		parts = append(parts, "published "+p.Time.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(parts, " ")
+}
+
+// A feedReading counts what a feed tells.
+type feedReading struct {
+	Feed       string    `json:"feed"`
+	Events     int       `json:"events"`
+	Whole      int       `json:"whole"` // events that show all that they changed
+	Added      int       `json:"added"`
+	Removed    int       `json:"removed"`
+	Duplicates int       `json:"duplicates"`
+	Gap        string    `json:"gap,omitempty"`
+	First      time.Time `json:"first,omitzero"`
+	Last       time.Time `json:"last,omitzero"`
+	Error      string    `json:"error,omitempty"`
+}
+
+func (r *feedReading) take(b feed.Batch) {
+	r.Duplicates += b.Duplicates
+	if b.Gap != "" {
+		r.Gap = b.Gap
+	}
+	for _, e := range b.Events {
+		r.Events++
+		r.Added, r.Removed = r.Added+len(e.Added), r.Removed+len(e.Removed)
+		if !e.All && len(e.Loose) == 0 {
+			r.Whole++
+		}
+		if r.First.IsZero() {
+			r.First = e.Time
+		}
+		r.Last = e.Time
+	}
+}
+
+func (r *feedReading) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d events", r.Feed, r.Events)
+	if r.Events > 0 {
+		fmt.Fprintf(&b, " with %d added and %d removed triples, published from %s to %s; %d of them show all that they changed", r.Added, r.Removed,
+			r.First.UTC().Format(time.RFC3339), r.Last.UTC().Format(time.RFC3339), r.Whole)
+	}
+	if r.Duplicates > 0 {
+		fmt.Fprintf(&b, "; %d came twice", r.Duplicates)
+	}
+	if r.Gap != "" {
+		fmt.Fprintf(&b, "; events are missing: %s", r.Gap)
+	}
+	if r.Error != "" {
+		fmt.Fprintf(&b, "; %s", r.Error)
+	}
+	return b.String()
+}
+
+// readFeed returns the command that reads a feed of the server from here.
+func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) error {
+	return func(a *remote, c *cobra.Command, args []string) error {
+		var f feed.Status
+		if err := a.do(c.Context(), "GET", "/v1/feeds/"+url.PathEscape(args[0]), nil, &f); err != nil {
+			return err
+		}
+		source, err := feeds.Open(f.Definition, feeds.Options{Contact: contact(a.w.Getenv), Version: cli.Version()})
+		if err != nil {
+			return cli.UsageErrorf("%v", err)
+		}
+		ctx := c.Context()
+		if !follow {
+			long, err := c.Flags().GetDuration("for")
+			if err != nil {
+				return err
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, long)
+			defer cancel()
+		}
+		r := &feedReading{Feed: f.Name}
+		cursor := ""
+		err = source.Follow(ctx, cursor, func(b feed.Batch) error {
+			r.take(b)
+			for i := range b.Events {
+				if !follow {
+					break
+				}
+				if err := a.printEvent(&b.Events[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			r.Error = err.Error()
+		}
+		if follow {
+			return err
+		}
+		if a.asJSON {
+			err = cli.PrintJSON(a.w.Stdout, r)
+		} else {
+			_, err = fmt.Fprintln(a.w.Stdout, r)
+		}
+		if err == nil && r.Error != "" {
+			err = cli.WithCode(cli.ExitFailure, errors.New("the feed cannot be read"))
+		}
+		return err
+	}
+}
+
+func (a *remote) printEvent(e *feed.Event) error {
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, e)
+	}
+	subject := e.Entity
+	if subject == "" && len(e.Added)+len(e.Removed) > 0 {
+		subject = append(e.Added, e.Removed...)[0].Subject
+	}
+	text := fmt.Sprintf("%s  %s  +%d −%d", placeText(e.Place), subject, len(e.Added), len(e.Removed))
+	if e.All {
+		text += "  anything may have changed"
+	} else if len(e.Loose) > 0 {
+		text += "  and what it does not show"
+	}
+	if e.Edit.Text != "" {
+		text += "  " + e.Edit.Text
+	}
+	_, err := fmt.Fprintln(a.w.Stdout, text)
+	return err
+}
