@@ -27,7 +27,7 @@ func TestFeedsPage(t *testing.T) {
 	r := newRigWith(t, func(_ *rig, c *Config) { c.ChangeFeeds = f })
 	r.endpoint("city")
 	q := r.register("city", "numbers", "SELECT ?n { ?s ?p ?n }")
-	r.get("/feeds").status(200).has("No endpoint has a changefeed.")
+	r.get("/feeds").status(200).has("No endpoint has a feed.")
 	r.get("/endpoints").lacks(`href="/feeds"`)
 	f.list = []changefeed.Status{{Definition: changefeed.Definition{Name: "wikidata", Kind: changefeed.Wikimedia, URL: "https://stream.example.org/"}, State: changefeed.Gap, Error: "retention has passed",
 		Position: changefeed.Place{Offset: 12345, Time: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}, Events: 7001, Matched: 3, Gaps: 1, Endpoints: []string{"city"}}}

@@ -117,20 +117,38 @@ func (s changeFeeds) Deltas(name string, events []feed.Event) error {
 	if len(f.Endpoints) == 0 {
 		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "no endpoint uses the feed " + name + ": name it in the setting feed of one"}
 	}
-	if s.takeDeltas != nil {
-		return s.takeDeltas(name, events)
-	}
 	var h registry.Hint
 	for _, e := range events {
 		h.All = h.All || e.All || len(e.Loose) > 0
 		h.Changed = append(append(h.Changed, e.Added...), e.Removed...)
 	}
+	affected := 0
 	for _, endpoint := range f.Endpoints {
-		if _, err := s.loops.Hint(endpoint, h); err != nil {
+		done, err := s.loops.Hint(endpoint, h)
+		if err != nil {
 			return err
 		}
+		affected += done.Affected
 	}
-	return nil
+	return s.countDeltas(f.Definition, len(events), affected)
+}
+
+// countDeltas records that events came. They have no place, so nothing is proved by them. In a cluster they are not counted,
+// because no node reads the feed.
+func (s changeFeeds) countDeltas(d feed.Definition, events, affected int) error {
+	if s.member != nil {
+		return nil
+	}
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	f, _, err := s.Store.Ledger.Feed(d.Name)
+	if err != nil {
+		return err
+	}
+	f.Source, f.Heard = proof.SourceOf(d), s.clock.Now().UTC()
+	f.Events += uint64(events)
+	f.Matched += uint64(affected)
+	return s.Store.Ledger.RecordFeed(scheduler.FeedBatch{Feed: d.Name, State: f})
 }
 
 // Proofs says what is proved about queries.

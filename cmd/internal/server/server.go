@@ -27,6 +27,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,6 @@ import (
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/clock"
-	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
@@ -73,9 +73,9 @@ type Server struct {
 	cert       atomic.Pointer[tls.Certificate] // nil without TLS
 	started    time.Time
 	clock      *clock.Clock
-	takeDeltas func(feed string, events []feed.Event) error // nil: no feed takes any
-	inForce    atomic.Pointer[config.Config]                // what the page of settings shows
-	behind     bool                                         // something did not end in time and may use the store still
+	counting   sync.Mutex                    // of deltas, held while their counts are read and written
+	inForce    atomic.Pointer[config.Config] // what the page of settings shows
+	behind     bool                          // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
 	WhenStopping func()
