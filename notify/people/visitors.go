@@ -302,9 +302,9 @@ type deskPage struct {
 var deskTemplate = template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:2rem auto;padding:0 1rem}input,button{font:inherit;padding:.4rem .6rem}</style></head>
-<body><h1>{{.Title}}</h1><p>{{.Text}}</p>
+<body><main><h1>{{.Title}}</h1><p>{{.Text}}</p>
 {{if .Query}}<form method="post" action="/notify-me"><input type="hidden" name="query" value="{{.Query}}"><label>Your address
  <input type="email" name="email" required autocomplete="email"></label> <button>Tell me</button></form>{{end}}
 {{if .Do}}<form method="post"><input type="hidden" name="do" value="{{.Do}}"><button>{{.Button}}</button></form>{{end}}
-</body></html>
+</main></body></html>
 `))
