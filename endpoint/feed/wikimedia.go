@@ -112,10 +112,21 @@ func (w *wikimedia) Follow(ctx context.Context, cursor string, take func(feed.Ba
 		if err != nil || !again {
 			return err
 		}
-		if err := sleep(ctx, w.pause); err != nil {
+		if err := sleep(ctx, r.pauseNow()); err != nil {
 			return err
 		}
 	}
+}
+
+// pauseNow returns how long the next reading of a hole waits: most holes are filled at once.
+func (r *reading) pauseNow() time.Duration {
+	times := 0
+	for key, h := range r.holes {
+		if h.after == r.now.Seen[key].Offset {
+			times = max(times, h.times)
+		}
+	}
+	return [...]time.Duration{0, 0, r.pause / 10, r.pause}[times]
 }
 
 // connection reads from one connection. again means that a part is to be read once more.
