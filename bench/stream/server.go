@@ -67,18 +67,33 @@ func (s *Server) Publish(c *Change, at time.Time) int64 {
 		list = append(list, same...)
 	}
 	if n := s.faults.Canary; n > 0 && last%int64(n) == 0 {
-		m := (&Change{Operation: "diff"}).messages(Topic, s.next, at, edited)[0]
-		m.Data = []byte(strings.Replace(string(m.Data), `"www.wikidata.org"`, `"canary"`, 1))
-		list = append(list, m)
-		s.next++
+		list = append(list, s.canary(at))
 	}
+	s.append(list)
+	return last
+}
+
+// Canary publishes a message that only shows that the stream works.
+func (s *Server) Canary(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.append([]Message{s.canary(at)})
+}
+
+func (s *Server) canary(at time.Time) Message {
+	m := (&Change{Operation: "diff"}).messages(Topic, s.next, at, at)[0]
+	m.Data = []byte(strings.Replace(string(m.Data), `"www.wikidata.org"`, `"canary"`, 1))
+	s.next++
+	return m
+}
+
+func (s *Server) append(list []Message) {
 	s.log = append(s.log, list...)
 	if len(s.log) > 2*Kept {
 		s.first += len(s.log) - Kept
 		s.log = append([]Message(nil), s.log[len(s.log)-Kept:]...)
 	}
 	s.wake()
-	return last
 }
 
 func (s *Server) wake() {

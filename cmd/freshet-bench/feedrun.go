@@ -136,7 +136,7 @@ func (r *feedRun) configure(dir, data, wire string) error {
 	r.conf.Listen, r.conf.Data = "127.0.0.1:0", dir
 	slot := r.virtual(time.Minute)
 	setting, _ := feedPositions[r.position](0, time.Time{})
-	e := registry.Endpoint{Name: replayEndpoint, URL: data, Slot: "@every " + slot.String(), Budget: registry.Duration(slot), Concurrency: 1}
+	e := registry.Endpoint{Name: replayEndpoint, URL: data, Slot: "@every " + slot.String(), Budget: registry.Duration(slot), Concurrency: 1, Policy: "rr"}
 	if !r.polling {
 		e.Feed, e.Position, e.Lag = "stream", setting, registry.Duration(r.virtual(10*time.Minute))
 		r.conf.Feeds = []feed.Definition{{Name: "stream", Kind: feed.Wikimedia, URL: wire, Topic: stream.Topic}}
@@ -155,6 +155,12 @@ func (r *feedRun) drive(ctx context.Context, world *stream.World) (*feedReport, 
 	}
 	if err := settle(ctx, r.judge, time.Duration(len(r.list))*20*time.Millisecond+time.Minute); err != nil {
 		return nil, errors.Join(fmt.Errorf("the first results: %w", err), halt())
+	}
+	quiet, live := context.WithCancel(ctx)
+	defer live()
+	go r.canaries(quiet)
+	if err := sleepUntil(ctx, time.Now().Add(warm*r.virtual(time.Minute))); err != nil {
+		return nil, errors.Join(err, halt())
 	}
 	first, before := r.executions(ctx), processorTime()
 	r.begun = time.Now()
@@ -197,6 +203,16 @@ func (r *feedRun) drive(ctx context.Context, world *stream.World) (*feedReport, 
 	}
 	out.Connections, out.Messages = r.source.Sent()
 	return out, nil
+}
+
+// warm is how many slots pass before a run counts: so many positions must be told until one is believed.
+const warm = 15
+
+// canaries keep the stream alive, also when no edits come, as a Wikibase is never silent.
+func (r *feedRun) canaries(ctx context.Context) {
+	for sleepUntil(ctx, time.Now().Add(r.virtual(15*time.Second))) == nil {
+		r.source.Canary(time.Now())
+	}
 }
 
 // length is how long edits are published.
