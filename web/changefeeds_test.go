@@ -17,6 +17,7 @@ type feedMemory struct {
 	took   []feed.Event
 	proof  *feed.Proof
 	broken error
+	asked  func() // when a proof is asked for
 }
 
 func (m *feedMemory) Feeds() ([]feed.Status, error) { return m.list, m.broken }
@@ -27,7 +28,12 @@ func (m *feedMemory) Deltas(_ string, events []feed.Event) error {
 }
 
 func (m *feedMemory) Proofs() func(*registry.Query) (*feed.Proof, error) {
-	return func(*registry.Query) (*feed.Proof, error) { return m.proof, m.broken }
+	return func(*registry.Query) (*feed.Proof, error) {
+		if m.asked != nil {
+			m.asked()
+		}
+		return m.proof, m.broken
+	}
 }
 
 func feedWorld(t *testing.T) (*world, *feedMemory) {
@@ -83,6 +89,11 @@ func TestProved(t *testing.T) {
 	if a := w.get(at + "/results"); a.Header.Get("Freshet-Proved-Until") != morning.Format(time.RFC3339Nano) {
 		t.Errorf("%v", a.Header)
 	}
+	m.asked = func() { w.grow(id, 2) } // so the proof is of another result
+	if a = w.get(at).status(200); a.json()["proved"] != nil || a.string("unprovable") == "" {
+		t.Errorf("%s", a.body)
+	}
+	m.asked = nil
 	m.proof = &feed.Proof{Feed: "wikidata", Unprovable: "events are missing"}
 	if a = w.get(at).status(200); a.json()["proved"] != nil || a.string("unprovable") != "events are missing" {
 		t.Errorf("%s", a.body)

@@ -88,6 +88,11 @@ func (v *viewer) item(it registry.ListedQuery) (api.Query, error) {
 		if p != nil && p.Until.IsZero() {
 			p, why = nil, p.Unprovable
 		}
+		if p != nil { // it is the proof of this result only if no other one came before it was read
+			if again, err := v.Queries.Item(q.ID); err != nil || again.Status.Position != st.Position {
+				p, why = nil, "its result changes at this moment"
+			}
+		}
 	}
 	return api.Query{ID: q.ID, Proved: p, Unprovable: why, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
