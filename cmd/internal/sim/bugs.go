@@ -323,11 +323,17 @@ func planted() (edits []edit, added map[string]string) {
 	return edits, added
 }
 
-// findBug returns a bug by its name.
-func findBug(name string) (*bug, error) {
-	i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no bug %q", name)
+// named returns the bugs with some names, or all.
+func named(names string) (list []bug, err error) {
+	if names == "all" {
+		return bugs, nil
 	}
-	return &bugs[i], nil
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no bug %q", name)
+		}
+		list = append(list, bugs[i])
+	}
+	return list, nil
 }

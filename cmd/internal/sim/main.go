@@ -45,7 +45,7 @@ func main() {
 	flag.BoolVar(&c.story, "story", false, "tell what happened")
 	flag.BoolVar(&c.output, "output", false, "show what the server printed")
 	flag.BoolVar(&c.twice, "twice", false, "run each seed twice, and compare all calls")
-	flag.StringVar(&c.planted, "bugs", "", "plant bugs: a name, all to find each of them, or none to run worlds in which they sleep")
+	flag.StringVar(&c.planted, "bugs", "", "plant bugs and find them: names, or all; none runs worlds in which they sleep")
 	flag.StringVar(&c.without, "without", "", "leave out parts of the world, such as f0,w2")
 	flag.BoolVar(&c.shrinks, "shrink", false, "look for the smallest part of a wrong world that is wrong")
 	flag.Parse()
@@ -71,14 +71,12 @@ func (c *command) run(ctx context.Context) error {
 	switch {
 	case c.shrinks:
 		return c.shrink(ctx)
-	case c.planted == "all":
-		return c.findAll(ctx)
 	case c.planted != "" && c.planted != "none":
-		b, err := findBug(c.planted)
+		list, err := named(c.planted)
 		if err != nil {
 			return err
 		}
-		return c.find(ctx, b)
+		return c.findAll(ctx, list)
 	}
 	return c.judge(ctx)
 }
@@ -261,17 +259,17 @@ func (c *command) find(ctx context.Context, b *bug) error {
 	return nil
 }
 
-// findAll finds each bug.
-func (c *command) findAll(ctx context.Context) (err error) {
+// findAll finds each bug of a list.
+func (c *command) findAll(ctx context.Context, list []bug) (err error) {
 	begun := time.Now()
 	missed := 0
-	for i := range bugs {
-		if e := c.find(ctx, &bugs[i]); e != nil {
+	for i := range list {
+		if e := c.find(ctx, &list[i]); e != nil {
 			missed++
 			fmt.Println(e)
 		}
 	}
-	fmt.Printf("%d of %d bugs are found in %s.\n", len(bugs)-missed, len(bugs), time.Since(begun).Round(time.Second))
+	fmt.Printf("%d of %d bugs are found in %s.\n", len(list)-missed, len(list), time.Since(begun).Round(time.Second))
 	if missed > 0 {
 		err = fmt.Errorf("%d bugs are not found", missed)
 	}
