@@ -20,7 +20,7 @@ type bug struct {
 }
 
 // needs say which worlds can show a bug at all, by its name. Others need not be run to know that
-// they do not.
+// they do not. Clusters, which take longest, are run for bugs of clusters only.
 var needs = map[string]func(p *plan.Plan) bool{
 	"gap":               func(p *plan.Plan) bool { return p.MinGap > 0 },
 	"gap-memory":        func(p *plan.Plan) bool { return p.MinGap > 0 },
@@ -36,50 +36,58 @@ var needs = map[string]func(p *plan.Plan) bool{
 	"event-id":          follows(plan.SSE),
 	"skip-change":       follows(plan.WebSocket, plan.SSE, plan.SEPA, plan.Webhook),
 	"wall-clock":        func(p *plan.Plan) bool { return len(p.Steps) > 0 },
-	"age-ahead":         func(p *plan.Plan) bool { return len(p.Steps) > 0 },
+	"age-ahead":         func(p *plan.Plan) bool { return whole(p) && steps(p, 30*24*time.Hour, 1<<62) },
 	"new-message":       follows(plan.Webhook),
 	"debt":              func(p *plan.Plan) bool { return p.Settings.Rule == "debt" },
 	"restart-debt":      func(p *plan.Plan) bool { return p.Settings.Rule == "debt" && len(p.Stops) > 0 },
-	"keep-fewer":        func(p *plan.Plan) bool { return p.Retention < 100 },
-	"past-before":       func(p *plan.Plan) bool { return p.ReadEvery > 0 },
-	"past-undo":         func(p *plan.Plan) bool { return p.ReadEvery > 0 },
-	"failed-sync":       breaks(plan.NoSync),
-	"trusts-itself":     clustered,
-	"keeps-lease":       clustered,
-	"takes-lease":       clustered,
-	"old-epoch":         func(p *plan.Plan) bool { return p.Restore > 0 },
-	"new-epoch":         func(p *plan.Plan) bool { return len(p.Stops) > 0 },
-	"half-for":          alerts(func(x *plan.Rule) bool { return !x.Manager && x.For > 5*time.Second }),
-	"no-keep":           alerts(func(x *plan.Rule) bool { return !x.Manager && x.Keep > 5*time.Second }),
-	"never-resolved":    alerts(func(x *plan.Rule) bool { return x.Keep > 0 }),
-	"clock-back-for":    alertsOverSteps,
-	"clock-ahead-for":   alertsOverSteps,
-	"same-firing":       alerts(func(x *plan.Rule) bool { return !x.Manager }),
-	"time-id":           alerts(func(x *plan.Rule) bool { return !x.Manager }),
-	"never-settled":     alerts(func(x *plan.Rule) bool { return !x.Manager }),
-	"short-alert":       alerts(func(x *plan.Rule) bool { return x.Manager }),
+	"keep-fewer": func(p *plan.Plan) bool {
+		return p.Retention < 100 && p.Age > time.Hour && len(p.Edits) == 0 && p.Restore == 0
+	},
+	"past-before":     func(p *plan.Plan) bool { return p.ReadEvery > 0 && len(p.Steps) == 0 },
+	"past-undo":       func(p *plan.Plan) bool { return p.ReadEvery > 0 },
+	"failed-sync":     func(p *plan.Plan) bool { return breaks(plan.NoSync)(p) && len(p.Stops) > 0 },
+	"old-epoch":       func(p *plan.Plan) bool { return p.Restore > 0 },
+	"new-epoch":       func(p *plan.Plan) bool { return whole(p) && len(p.Stops) > 0 },
+	"half-for":        alerts(func(x *plan.Rule) bool { return !x.Manager && x.For > 5*time.Second }),
+	"no-keep":         alerts(func(x *plan.Rule) bool { return !x.Manager && x.Keep > 5*time.Second }),
+	"never-resolved":  alerts(func(x *plan.Rule) bool { return x.Keep > 0 }),
+	"clock-back-for":  func(p *plan.Plan) bool { return steps(p, -1<<62, 0) && waiting(p) },
+	"clock-ahead-for": func(p *plan.Plan) bool { return steps(p, 0, 1<<62) && len(p.Stops) == 0 && waiting(p) },
+	"same-firing":     alerts(func(x *plan.Rule) bool { return !x.Manager }),
+	"time-id":         alerts(func(x *plan.Rule) bool { return !x.Manager && x.For == 0 }),
+	"never-settled":   alerts(func(x *plan.Rule) bool { return !x.Manager }),
+	"short-alert":     alerts(func(x *plan.Rule) bool { return x.Manager }),
 	"future-start": func(p *plan.Plan) bool {
-		return len(p.Steps) > 0 && alerts(func(x *plan.Rule) bool { return x.Manager })(p)
+		return steps(p, -1<<62, -time.Hour+1) && alerts(func(x *plan.Rule) bool { return x.Manager })(p)
 	},
-	"last-only":    follows(plan.People),
-	"people-early": follows(plan.People),
+	"last-only":    func(p *plan.Plan) bool { return whole(p) && follows(plan.People)(p) },
+	"people-early": func(p *plan.Plan) bool { return whole(p) && away(plan.People)(p) },
 	"late-digest": func(p *plan.Plan) bool {
-		return slices.ContainsFunc(p.Followers, func(f plan.Follower) bool { return f.Digest != "" })
+		return whole(p) && slices.ContainsFunc(p.Followers, func(f plan.Follower) bool { return f.Digest != "" })
 	},
-	"websub-failed":  follows(plan.WebSub),
+	"websub-failed":  away(plan.WebSub),
 	"websub-version": follows(plan.WebSub),
-	"no-retry":       follows(plan.WebSub, plan.Webhook, plan.People),
-	"deaf-call":      follows(plan.WebSub, plan.Webhook, plan.People),
-	"busy-refuses":   follows(plan.Webhook, plan.People),
+	"no-retry":       away(plan.WebSub, plan.Webhook, plan.People),
+	"deaf-call":      away(plan.WebSub, plan.Webhook, plan.People),
+	"busy-refuses":   away(plan.Webhook, plan.People),
 	"folded-last":    follows(plan.WebSocket, plan.SSE, plan.SEPA, plan.Webhook),
 	"sepa-removed":   follows(plan.SEPA),
-	"compose":        func(p *plan.Plan) bool { return p.ReadEvery > 0 || follows(plan.People)(p) },
-	"lost-hint":      func(p *plan.Plan) bool { return len(p.Hints) > 0 },
-	"free-hints":     func(p *plan.Plan) bool { return len(p.Hints) > 0 },
-	"old-settings":   func(p *plan.Plan) bool { return len(p.Edits) > 0 },
+	"compose":        func(p *plan.Plan) bool { return p.ReadEvery > 0 || whole(p) && follows(plan.People)(p) },
+	"lost-hint": func(p *plan.Plan) bool {
+		return len(p.Steps) == 0 && slices.ContainsFunc(p.Hints, func(h plan.Hint) bool { return len(h.Queries) > 0 })
+	},
+	"free-hints":   func(p *plan.Plan) bool { return len(p.Hints) > 0 },
+	"old-settings": func(p *plan.Plan) bool { return len(p.Edits) > 0 },
 }
 
-func clustered(p *plan.Plan) bool { return p.Nodes > 0 }
+// can reports whether a world may show the bug.
+func (b *bug) can(p *plan.Plan) bool {
+	can := needs[b.name]
+	return clusters[b.name] == (p.Nodes > 0) && (can == nil || can(p))
+}
+
+// clusters are the bugs that only a cluster shows.
+var clusters = map[string]bool{"trusts-itself": true, "keeps-lease": true, "takes-lease": true}
 
 func fails(kind string) func(p *plan.Plan) bool {
 	return func(p *plan.Plan) bool {
@@ -103,8 +111,26 @@ func alerts(ok func(x *plan.Rule) bool) func(p *plan.Plan) bool {
 	return func(p *plan.Plan) bool { return slices.ContainsFunc(p.Rules, func(x plan.Rule) bool { return ok(&x) }) }
 }
 
-func alertsOverSteps(p *plan.Plan) bool {
-	return len(p.Steps) > 0 && alerts(func(x *plan.Rule) bool { return x.For > 0 || x.Keep > 0 })(p)
+// waiting reports whether alerts wait long enough to see how time passes for them.
+func waiting(p *plan.Plan) bool {
+	return alerts(func(x *plan.Rule) bool { return x.For > 10*time.Second || x.Keep > 10*time.Second })(p)
+}
+
+// whole reports whether nothing of the history is dropped.
+func whole(p *plan.Plan) bool {
+	return p.Retention > 100 && p.Age > time.Hour && len(p.Edits) == 0 && p.Restore == 0
+}
+
+// steps reports whether the clock is set by more than from and less than until.
+func steps(p *plan.Plan, from, until time.Duration) bool {
+	return slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return from < s.By && s.By < until })
+}
+
+// away reports whether a receiver of some ways is in trouble.
+func away(ways ...string) func(p *plan.Plan) bool {
+	return func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Followers, func(f plan.Follower) bool { return slices.Contains(ways, f.Way) && len(f.Away) > 0 })
+	}
 }
 
 var bugs = []bug{

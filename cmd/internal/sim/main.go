@@ -225,7 +225,7 @@ func (c *command) find(ctx context.Context, b *bug) error {
 	runs, seeds, found := 0, 0, ""
 	c.each(func(seed uint64) bool {
 		p := plan.New(seed)
-		if can := needs[b.name]; can != nil && !can(p) {
+		if !b.can(p) {
 			mu.Lock()
 			defer mu.Unlock()
 			seeds++
