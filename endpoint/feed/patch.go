@@ -29,7 +29,8 @@ type patchLog struct {
 
 const (
 	patchesEvery = 10 * time.Second
-	leftOut      = 3 // versions in a row that may be missing in a log
+	leftOut      = 3       // versions in a row that may be missing in a log
+	farthest     = 1 << 20 // versions after which a patch is looked for where the first ones are gone
 )
 
 // A patchCursor is the last patch that was read.
@@ -45,7 +46,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
 		}
 	} else if l.Since.IsZero() {
-		newest, err := l.newest(ctx)
+		newest, err := l.newest(ctx, 0)
 		if err != nil {
 			return err
 		}
@@ -55,6 +56,9 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 		for {
 			asked := time.Now().UTC()
 			b, err := l.next(ctx, &at)
+			if err == nil && len(b.Events) == 0 {
+				b.Gap, err = l.verify(ctx, &at)
+			}
 			if err != nil {
 				return err
 			}
@@ -97,9 +101,42 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 	return b, nil
 }
 
-// newest finds the last patch of a log by doubling and halving.
-func (l *patchLog) newest(ctx context.Context) (last patchCursor, err error) {
-	low, high := int64(0), int64(0) // high is known to be missing
+// verify looks whether a log without later patches still ends with the last one. If it is another log now, or
+// has lost patches that were not read, verify moves at to its newest patch and returns what is missing.
+func (l *patchLog) verify(ctx context.Context, at *patchCursor) (gap string, err error) {
+	was := *at
+	if was.ID != "" {
+		switch p, err := l.patch(ctx, was.Version); {
+		case err == nil && p.id == was.ID:
+			return "", nil
+		case err != nil && !gone(err):
+			return "", err
+		}
+	}
+	newest, err := l.newest(ctx, was.Version)
+	if err == nil && newest.ID == "" && was.Version > 0 {
+		newest, err = l.newest(ctx, 0)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case newest.ID == "" && was.ID == "":
+		return "", errors.New("no patch was found: set url to the address of the log, and wait until it has its first patch")
+	case newest.ID == "":
+		return "", fmt.Errorf("version %d, the last patch that was read, is gone, and no other was found: check url", was.Version)
+	}
+	*at = newest
+	if was.ID == "" {
+		return fmt.Sprintf("the log has no first versions: it is read from version %d on", newest.Version), nil
+	}
+	return fmt.Sprintf("version %d is no longer the patch %s, which was read last: the log is read from version %d on",
+		was.Version, was.ID, newest.Version), nil
+}
+
+// newest finds the last patch after a version by doubling and halving. It returns none if there is none, or if
+// there are few and far ones only.
+func (l *patchLog) newest(ctx context.Context, after int64) (last patchCursor, err error) {
+	low, high := after, int64(0) // high is known to be missing
 	for step := int64(1); high == 0 || high-low > 1; {
 		try := low + step
 		if high > 0 {
@@ -110,13 +147,16 @@ func (l *patchLog) newest(ctx context.Context) (last patchCursor, err error) {
 		switch {
 		case err != nil:
 			return last, err
-		case len(b.Events) == 0:
-			high = try
-		default:
-			low, last, step = before.Version, before, 2*step
-			if high > 0 && low >= high {
+		case len(b.Events) > 0:
+			if low, last, step = before.Version, before, 2*step; high > 0 && low >= high {
 				return last, nil
 			}
+		case last.ID != "":
+			high = try
+		case step > farthest:
+			return last, nil
+		default: // the first versions may be gone
+			step *= 2
 		}
 	}
 	return last, nil
