@@ -42,6 +42,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 	if err != nil {
 		return err
 	}
+	begun := cursor != ""
 	return poll(ctx, cmp.Or(time.Duration(s.Every), changesetsEvery), func() error {
 		asked := time.Now().UTC()
 		last, err := p.Last(ctx)
@@ -49,18 +50,30 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 			return err
 		}
 		gap := ""
-		for !last.Before(next) {
+		if read := next.before(); last.Before(read) {
+			if begun {
+				gap = fmt.Sprintf("the publication ends with %s, although %s was there before: it is read from there on", last, read)
+			}
+			next = last.Next()
+		}
+		for begun = true; !last.Before(next); {
+			missing := p.missing
 			c, err := p.Read(ctx, next, s.log)
 			if err != nil {
 				return err
 			}
 			if c == nil {
 				after := p.After(next, last)
-				if after.hour.Sub(next.hour) > time.Hour {
+				if lost, err := p.lost(ctx, next, after); err != nil {
+					return err
+				} else if lost {
 					gap = fmt.Sprintf("the publication has nothing between %s and %s", next, after)
 				}
 				next = after
 				continue
+			}
+			if missing >= maxMissing {
+				gap = fmt.Sprintf("the publication has nothing for the %d numbers before %s", missing, next)
 			}
 			e := c.event()
 			e.Time, e.Edit.Text = time.Now().UTC(), "changeset "+next.String()
@@ -72,6 +85,24 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 		}
 		return take(feed.Batch{Cursor: next.String(), Head: feed.Place{Time: asked}, Gap: gap})
 	})
+}
+
+// lost reports whether changesets may be missing after c, where the next one to try is after: all of its hour, or
+// ones with later numbers in it.
+func (p *Publication) lost(ctx context.Context, c, after ChangesetID) (bool, error) {
+	if after.hour.Equal(c.hour) {
+		return false, nil
+	}
+	if c.number < maxMissing || after.hour.Sub(c.hour) > time.Hour {
+		return true, nil
+	}
+	for step := 1; step <= farNumbers; step *= 2 {
+		found, err := p.Read(ctx, ChangesetID{c.hour, c.number + step}, slog.New(slog.DiscardHandler))
+		if found != nil || err != nil {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // A ChangesetID identifies a changeset in the layout of DBpedia Live. Numbers count
@@ -111,6 +142,9 @@ func (c ChangesetID) path() string {
 // Next returns the id of the next number in the hour.
 func (c ChangesetID) Next() ChangesetID { return ChangesetID{c.hour, c.number + 1} }
 
+// before returns the id of the number before in the hour, if there is one.
+func (c ChangesetID) before() ChangesetID { return ChangesetID{c.hour, max(0, c.number-1)} }
+
 // Before reports whether c was published before o.
 func (c ChangesetID) Before(o ChangesetID) bool {
 	if !c.hour.Equal(o.hour) {
@@ -136,6 +170,7 @@ const (
 	maxChangesetSize = 1 << 30 // bytes of one uncompressed file
 	maxHours         = 24 * 31 // how far back after searches for the next changeset
 	maxMissing       = 3       // missing numbers in a row that end an hour
+	farNumbers       = 256     // how far in an hour that ends lost changesets are looked for
 )
 
 // OpenPublication opens a publication: a directory or an HTTP URL.

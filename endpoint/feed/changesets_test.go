@@ -71,3 +71,34 @@ func TestChangesets(t *testing.T) {
 		}
 	}
 }
+
+// Changesets that are removed before they were read, and a publication that begins again, are gaps.
+func TestLostChangesets(t *testing.T) {
+	for name, c := range map[string]struct {
+		cursor, files, last, gap, next string
+	}{
+		"nothing is missing": {"2026/01/02/03/000001", "03/000002 04/000000", "04/000000", "", "04-000001"},
+		"one is left out":    {"2026/01/02/03/000001", "03/000003 04/000001", "04/000001", "", "04-000002"},
+		"an hour":            {"2026/01/02/03/000001", "05/000000", "05/000000", "between 2026-01-02-04-", "05-000001"},
+		"rest of an hour":    {"2026/01/02/03/000001", "03/000019 03/000020 04/000000", "04/000000", "between 2026-01-02-03-", "04-000001"},
+		"in the last hour":   {"2026/01/02/03/000001", "03/000020", "03/000020", "numbers before 2026-01-02-03-000020", "03-000021"},
+		"begins again":       {"2026/01/02/03/000009", "03/000002", "03/000002", "ends with 2026-01-02-03-000002", "03-000003"},
+		"an hour before":     {"2026/01/02/03/000000", "02/000002", "02/000002", "ends with 2026-01-02-02-000002", "02-000003"},
+	} {
+		dir := t.TempDir()
+		for _, f := range strings.Fields(c.files) {
+			f = filepath.Join(dir, "2026/01/02", f+".added.nt")
+			_ = os.MkdirAll(filepath.Dir(f), 0o755)
+			if err := os.WriteFile(f, []byte("<http://a> <http://p> <http://o> .\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "lastPublishedFile.txt"), []byte("2026-01-02-"+strings.ReplaceAll(c.last, "/", "-")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, err := caughtUp(t, Definition{Kind: Changesets, URL: dir}, strings.ReplaceAll(c.cursor, "/", "-"))
+		if err != nil || b.Cursor != "2026-01-02-"+c.next || !strings.Contains(b.Gap, c.gap) || (c.gap == "") != (b.Gap == "") {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
+	}
+}
