@@ -334,6 +334,9 @@ func (r *reading) place(c *change, id []mark) (feed.Place, string) {
 		}
 	}
 	place := feed.Place{Topic: p.Topic, Time: later(c.Meta.Time, c.Time).UTC()}
+	if p.Partition > 0 { // it has numbers of its own
+		place.Topic = p.key()
+	}
 	if p.Offset != nil {
 		place.Offset = *p.Offset
 	}
@@ -378,10 +381,10 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 		return duplicate
 	case p.Offset > s.Offset && p.Offset <= s.Offset+1+r.skipped:
 		return filled
-	case r.confirmed[key] && (p.Offset == 0 || s.Holes >= sparse):
-		return filled
 	case p.Offset != 0 && p.Offset <= s.Offset:
 		return gap("the numbers of %s begin again at %d", p.Topic, p.Offset)
+	case r.confirmed[key] && (p.Offset == 0 || s.Holes >= sparse):
+		return filled
 	}
 	if h := r.holes[key]; h.after != s.Offset || h.times < rereadings {
 		if h.after != s.Offset {

@@ -33,13 +33,14 @@ var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // A line is a message of a stream, or what happens to the connection.
 type line struct {
-	topic    string
-	offset   int // 0: the message does not tell it
-	at       int // seconds after begin
-	id       string
-	data     map[string]any
-	raw      string
-	noOffset bool
+	topic     string
+	offset    int // 0: the message does not tell it
+	partition int
+	at        int // seconds after begin
+	id        string
+	data      map[string]any
+	raw       string
+	noOffset  bool
 }
 
 // edit returns a message about an item. data holds further members.
@@ -67,7 +68,7 @@ func (l line) write(w http.ResponseWriter) {
 	text := l.raw
 	if text == "" {
 		at := begin.Add(time.Duration(l.at) * time.Second)
-		meta := map[string]any{"domain": "www.wikidata.org", "dt": at.Format(time.RFC3339), "topic": l.topic, "partition": 0, "request_id": "r", "id": "x"}
+		meta := map[string]any{"domain": "www.wikidata.org", "dt": at.Format(time.RFC3339), "topic": l.topic, "partition": l.partition, "request_id": "r", "id": "x"}
 		if d, ok := l.data["domain"]; ok {
 			meta["domain"] = d
 		}
@@ -82,7 +83,7 @@ func (l line) write(w http.ResponseWriter) {
 		text = string(b)
 	}
 	if l.id == "" {
-		l.id = fmt.Sprintf(`[{"topic":%q,"partition":0,"offset":%d}]`, l.topic, l.offset+1)
+		l.id = fmt.Sprintf(`[{"topic":%q,"partition":%d,"offset":%d}]`, l.topic, l.partition, l.offset+1)
 	}
 	fmt.Fprintf(w, "event: message\nid: %s\ndata: %s\n\n", l.id, text)
 	w.(http.Flusher).Flush()
@@ -432,6 +433,31 @@ func TestSparseNumbers(t *testing.T) {
 	all = []line{added(31)}
 	if b = must(t, Definition{URL: s.URL}, b.Cursor); b.Gap == "" {
 		t.Error("a start at the newest message is no gap")
+	}
+}
+
+// Numbers of a stream that leaves out many can begin again, too.
+func TestSparseNumbersBeginAgain(t *testing.T) {
+	again := added(5)
+	again.at = 1000
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		for _, l := range []line{added(1), added(11), added(21), added(31), added(41), again} {
+			l.write(w)
+		}
+	})
+	b := must(t, Definition{URL: s.URL}, "")
+	if wantOffsets(t, b, 1, 11, 21, 31, 41, 5); !strings.Contains(b.Gap, "begin again") {
+		t.Errorf("gap %q", b.Gap)
+	}
+}
+
+// Each partition of a topic has numbers of its own.
+func TestPartitions(t *testing.T) {
+	one, other := added(100), added(7)
+	other.partition = 1
+	b := must(t, Definition{URL: lists(t, []line{one, other}).URL}, "")
+	if wantOffsets(t, b, 100, 7); b.Gap != "" || len(b.Events) == 2 && b.Events[0].Topic == b.Events[1].Topic {
+		t.Errorf("%+v", b)
 	}
 }
 
