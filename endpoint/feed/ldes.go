@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,10 +33,12 @@ type ldes struct {
 }
 
 const (
-	pagesEvery  = time.Minute
-	mostPages   = 10_000
-	mostEnded   = 1000   // transactions
-	mostMembers = 20_000 // that are remembered; all members of a page count again if it changes after that
+	pagesEvery   = time.Minute
+	longestEvery = 240 // seconds that a stream may ask for: a feed that is asked more seldom counts as silent
+	betweenPages = 20 * time.Millisecond
+	mostPages    = 10_000
+	mostEnded    = 1000   // transactions
+	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
 )
 
 // Name spaces, as patterns begin.
@@ -50,7 +53,34 @@ type ldesCursor struct {
 	Head  time.Time        `json:"head"`            // when the last walk began
 	Next  string           `json:"next"`            // the immutable page that is looked at again
 	Ended []string         `json:"ended,omitempty"` // the last transactions that ended
+	About about            `json:"about,omitzero"`
 }
+
+// An about is what pages have said about the stream. Most pages leave that to the root.
+type about struct {
+	VersionOf      string `json:"version_of,omitempty"` // predicates
+	Timestamp      string `json:"timestamp,omitempty"`
+	Transaction    string `json:"transaction,omitempty"`
+	Finalized      string `json:"finalized,omitempty"`
+	FinalizedValue string `json:"finalized_value,omitempty"`
+	Every          int    `json:"every,omitempty"` // seconds between requests for what may change
+}
+
+// learn takes over what a page says about the stream.
+func (a *about) learn(g *graph) {
+	for to, from := range map[*string]string{
+		&a.VersionOf: "versionOfPath>", &a.Timestamp: "timestampPath>", &a.Transaction: "transactionPath>",
+		&a.Finalized: "transactionFinalizedPath>", &a.FinalizedValue: "transactionFinalizedObject>",
+	} {
+		*to = cmp.Or(first(g.objects("", ldesSpace+from)), *to)
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(first(g.objects("", ldesSpace+"pollingInterval>")), `"`)); err == nil && n > 0 {
+		a.Every = min(max(n, 5), longestEvery)
+	}
+}
+
+// known reports whether the stream was described, so that members are versions only if VersionOf says so.
+func (a *about) known() bool { return a.VersionOf != "" || a.Timestamp != "" }
 
 type page struct {
 	ETag      string   `json:"etag,omitempty"`
@@ -67,7 +97,15 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
 		}
 	}
-	return poll(ctx, cmp.Or(time.Duration(l.Every), pagesEvery), func() error { return w.all(ctx) })
+	for {
+		if err := w.all(ctx); err != nil {
+			return err
+		}
+		every := cmp.Or(time.Duration(l.Every), time.Duration(w.About.Every)*time.Second, pagesEvery)
+		if err := sleep(ctx, every); err != nil {
+			return err
+		}
+	}
 }
 
 // A walk reads all pages again and again.
@@ -90,6 +128,11 @@ func (w *walk) all(ctx context.Context) error {
 			break
 		}
 		for _, at := range todo {
+			if len(seen) > 0 {
+				if err := sleep(ctx, betweenPages); err != nil {
+					return err
+				}
+			}
 			seen[at] = true
 			if err := w.page(ctx, at); err != nil {
 				return err
@@ -141,9 +184,9 @@ func (w *walk) page(ctx context.Context, at string) error {
 	}
 	resp, err := w.client.get(ctx, at, fields...)
 	if gone(err) && at != w.url { // retention
-		unread := p.Digest == 0
-		if *p = (page{Digest: 1, Gone: true}); unread {
-			return w.deliver(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read", at)}, false)
+		full := p.Immutable
+		if *p = (page{Digest: 1, Gone: true}); !full {
+			return w.deliver(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)}, false)
 		}
 		return nil
 	} else if err != nil {
@@ -175,8 +218,11 @@ func (w *walk) page(ctx context.Context, at string) error {
 	}
 	p.Digest = digest
 	p.Immutable = strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
+	w.About.learn(g)
 	b.Events = w.members(g, p)
-	w.link(g)
+	if err := w.link(g, at); err != nil {
+		return err
+	}
 	if len(w.Pages) > mostPages {
 		return fmt.Errorf("the stream has more than %d pages", mostPages)
 	}
@@ -192,22 +238,40 @@ func pageTriples(f formats.Format, text []byte, at string) (list []sparql.Patter
 	return list, err
 }
 
-// link adds the pages that a page links. No relation is left out: a stream may add a member to any page.
-func (w *walk) link(g *graph) {
-	for _, node := range append(g.objects("", treeSpace+"node>"), g.objects("", treeSpace+"view>")...) {
+// link adds the pages that a page links. No relation is left out: a stream may add a member to any page. Other
+// servers are not asked, which is an error unless they have only another view.
+func (w *walk) link(g *graph, from string) error {
+	here, other := false, ""
+	nodes := g.objects("", treeSpace+"node>")
+	for i, node := range append(nodes, g.objects("", treeSpace+"view>")...) {
 		to := strings.Trim(node, "<>")
-		if i := strings.IndexByte(to, '#'); i >= 0 {
-			to = to[:i]
+		if j := strings.IndexByte(to, '#'); j >= 0 {
+			to = to[:j]
 		}
-		if strings.HasPrefix(node, "<") && w.Pages[to] == nil && sameHost(w.url, to) { // other servers are not asked
-			w.Pages[to] = &page{}
+		switch {
+		case !strings.HasPrefix(node, "<"):
+		case sameHost(w.url, to):
+			if here = true; w.Pages[to] == nil {
+				w.Pages[to] = &page{}
+			}
+		case i < len(nodes) || other == "":
+			if other = to; i < len(nodes) {
+				return elsewhere(from, to)
+			}
 		}
 	}
+	if other != "" && !here {
+		return elsewhere(from, other)
+	}
+	return nil
+}
+
+func elsewhere(from, to string) error {
+	return fmt.Errorf("the page %s leads to %s, which has another host or scheme and is not read: set url to an address there", from, to)
 }
 
 // members returns the events of the members that are new.
 func (w *walk) members(g *graph, p *page) (events []feed.Event) {
-	versionOf, stamp := first(g.objects("", ldesSpace+"versionOfPath>")), first(g.objects("", ldesSpace+"timestampPath>"))
 	known := 0
 	for _, other := range w.Pages {
 		known += len(other.Members)
@@ -221,16 +285,20 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 			text.WriteString(t.Subject + " " + t.Predicate + " " + t.Object + "\n")
 		}
 		hash := xxh3.Hash(text.Bytes())
-		if id := first(g.objects(m, first(g.objects("", ldesSpace+"transactionPath>")))); id != "" && !slices.Contains(w.Ended, id) {
+		if id := first(g.objects(m, w.About.Transaction)); id != "" && !slices.Contains(w.Ended, id) {
 			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
 		} else if known < mostMembers && !p.Immutable {
 			kept = append(kept, hash)
 		}
-		at := parseTime(first(g.objects(m, stamp)))
+		at := parseTime(first(g.objects(m, w.About.Timestamp)))
 		if slices.Contains(before, hash) || w.first && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}
-		events = append(events, memberEvent(list, m, first(g.objects(m, versionOf))))
+		e := memberEvent(list, m, first(g.objects(m, w.About.VersionOf)))
+		if len(list) == 0 || !w.About.known() { // what it says, or is, is elsewhere
+			e = feed.Event{Place: e.Place, Edit: e.Edit, All: true}
+		}
+		events = append(events, e)
 	}
 	p.Members = kept
 	return events
@@ -238,11 +306,11 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 
 // end notes the transactions that end on a page.
 func (w *walk) end(g *graph) {
-	path, end := first(g.objects("", ldesSpace+"transactionPath>")), first(g.objects("", ldesSpace+"transactionFinalizedPath>"))
+	path, end := w.About.Transaction, w.About.Finalized
 	if path == "" || end == "" {
 		return
 	}
-	want := cmp.Or(first(g.objects("", ldesSpace+"transactionFinalizedObject>")), `"true`)
+	want := cmp.Or(w.About.FinalizedValue, `"true`)
 	for _, t := range g.all {
 		if t.Predicate == path && g.has(t.Subject, end, want) && !slices.Contains(w.Ended, t.Object) {
 			w.Ended = append(w.Ended, t.Object)

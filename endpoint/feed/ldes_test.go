@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
@@ -20,7 +21,8 @@ func TestRealLDES(t *testing.T) {
 	testData(t, "ldes/mock-ldes.ttl")
 	dir := filepath.Join(os.Getenv("FRESHET_TEST_DATA"), "feeds", "ldes")
 	for _, name := range []string{"mock-ldes.ttl", "mock-ldes-linked-list.ttl", "mock-calendar-ldes.ttl", "mock-ldes-inbetween.ttl", "mock-ldes-reverse.ttl", "mock-ldes-minimal-view.ttl", "mock-ldes-atypical.ttl"} {
-		files, _ := filepath.Glob(filepath.Join(dir, strings.TrimSuffix(name, ".ttl")+"*.ttl"))
+		files, _ := filepath.Glob(filepath.Join(dir, strings.TrimSuffix(name, ".ttl")+"-[0-9]*.ttl"))
+		files = append(files, filepath.Join(dir, name))
 		want := map[string]bool{}
 		for _, f := range files {
 			text, err := os.ReadFile(f)
@@ -136,7 +138,7 @@ func TestLDES(t *testing.T) {
 		return fmt.Sprintf("<%s> tree:relation [ tree:node <%s> ] .\n", from, to)
 	}
 	p := &pages{gone: map[string]bool{}, text: map[string]string{
-		"/s": link("/s", "/a") + link("/s", "http://elsewhere.example/x"),
+		"/s": link("/s", "/a") + "</s> tree:view </s>, <http://elsewhere.example/x> .\n",
 		"/a": link("/a", "/s") + link("/a", "/b") + member(1, "") + "</a> ldes:immutable true .\n", // a circle
 		"/b": member(2, "; ex:sub [ ex:x 1 ]"),
 	}}
@@ -167,8 +169,8 @@ func TestLDES(t *testing.T) {
 	p.gone["/d"] = true
 	b = step(b, "m4 m5", "removed before it was read")
 	b = step(b, "", "") // it is still linked
-	p.gone["/c"] = true
-	b = step(b, "", "")
+	p.gone["/c"] = true // its end may have been missed
+	b = step(b, "", "removed before it was read to its end")
 	p.text["/a"] += member(6, "") // it was immutable
 	b = step(step(b, "m1 m6", "although it is immutable"), "", "")
 	p.text["/b"] += member(7, "; ex:tx </t>")
@@ -181,5 +183,82 @@ func TestLDES(t *testing.T) {
 	p.text["/b"] = "<x> <y"
 	if _, err := caughtUp(t, d, b.Cursor); err == nil || !strings.Contains(err.Error(), "/b: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What the root says about a stream holds for all pages.
+func TestDescribedByTheRoot(t *testing.T) {
+	file := func(text string) string {
+		return "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> .\n" + text
+	}
+	text := map[string]string{
+		"/s": file("</s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; ldes:transactionPath ex:tx ; ldes:transactionFinalizedPath ex:done . </s> tree:relation [ tree:node </a> ] ."),
+		"/a": file(member(1, "")),
+	}
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprint(w, text[r.URL.Path])
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s"}
+	start, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text["/a"] += member(2, "; ex:tx </t>")
+	b, err := caughtUp(t, d, start.Cursor)
+	if err != nil || len(b.Events) != 1 || b.Events[0].Entity != s.URL+"/e" || b.Events[0].All {
+		t.Fatalf("%+v, %v", b.Events, err)
+	}
+	if r := b.Events[0].Reach([]sparql.Pattern{{Subject: "<" + s.URL + "/e>", Predicate: "<http://example.org/old>"}}); r != Possible {
+		t.Errorf("the version before: %d", r)
+	}
+	text["/a"] += member(3, "; ex:tx </t> ; ex:done true")
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m3" && strings.Join(texts(b), " ") != "m2 m3" {
+		t.Errorf("%v, %v", texts(b), err)
+	}
+	// A stream that nothing describes, and a member whose triples are elsewhere, may have changed anything.
+	d.URL = s.URL + "/a"
+	if b, err = caughtUp(t, d, ""); err != nil {
+		t.Fatal(err)
+	}
+	text["/a"] += member(4, "")
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) != 1 || !b.Events[0].All {
+		t.Errorf("not described: %+v, %v", b.Events, err)
+	}
+	text["/a"] += "</s> tree:member </m5> .\n"
+	d.URL = s.URL + "/s"
+	if b, err = caughtUp(t, d, start.Cursor); err != nil || !slices.ContainsFunc(b.Events, func(e Event) bool { return e.All && strings.HasSuffix(e.Edit.Text, "/m5") }) {
+		t.Errorf("no triples: %+v, %v", b.Events, err)
+	}
+	for _, to := range []string{"https://elsewhere.example/x", strings.Replace(s.URL, "http:", "https:", 1) + "/b"} {
+		for _, how := range []string{"</s> tree:relation [ tree:node <" + to + "> ] .", "</s> tree:view <" + to + "> ."} {
+			text["/s"] = file(how)
+			if _, err = caughtUp(t, d, ""); err == nil || !strings.Contains(err.Error(), to) || !strings.Contains(err.Error(), "set url") {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+	}
+}
+
+// A stream says how often its pages are asked for, unless the definition does, and pages are asked for in turn.
+func TestPollingInterval(t *testing.T) {
+	var at []time.Time
+	relations := ""
+	for n := range 5 {
+		relations += fmt.Sprintf("<s> tree:relation [ tree:node <p%d> ] .\n", n)
+	}
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		at = append(at, time.Now())
+		w.Header().Set("Content-Type", "text/turtle")
+		if r.URL.Path == "/s" {
+			fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . <s> ldes:timestampPath <at> ; ldes:pollingInterval 900 .\n"+relations)
+		}
+	})
+	b, err := caughtUp(t, Definition{Kind: LDES, URL: s.URL + "/s"}, "")
+	if err != nil || len(at) != 6 || at[5].Sub(at[0]) < 90*time.Millisecond {
+		t.Errorf("%d requests, %v", len(at), err)
+	}
+	if !strings.Contains(b.Cursor, `"every":240`) {
+		t.Errorf("the cursor is %s", b.Cursor)
 	}
 }
