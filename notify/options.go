@@ -25,6 +25,8 @@ type Options struct {
 	// Due predicts when a query of an endpoint runs next, zero if that cannot be
 	// predicted. nil: it never can.
 	Due func(endpoint, query string) (time.Time, error)
+	// Proved says until when a feed proves the result of a query, zero if it does not. nil: no result is proved.
+	Proved func(query string) time.Time
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
 	Credential func(*http.Request) string
@@ -81,6 +83,9 @@ func (o *Options) fill() {
 	t.Retry = cmp.Or(t.Retry, 2*time.Second)
 	if o.Credential == nil {
 		o.Credential = Bearer
+	}
+	if o.Proved == nil {
+		o.Proved = func(string) time.Time { return time.Time{} }
 	}
 	if o.Confirm == nil {
 		o.Confirm = func() error { return nil }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
@@ -68,6 +69,9 @@ func NewServer(o Options) *Server {
 	s.reader = cursor.Reader{Log: o.Log, Head: o.Head, Share: s.sharePage, Long: s.longFold}
 	return s
 }
+
+// Proved returns until when a feed proves the result of a query, zero if it does not.
+func (s *Server) Proved(query string) time.Time { return s.opts.Proved(query) }
 
 // Current implements Log. Callers that ask for the same result share one copy while
 // any of them uses it, so many slow readers of a large result need the memory of one.

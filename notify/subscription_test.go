@@ -116,6 +116,9 @@ func TestStatus(t *testing.T) {
 	soon := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	r := newRig(t, func(o *notify.Options) {
 		o.Timing.Ping = 50 * time.Millisecond
+		o.Proved = func(query string) time.Time {
+			return map[string]time.Time{registry.Identity("test", "q", false, nil, nil): soon}[query]
+		}
 		o.Due = func(endpoint, query string) (time.Time, error) {
 			if endpoint != "test" || query != registry.Identity("test", "q", false, nil, nil) {
 				return time.Time{}, nil
@@ -127,9 +130,11 @@ func TestStatus(t *testing.T) {
 	r.record(id, rows("a"))
 	p := r.hello()
 	p.follow("a", "q", "")
-	p.expect("snapshot")
+	if m := p.expect("snapshot"); !strings.Contains(m.raw, `"proved":"2026-11-20T09:00:00Z"`) {
+		t.Errorf("snapshot: %s", m.raw)
+	}
 	st, _, _ := r.log.Current(id, false)
-	if m := p.expect("alive"); m.ID != "a" || m.Seq != 1 || m.Epoch != st.Position.Epoch || !m.CheckedAt.Equal(st.CheckedAt) {
+	if m := p.expect("alive"); !strings.Contains(m.raw, `"proved":"2026-11-20T09:00:00Z"`) || m.ID != "a" || m.Seq != 1 || m.Epoch != st.Position.Epoch || !m.CheckedAt.Equal(st.CheckedAt) {
 		t.Errorf("alive: %s", m.raw)
 	}
 	r.log.Fail(id, "endpoint answered 503")

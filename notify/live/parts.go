@@ -74,6 +74,11 @@ func (sub *subscription) head(st *registry.Status, part *notify.Part, n int) []b
 	b = appendMember(b, "seq", st.Position.Seq)
 	b = appendMember(b, "time", st.ChangedAt)
 	b = appendMember(b, "checked_at", st.CheckedAt)
+	if n == 1 {
+		if until := sub.c.srv.hub.Proved(sub.follows); !until.IsZero() {
+			b = appendMember(b, "proved", until)
+		}
+	}
 	b = appendMember(b, "form", string(sub.form))
 	if sub.ordered {
 		b = append(b, `,"ordered":true`...)

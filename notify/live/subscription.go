@@ -275,7 +275,8 @@ func (sub *subscription) start(fields ...field) {
 
 // alive confirms that nothing changed up to p.
 func (sub *subscription) alive(p registry.Position, checked time.Time) {
-	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq), member("checked_at", timeOrNil(checked))))
+	proved := timeOrNil(sub.c.srv.hub.Proved(sub.follows))
+	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq), member("checked_at", timeOrNil(checked)), member("proved", proved)))
 }
 
 // change adds a change to the output.

@@ -31,7 +31,7 @@ export interface DeltaEvent {
   baseline?: boolean, jaccard?: number | null, hash?: string, previous_hash?: string, filtered?: boolean
   added?: Rows, removed?: Rows, added_at?: number[], removed_at?: number[], boolean?: boolean, previous?: boolean
 }
-export interface AliveEvent { type: 'alive', id: string, epoch: string, seq: number, checked_at?: string }
+export interface AliveEvent { type: 'alive', id: string, epoch: string, seq: number, checked_at?: string, proved?: string }
 export interface StatusEvent { type: 'status', id: string, state: string, checked_at?: string, next_due?: string, error?: string }
 export interface CompleteEvent { type: 'complete', id: string, reason: string }
 /** With final: true it is the last event. The code is a word, or a WebSocket close code from 4400. */

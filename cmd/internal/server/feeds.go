@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
@@ -193,6 +194,21 @@ func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
 		p := v.Proof(t, stats.Before, open)
 		return &p, nil
 	}
+}
+
+// until returns until when a query is proved, zero if it is not, or if that cannot be read now.
+func (s changeFeeds) until(query string) (t time.Time) {
+	q, err := s.Store.Queries.Query(query)
+	if err != nil {
+		return t
+	}
+	if e, err := s.Store.Endpoints.Endpoint(q.Endpoint); err != nil || e.Feed == "" {
+		return t
+	}
+	if p, err := s.Proofs()(&q); err == nil && p != nil {
+		t = p.Until
+	}
+	return t
 }
 
 func viewOf(e registry.Endpoint, n scheduler.News) *proof.View {

@@ -232,7 +232,7 @@ func (s *Server) wake(notes []scheduler.Note) {
 
 func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head, Confirm: s.Store.History.Confirm, Due: s.due,
+		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head, Confirm: s.Store.History.Confirm, Due: s.due, Proved: changeFeeds{s}.until,
 		Captures: s.Store.Rounds, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
