@@ -53,7 +53,7 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 		if c.DeadLetters, err = deliver.New(deliver.Options{Store: r.store.Subscriptions}); err != nil {
 			t.Fatal(err)
 		}
-		c.Cluster = newFixedCluster()
+		c.Cluster, c.ChangeFeeds = newFixedCluster(), &fixedFeeds{}
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {
 				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
