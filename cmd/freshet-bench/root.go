@@ -43,7 +43,7 @@ allocation of retrievals.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), feedCommand(w), withJSON(w, convertCommand(w)),
+	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), withJSON(w, arenaCommand(w)), withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), feedCommand(w), withJSON(w, convertCommand(w)),
 		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w),
 		cli.ManCommand(w, func() *cobra.Command { return c }, "  freshet bench man ~/.local/share/man/man1"))
 	return c

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/plan"
+)
+
+// Of the 8 signs of 1, 2, 3, two have a sum as far from 0 as 6. No signs of 2, 1, −2 have a sum
+// nearer to 0 than theirs. Of the 1,024 signs of ten equal differences, two are as far.
+func TestPairedTest(t *testing.T) {
+	for _, c := range []struct {
+		differences []float64
+		want        float64
+	}{{[]float64{1, 2, 3}, 0.25}, {[]float64{2, 1, -2}, 1}, {nil, 1}, {[]float64{5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, 2. / 1024}} {
+		if got := pairedTest(c.differences); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: %g, want %g", c.differences, got, c.want)
+		}
+	}
+}
+
+// An arena that is read again simulates only what is missing, and writes the same files.
+func TestArena(t *testing.T) {
+	dir := t.TempDir()
+	a := &Arena{Rules: []string{plan.RuleStrict}, Budgets: []time.Duration{5 * time.Second, 9 * time.Second}, Policies: []string{"hybrid", "rr", "rates"}}
+	runs := 0
+	for _, name := range []string{"a", "b"} {
+		if err := a.Run(t.Context(), name, readTrace(t, tiny), func(Row) { runs++ }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Write(dir); err != nil || runs != 12 {
+		t.Fatalf("%d runs, %v", runs, err)
+	}
+	files := map[string]string{}
+	for _, name := range []string{"arena.jsonl", "arena.md", "arena-found-strict.svg", "arena-fresh-strict.svg"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(b)
+	}
+	again := &Arena{Rules: a.Rules, Budgets: a.Budgets, Policies: append(a.Policies, "dj")}
+	if err := again.Read(strings.NewReader(files["arena.jsonl"])); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Missing("b"); len(got) != 2 || got[0].Policy != "dj" {
+		t.Errorf("missing: %+v", got)
+	}
+	again.Policies = a.Policies
+	if err := again.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
+			t.Errorf("%s is another after reading, %v", name, err)
+		}
+	}
+	if !strings.Contains(files["arena.md"], "| `rr` | 2 |") {
+		t.Errorf("the tables are\n%s", files["arena.md"])
+	}
+	if err := again.Read(strings.NewReader("{")); err == nil {
+		t.Error("half a row is read")
+	}
+}

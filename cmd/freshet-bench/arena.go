@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/scheduler/plan"
+)
+
+// arenaCommand compares all policies over traces that it generates.
+func arenaCommand(w *cli.Env) *cobra.Command {
+	var out, policies string
+	var seeds, traces, rules []string
+	var budgets []time.Duration
+	c := &cobra.Command{
+		Use: "arena", Short: "Compare all policies over several histories", Args: cobra.NoArgs,
+		Long: `Generates histories, runs every policy over each of them at every budget and under
+every rule, and writes tables with means, standard deviations and a paired test
+against the default policy, figures, and arena.jsonl, which has one line for each
+simulation. What that file has already is not simulated again: run it again with a
+policy of your own, and only your policy runs. --trace adds recorded histories.
+
+Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
+		Example: `  freshet bench arena --seeds 41,42,43 --rule strict --out arena
+  freshet bench arena --seeds 41,42,43 --rule strict --policy hybrid,persecond --out arena`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			defer collectGarbageLess()()
+			if out == "" {
+				return cli.UsageErrorf("--out is missing: the directory of the tables")
+			}
+			a := &bench.Arena{Rules: rules, Budgets: budgets, Policies: bench.Contestants()}
+			if policies != "" {
+				a.Policies = bench.SplitPolicies(policies)
+			}
+			for _, s := range a.Missing("") {
+				if err := s.Check(); err != nil {
+					return cli.UsageErrorf("%v", err)
+				}
+			}
+			file, err := os.Open(filepath.Join(out, "arena.jsonl"))
+			if err == nil {
+				err = errors.Join(a.Read(file), file.Close())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return runArena(c, w, a, seeds, traces, out)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&out, "out", "", "directory to write, which may have the rows of an earlier run")
+	f.StringSliceVar(&seeds, "seeds", []string{"41", "42", "43", "44", "45", "46", "47", "48", "49", "50"}, "seeds of generated histories, separated by commas")
+	f.StringSliceVar(&traces, "trace", nil, "more traces, separated by commas")
+	f.StringVar(&policies, "policy", "", "policies, separated by commas (default all)")
+	f.DurationSliceVar(&budgets, "budget", []time.Duration{5 * time.Second, 7 * time.Second, 10 * time.Second, 20 * time.Second, 50 * time.Second}, "budgets of a slot, separated by commas")
+	f.StringSliceVar(&rules, "rule", plan.Rules(), "budget rules, separated by commas")
+	return c
+}
+
+// runArena runs what is missing, trace by trace. It writes all files after each trace.
+func runArena(c *cobra.Command, w *cli.Env, a *bench.Arena, seeds, traces []string, out string) error {
+	names, steps := append([]string(nil), traces...), 0
+	for _, seed := range seeds {
+		names = append(names, "seed "+seed)
+	}
+	for _, name := range names {
+		steps += len(a.Missing(name))
+	}
+	bar := progress(w, steps, "simulating")
+	defer bar.Close()
+	for i, name := range names {
+		if len(a.Missing(name)) == 0 {
+			continue
+		}
+		t, err := arenaTrace(c, name, i < len(traces))
+		if err != nil {
+			return err
+		}
+		if err := a.Run(c.Context(), name, t, func(bench.Row) { bar.Add(1) }); err != nil {
+			return err
+		}
+		if err := a.Write(out); err != nil {
+			return err
+		}
+	}
+	bar.Close()
+	if err := a.Write(out); err != nil {
+		return err
+	}
+	fmt.Fprintf(w.Stderr, "%d simulations; the tables are in %s\n", steps, filepath.Join(out, "arena.md"))
+	return nil
+}
+
+func arenaTrace(c *cobra.Command, name string, recorded bool) (*trace.Trace, error) {
+	if recorded {
+		return loadTrace(name)
+	}
+	var seed uint64
+	if _, err := fmt.Sscanf(name, "seed %d", &seed); err != nil {
+		return nil, cli.UsageErrorf("--seeds: %q is not a whole number", name[len("seed "):])
+	}
+	return trace.Generate(c.Context(), trace.Knuth2016(), seed)
+}
