@@ -64,7 +64,7 @@ var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true
 	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/drop": true,
 	"/dead-letters/resend": true, "/dead-letters/drop": true, "/dead-letters/{id}/{letter}/resend": true, "/dead-letters/{id}/{letter}/drop": true,
-	"/profiles/{id}/remove": true, "/rules/{id}/remove": true, "/rules/{id}/pause": true, "/rules/{id}/resume": true, "/tokens/{name}/revoke": true, "/signin": true,
+	"/profiles/{id}/remove": true, "/rules/{id}/remove": true, "/rules/{id}/test": true, "/rules/{id}/pause": true, "/rules/{id}/resume": true, "/tokens/{name}/revoke": true, "/signin": true,
 	"/cluster/nodes/{name}/drain": true}
 
 // A rejected form comes back with the submitted values. A message at the top links to
