@@ -71,6 +71,24 @@ func TestFeedResources(t *testing.T) {
 	}
 }
 
+// Only admins see the secrets of an address.
+func TestFeedSecrets(t *testing.T) {
+	m := &feedMemory{list: []feed.Status{{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/?token=hush"}, State: feed.Live}}}
+	w, secrets := lockedWorld(t, func(c *Config) { c.ChangeFeeds = m })
+	for role, secret := range secrets {
+		w.token = secret
+		for _, at := range []string{"/v1/feeds", "/v1/feeds/wikidata"} {
+			if a := w.get(at).status(200); strings.Contains(string(a.body), "token=hush") != (role == registry.RoleAdmin) {
+				t.Errorf("%s: %s", role, a.body)
+			}
+		}
+	}
+	w.token = secrets[registry.RoleAdmin]
+	if a := w.post("/v1/feeds/wikidata", "[]", "Content-Type: application/json").problem(422, "bad-setting"); strings.Contains(string(a.body), "hush") {
+		t.Errorf("%s", a.body)
+	}
+}
+
 // A query says until when it is proved, or why it is not.
 func TestProved(t *testing.T) {
 	w, m := feedWorld(t)

@@ -128,7 +128,19 @@ func (c feedAPI) list() error {
 	if err != nil {
 		return err
 	}
+	all = slices.Clone(all)
+	for i := range all {
+		all[i] = c.masked(all[i])
+	}
 	return c.json(http.StatusOK, map[string]any{"feeds": list(all)})
+}
+
+// masked hides the secrets of an address from all but admins.
+func (c feedAPI) masked(f feed.Status) feed.Status {
+	if !c.caller.Role.Includes(registry.RoleAdmin) {
+		f.Definition = f.Masked()
+	}
+	return f
 }
 
 // FindFeed returns the feed with a name.
@@ -153,7 +165,7 @@ func FindFeed(all ChangeFeeds, name string) (feed.Status, error) {
 
 func (c feedAPI) show() error {
 	f, err := FindFeed(c.ChangeFeeds, c.r.PathValue("name"))
-	return c.reply(http.StatusOK, f, err)
+	return c.reply(http.StatusOK, c.masked(f), err)
 }
 
 // deltas takes a message to a feed of that kind.
@@ -163,7 +175,7 @@ func (c feedAPI) deltas() error {
 		return err
 	}
 	if f.Kind != feed.Deltas {
-		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "the feed " + f.Name + " is of the kind " + string(f.Kind) + ", and is read from " + f.URL + ": only a feed of the kind deltas takes messages"}
+		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "the feed " + f.Name + " is of the kind " + string(f.Kind) + ", and is read from " + f.Masked().URL + ": only a feed of the kind deltas takes messages"}
 	}
 	if _, err := c.mediaType(typeJSON); err != nil {
 		return err

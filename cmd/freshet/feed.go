@@ -144,6 +144,9 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 		if err := a.do(c.Context(), "GET", "/v1/feeds/"+url.PathEscape(args[0]), nil, &f); err != nil {
 			return err
 		}
+		if strings.Contains(f.URL, "=…") {
+			return cli.UsageErrorf("the address of the feed %s has secrets, which only a token with the role admin shows", f.Name)
+		}
 		source, err := feeds.Open(f.Definition, feeds.Options{Contact: contact(a.w.Getenv), Version: cli.Version()})
 		if err != nil {
 			return cli.UsageErrorf("%v", err)

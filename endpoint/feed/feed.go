@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +41,58 @@ const (
 	mostBatch   = 50_000   // triples of a batch
 )
 
-// Open returns the source of a definition. Its errors wrap a *registry.SettingError.
+// Open returns the source of a definition. Its errors wrap a *registry.SettingError. What the source says of its
+// address is masked.
 func Open(d feed.Definition, o Options) (feed.Source, error) {
+	s, err := open(d, o)
+	if err != nil || d.Masked().URL == d.URL {
+		return s, err
+	}
+	var pairs []string
+	_, query, _ := strings.Cut(d.URL, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		hidden := name + "=…"
+		if value == "" || value == "{version}" {
+			continue
+		}
+		pairs = append(pairs, pair, hidden)
+		if v, err := url.ParseQuery(pair); err == nil {
+			pairs = append(pairs, v.Encode(), hidden)
+		}
+	}
+	return discreet{s, strings.NewReplacer(pairs...)}, nil
+}
+
+// A discreet is a source whose address holds secrets.
+type discreet struct {
+	feed.Source
+	mask *strings.Replacer
+}
+
+func (s discreet) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
+	err := s.Source.Follow(ctx, cursor, func(b feed.Batch) error {
+		b.Gap = s.mask.Replace(b.Gap)
+		return take(b)
+	})
+	if err != nil {
+		if text := s.mask.Replace(err.Error()); text != err.Error() {
+			return &discreetError{err, text}
+		}
+	}
+	return err
+}
+
+type discreetError struct {
+	err  error
+	text string
+}
+
+func (e *discreetError) Error() string { return e.text }
+
+func (e *discreetError) Unwrap() error { return e.err }
+
+func open(d feed.Definition, o Options) (feed.Source, error) {
 	bad := func(setting string, err error) (feed.Source, error) {
 		return nil, fmt.Errorf("feed %s: %w", d.Name, &registry.SettingError{Setting: setting, Err: err})
 	}
@@ -127,6 +178,12 @@ func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Re
 	err = &errStatus{resp.StatusCode, resp.Status}
 	if text := formats.ErrorText(resp.Header.Get("Content-Type"), body); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusGone:
+		err = fmt.Errorf("%w: check url", err)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		err = fmt.Errorf("%w: check url and contact, or ask the operators of the server for access", err)
 	}
 	after := resp.Header.Get("Retry-After")
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable || after != "" {

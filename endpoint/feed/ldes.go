@@ -224,7 +224,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 		return err
 	}
 	if len(w.Pages) > mostPages {
-		return fmt.Errorf("the stream has more than %d pages", mostPages)
+		return fmt.Errorf("the stream has more than %d pages, which is too many to follow: set url to a part of it", mostPages)
 	}
 	return w.deliver(b, false)
 }

@@ -150,7 +150,7 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	}
 	defer resp.Body.Close()
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return false, fmt.Errorf("the answer is %.60q, and not text/event-stream", kind)
+		return false, fmt.Errorf("the answer is %.60q, and not text/event-stream: set url to a stream of events", kind)
 	}
 	in := newMessageReader(resp.Body, mostBytes)
 	for {

@@ -566,6 +566,24 @@ func TestRefusals(t *testing.T) {
 	if _, err := read(t, Definition{URL: status(404).URL}, ""); err == nil || errors.As(err, &wait) && wait.For == 0 {
 		t.Errorf("%v", err)
 	}
+	for code, remedy := range map[int]string{404: "check url", 403: "check url and contact"} {
+		if _, err := read(t, Definition{URL: status(code).URL}, ""); err == nil || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	gone := status(404)
+	gone.Close()
+	secret := Definition{URL: gone.URL + "/?b&token=a+b%2F"}
+	if _, err := read(t, secret, ""); err == nil || strings.Contains(err.Error(), "a+b") || !strings.Contains(err.Error(), "token=…") {
+		t.Errorf("a secret: %v", err)
+	}
+	secret.Since = begin // the address is written in another order
+	if _, err := read(t, secret, ""); err == nil || strings.Contains(err.Error(), "a+b") || !strings.Contains(err.Error(), "token=…") {
+		t.Errorf("a secret: %v", err)
+	}
+	if _, err := read(t, Definition{URL: status(429).URL + "?token=x"}, ""); !errors.As(err, &wait) {
+		t.Errorf("%v", err)
+	}
 	if _, err := read(t, Definition{URL: status(200).URL}, ""); err == nil || !strings.Contains(err.Error(), "not text/event-stream") {
 		t.Errorf("%v", err)
 	}

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -34,6 +35,21 @@ type Definition struct {
 	Every registry.Duration `json:"every,omitempty" yaml:"every,omitempty"`
 	// Silence is how long a feed may send nothing at all and still be believed, 0 for the default of its kind.
 	Silence registry.Duration `json:"silence,omitempty" yaml:"silence,omitempty"`
+}
+
+// Masked returns d without what may be a secret: the values of the query of its URL.
+func (d Definition) Masked() Definition {
+	at, query, _ := strings.Cut(d.URL, "?")
+	for i, pair := range strings.Split(query, "&") {
+		if name, value, ok := strings.Cut(pair, "="); ok && value != "" && value != "{version}" {
+			pair = name + "=…"
+		}
+		at += [...]string{"?", "&"}[min(i, 1)] + pair
+	}
+	if query != "" {
+		d.URL = at
+	}
+	return d
 }
 
 // The states of a feed.

@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +10,9 @@ import (
 
 	"github.com/freshet/freshet/registry/sparql"
 )
+
+// mostObjects is the maximum number of events of a message.
+const mostObjects = 10_000
 
 // mostDeltas is the maximum number of triples of an event. With more it may have changed anything.
 const mostDeltas = 50_000
@@ -35,12 +40,24 @@ type deltaTerm struct {
 // and deletes, whose triples have terms as in SPARQL results. Each object is an event. A message is read whole
 // or not at all.
 func ReadDeltas(body []byte, at time.Time) ([]Event, error) {
-	var list []delta
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("not a JSON array of objects with inserts and deletes: %w", err)
+	bad := func(err error) error {
+		return fmt.Errorf("not a JSON array of objects with inserts and deletes: %w", err)
 	}
-	events := make([]Event, 0, len(list))
-	for _, d := range list {
+	if !json.Valid(body) || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		var list []delta
+		return nil, bad(cmp.Or(json.Unmarshal(body, &list), errors.New("it is null")))
+	}
+	in := json.NewDecoder(bytes.NewReader(body))
+	_, _ = in.Token() // the bracket
+	events := []Event{}
+	for in.More() {
+		var d delta
+		if err := in.Decode(&d); err != nil {
+			return nil, bad(err)
+		}
+		if len(events) == mostObjects {
+			return nil, fmt.Errorf("the message has more than %d objects: send several messages", mostObjects)
+		}
 		e := Event{Place: Place{Time: at}}
 		for from, to := range map[*[]deltaTriple]*[]sparql.Pattern{&d.Inserts: &e.Added, &d.Deletes: &e.Removed} {
 			for _, t := range *from {

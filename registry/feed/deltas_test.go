@@ -34,7 +34,10 @@ func TestReadDeltas(t *testing.T) {
 	if events, err = ReadDeltas([]byte(`[{"inserts":[`+strings.Join(many, ",")+`]}]`), at); err != nil || !events[0].All || events[0].Added != nil {
 		t.Errorf("too many triples: %v", err)
 	}
-	for _, bad := range []string{"", "{}", `[{"inserts":[{}]}]`, `[{"inserts":[` + strings.Replace(triple, "uri", "x", 1) + `]}]`, `[{"deletes":[` + strings.Replace(triple, "uri", "literal", 1) + `]}]`,
+	if events, err = ReadDeltas([]byte("["+strings.Repeat("{},", mostObjects)+"{}]"), at); err == nil || !strings.Contains(err.Error(), "send several messages") {
+		t.Errorf("too many objects: %d events, %v", len(events), err)
+	}
+	for _, bad := range []string{"", "{}", "null", "[1]", "[{}", `[{"inserts":[{}]}]`, `[{"inserts":[` + strings.Replace(triple, "uri", "x", 1) + `]}]`, `[{"deletes":[` + strings.Replace(triple, "uri", "literal", 1) + `]}]`,
 		`[{"inserts":[` + strings.Replace(triple, `"type":"uri","value":"p"`, `"type":"bnode","value":"p"`, 1) + `]}]`} {
 		if events, err := ReadDeltas([]byte(bad), at); err == nil {
 			t.Errorf("%s gives %+v", bad, events)

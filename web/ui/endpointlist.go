@@ -223,6 +223,7 @@ func (v endpointHandler) feeds() (content, error) {
 	p := &feedsPage{}
 	proofs := v.ChangeFeeds.Proofs()
 	for _, f := range all {
+		f.Definition = f.Masked()
 		s := feedSheet{Status: f, Clock: v.visit, Class: map[string]string{changefeed.Live: "live", changefeed.Failing: "failing"}[f.State], Lag: took(f.LagSeconds)}
 		if s.Class == "" {
 			s.Class = "stale"
