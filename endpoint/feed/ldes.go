@@ -37,6 +37,7 @@ const (
 	longestEvery = 240 // seconds that a stream may ask for: a feed that is asked more seldom counts as silent
 	betweenPages = 20 * time.Millisecond
 	mostPages    = 10_000
+	mostTogether = 5000   // events of a batch
 	mostEnded    = 1000   // transactions
 	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
 )
@@ -114,6 +115,9 @@ type walk struct {
 	ldesCursor
 	take  func(feed.Batch) error
 	first bool // nothing was read before: older members than Since are no events, none if it is zero
+
+	batch   feed.Batch // of the pages that were read, because each delivery has the whole cursor
+	triples int
 }
 
 // all reads every page that may have changed, and the pages that these link.
@@ -135,14 +139,17 @@ func (w *walk) all(ctx context.Context) error {
 			}
 			seen[at] = true
 			if err := w.page(ctx, at); err != nil {
-				return err
+				return cmp.Or(w.deliver(), err)
 			}
 		}
 	}
 	w.Next = w.nextImmutable()
 	w.first = false
+	if err := w.deliver(); err != nil {
+		return err
+	}
 	w.Head = asked
-	return w.deliver(feed.Batch{}, true)
+	return w.hand(feed.Batch{})
 }
 
 // nextImmutable returns the immutable page after the one that was looked at.
@@ -158,14 +165,32 @@ func (w *walk) nextImmutable() (next string) {
 	return first
 }
 
-// deliver hands over what a page has, or that all of them are known.
-func (w *walk) deliver(b feed.Batch, all bool) error {
-	if w.first {
-		b.Gap = ""
+// add adds what a page tells to the batch.
+func (w *walk) add(b feed.Batch) error {
+	for i := range b.Events {
+		w.triples += len(b.Events[i].Added)
 	}
-	if !all && len(b.Events) == 0 && b.Gap == "" {
+	w.batch.Events = append(w.batch.Events, b.Events...)
+	if !w.first {
+		w.batch.Gap = cmp.Or(w.batch.Gap, b.Gap)
+	}
+	if w.triples > mostBatch || len(w.batch.Events) > mostTogether || w.batch.Gap != "" {
+		return w.deliver()
+	}
+	return nil
+}
+
+// deliver hands over what the pages that were read tell, if that is anything.
+func (w *walk) deliver() error {
+	b := w.batch
+	w.batch, w.triples = feed.Batch{}, 0
+	if len(b.Events) == 0 && b.Gap == "" {
 		return nil
 	}
+	return w.hand(b)
+}
+
+func (w *walk) hand(b feed.Batch) error {
 	b.Head.Time = w.Head
 	text, err := json.Marshal(w.ldesCursor)
 	if err != nil {
@@ -186,7 +211,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 	if gone(err) && at != w.url { // retention
 		full := p.Immutable
 		if *p = (page{Digest: 1, Gone: true}); !full {
-			return w.deliver(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)}, false)
+			return w.add(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)})
 		}
 		return nil
 	} else if err != nil {
@@ -226,7 +251,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 	if len(w.Pages) > mostPages {
 		return fmt.Errorf("the stream has more than %d pages, which is too many to follow: set url to a part of it", mostPages)
 	}
-	return w.deliver(b, false)
+	return w.add(b)
 }
 
 // pageTriples reads a page. Labels of blank nodes are kept, so that its parts stay together.

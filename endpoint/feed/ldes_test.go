@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/endpoint/feed"
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -237,6 +239,35 @@ func TestDescribedByTheRoot(t *testing.T) {
 				t.Errorf("%s: %v", how, err)
 			}
 		}
+	}
+}
+
+// The events of many pages are handed over together, and those before a page that fails, too.
+func TestPagesTogether(t *testing.T) {
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": ""}}
+	for n := range 9 {
+		p.text["/s"] += fmt.Sprintf("</s> tree:relation [ tree:node </p%d> ] .\n", n)
+		p.text[fmt.Sprintf("/p%d", n)] = member(n, "")
+	}
+	source, err := feed.Open(Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Since: begin.AddDate(-10, 0, 0)}, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := errors.New("end")
+	follow := func() (events []int, err error) {
+		return events, source.Follow(t.Context(), "", func(b Batch) error {
+			if events = append(events, len(b.Events)); len(b.Events) == 0 {
+				return end
+			}
+			return nil
+		})
+	}
+	if events, err := follow(); !errors.Is(err, end) || !slices.Equal(events, []int{9, 0}) {
+		t.Errorf("batches of %d events, %v", events, err)
+	}
+	p.text["/p7"] = "<bad"
+	if events, err := follow(); err == nil || !strings.Contains(err.Error(), "/p7") || !slices.Equal(events, []int{7}) {
+		t.Errorf("batches of %d events, %v", events, err)
 	}
 }
 
