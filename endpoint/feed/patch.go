@@ -1,11 +1,13 @@
 package feed
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,8 +108,8 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 func (l *patchLog) verify(ctx context.Context, at *patchCursor) (gap string, err error) {
 	was := *at
 	if was.ID != "" {
-		switch p, err := l.patch(ctx, was.Version); {
-		case err == nil && p.id == was.ID:
+		switch id, err := l.id(ctx, was.Version); {
+		case err == nil && id == was.ID:
 			return "", nil
 		case err != nil && !gone(err):
 			return "", err
@@ -162,13 +164,38 @@ func (l *patchLog) newest(ctx context.Context, after int64) (last patchCursor, e
 	return last, nil
 }
 
-func (l *patchLog) patch(ctx context.Context, version int64) (p patch, err error) {
+// id reads the id of a patch, and no more than its beginning.
+func (l *patchLog) id(ctx context.Context, version int64) (string, error) {
+	resp, err := l.open(ctx, version)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var r patchReader
+	for in := bufio.NewScanner(resp.Body); r.id == "" && in.Scan(); {
+		line := strings.TrimSpace(in.Text())
+		if line != "" && line[0] != '#' && (!strings.HasPrefix(line, "H ") || r.row(line) != nil) {
+			break
+		}
+	}
+	if r.id != "" {
+		return r.id, nil
+	}
+	p, err := l.patch(ctx, version)
+	return p.id, err
+}
+
+func (l *patchLog) open(ctx context.Context, version int64) (*http.Response, error) {
 	number := strconv.FormatInt(version, 10)
 	at := strings.ReplaceAll(l.url, "{version}", number)
 	if at = strings.ReplaceAll(at, "%7Bversion%7D", number); at == l.url {
 		at = withQuery(at, "version", number)
 	}
-	resp, err := l.client.get(ctx, at, "Accept", "application/rdf-patch")
+	return l.client.get(ctx, at, "Accept", "application/rdf-patch")
+}
+
+func (l *patchLog) patch(ctx context.Context, version int64) (p patch, err error) {
+	resp, err := l.open(ctx, version)
 	if err != nil {
 		return p, err
 	}

@@ -123,6 +123,10 @@ func TestLostPatches(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, b, err)
 		}
 	}
+	log = append(many(1, 9), "# a comment\n\n"+aPatch(10, strings.Repeat("A <http://s> <http://p> <http://o> .\n", 300_000))) // more than is read
+	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Gap != "" || b.Head.Offset != 10 {
+		t.Errorf("a large one: %+v, %v", b, err)
+	}
 	log = many(11, 12) // the last one is gone, but not the next one
 	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Gap != "" || len(b.Events) != 2 {
 		t.Errorf("%+v, %v", b, err)
