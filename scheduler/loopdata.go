@@ -76,6 +76,7 @@ func (l *loopData) apply() (moved bool) {
 			l.executor, l.nextExec, moved = l.nextExec, nil, true
 			l.health = registry.Health{} // the edit may have changed the recorded health
 			l.streak = streak{}
+			l.proofs = proofs{executors: l.proofs.executors + 1}
 		}
 		if l.waiting != nil {
 			l.adopt()

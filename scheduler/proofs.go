@@ -18,6 +18,7 @@ import (
 type proofs struct {
 	positions proof.Positions
 	query     string     // that positions belong to
+	executors int        // that were replaced: an answer of an earlier one tells nothing
 	place     feed.Place // as told last, zero if it is not known
 	asked     time.Time  // when it was asked for last
 	took      time.Duration
@@ -43,16 +44,15 @@ func (l *loopData) hear(news *News, now time.Time) {
 	if e.Feed != "" || e.Lag != registry.DefaultLag {
 		lag = time.Duration(e.Lag)
 	}
-	f, known := news.Feeds[e.Feed]
 	switch {
 	case e.Feed == "":
 		l.planner.Proofs().Set(nil, false, lag)
 	default:
-		v := &proof.View{Name: e.Feed, Feed: f, Endpoint: news.Proof, Now: now}
-		v.Member = known && news.Space > 0 && f.Members[e.Name] == news.Space
+		recorded := news.Proof
 		if l.loaded && l.planner.Proofs().Exist() { // what is known here may not be recorded yet
-			v.Endpoint = l.planner.Proofs().Endpoint()
+			recorded = l.planner.Proofs().Endpoint()
 		}
+		v := proof.NewView(e, news.Feeds[e.Feed], news.Space, recorded, now)
 		l.planner.Proofs().Set(v, e.PositionQuery() != "", lag)
 	}
 	for i := range news.Entries { // one that was registered again is new to the feed
@@ -87,9 +87,9 @@ func (s *proofs) before(l *loopData, now time.Time) feed.Before {
 	case e.Feed == "":
 		return feed.Before{}
 	case e.PositionQuery() == "":
-		return feed.Before{Assumed: now.Add(-time.Duration(e.Lag)).UTC()}
+		return l.planner.Proofs().Assumed(now, time.Duration(e.Lag))
 	}
-	return feed.Before{Place: s.place}
+	return l.planner.Proofs().Told(s.place)
 }
 
 // askPosition asks for the endpoint's position at the start of a slot that executes something. The
@@ -107,6 +107,7 @@ func (r *runner) askPosition() {
 	}
 	wait := l.account.gapEnd(r.gap)
 	limit := min(time.Duration(e.Timeout), r.budget.Left()/4)
+	executors := l.proofs.executors
 	l.mu.Unlock()
 	if wait.After(now) && l.clock.Sleep(r.ctx, wait) != nil || limit <= 0 {
 		return
@@ -124,7 +125,9 @@ func (r *runner) askPosition() {
 	now = l.clock.Now()
 	r.budget.Spend(min(a.Elapsed, limit))
 	l.account.executed(now)
-	l.positioned(a, text, now)
+	if executors == l.proofs.executors {
+		l.positioned(a, text, now)
+	}
 	r.before = l.proofs.before(l, now)
 	l.planner.Proofs().Positioned(now, r.before)
 }
@@ -160,7 +163,7 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 	back := was.Back
 	s.place = s.positions.Take(&was, p, now, time.Duration(l.set.endpoint.Lag))
 	if was.Back != back {
-		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back = was.Back })
+		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = was.Back, was.Rebuilt })
 	}
 }
 
@@ -223,6 +226,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 		p.proofs.asked = now
 	}
 	polls = polls && limit > 0
+	executors := p.proofs.executors
 	p.mu.Unlock()
 	if err != nil || !polls {
 		return err
@@ -236,6 +240,9 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	p.mu.LockPlan()
 	defer p.mu.Unlock()
 	now = p.clock.Now()
+	if executors != p.proofs.executors || text != p.set.endpoint.PositionQuery() {
+		return nil
+	}
 	p.positioned(a, text, now)
 	p.planner.Proofs().Positioned(now, p.proofs.before(p.loopData, now))
 	return nil

@@ -103,17 +103,21 @@ func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*chang
 		if err != nil {
 			return nil, err
 		}
-		n, v := scheduler.News{}, proof.View{Name: e.Feed, Now: now}
+		var n scheduler.News
+		var f proof.Feed
 		s, known := findSpace(tx, q.Endpoint)
 		if err := lastOf(tx, &s, &n); err != nil {
 			return nil, err
 		}
 		if text := tx.Bucket(bFeeds).Get([]byte(e.Feed)); text != nil {
-			if err := feedOf(e.Feed, text, &v.Feed); err != nil {
+			if err := feedOf(e.Feed, text, &f); err != nil {
 				return nil, err
 			}
 		}
-		v.Endpoint, v.Member = n.Proof, known && v.Feed.Members[e.Name] == s.number
+		number := s.number
+		if !known {
+			number = 0
+		}
 		t, err := loadTouch(tx, query)
 		if err != nil {
 			return nil, err
@@ -123,7 +127,7 @@ func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*chang
 			return nil, err
 		}
 		_, open := sparql.Patterns(q.Text)
-		p := v.Proof(t.touch, r.stats.Before, open)
+		p := proof.NewView(e, f, number, n.Proof, now).Proof(t.touch, r.stats.Before, open)
 		return &p, nil
 	})
 }

@@ -30,6 +30,9 @@ type Before struct {
 	Assumed time.Time `json:"assumed,omitzero"`
 	// Answered is when the answer ended. The answer includes no event that was published later.
 	Answered time.Time `json:"answered,omitzero"`
+	// Of identifies what the position belongs to: the feed, the numbering of its events, and the
+	// settings of the endpoint. One of something else says nothing.
+	Of uint64 `json:"of,omitempty"`
 }
 
 // Known reports whether anything is known.

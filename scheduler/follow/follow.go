@@ -74,8 +74,11 @@ func (f *Follower) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if source := proof.SourceOf(f.Definition); !known || state.Source != source {
+	switch source := proof.SourceOf(f.Definition); {
+	case !known:
 		state = proof.Feed{Source: source}
+	case state.Source != source:
+		state = proof.Feed{Source: source, Numbering: state.Numbering + 1}
 	}
 	f.state = state
 	for ctx.Err() == nil {
@@ -126,7 +129,9 @@ type ledgerError struct{ error }
 func (f *Follower) take(b feed.Batch) error {
 	f.fails = 0
 	was, now := f.state, f.Clock.Now().UTC()
-	touched, err := f.enter()
+	f.state.Take(&b, now)
+	f.state.Silence = proof.Silence(f.Definition)
+	touched, err := f.enter(was)
 	if err == nil {
 		err = f.batch(b, was, now, touched)
 	}
@@ -137,8 +142,6 @@ func (f *Follower) take(b feed.Batch) error {
 }
 
 func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched map[string]proof.Touch) error {
-	f.state.Take(&b, now)
-	f.state.Silence = proof.Silence(f.Definition)
 	for i := range b.Events {
 		e := &b.Events[i]
 		f.matcher.Reach(e, func(id string, how feed.Reach) {
@@ -148,7 +151,7 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 				f.state.Possible++
 			}
 			t := touched[id]
-			t.Feed = f.Definition.Name
+			t.Feed, t.Numbering = f.Definition.Name, f.state.Numbering
 			t.Add(e, how)
 			touched[id] = t
 		})
@@ -179,9 +182,16 @@ func (f *Follower) record(touched map[string]proof.Touch) error {
 }
 
 // enter brings the matcher up to date with the registrations. Queries that are new to the feed are
-// touched at its head.
-func (f *Follower) enter() (map[string]proof.Touch, error) {
+// touched at its head before the batch, or at the first place in it.
+func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 	touched, now := map[string]proof.Touch{}, f.Endpoints()
+	place := was.Head
+	if place == (feed.Place{}) || was.Numbering != f.state.Numbering {
+		place = f.state.Base
+	}
+	if place == (feed.Place{}) { // nothing has a place yet
+		now = nil
+	}
 	for name := range f.endpoints {
 		if !slices.Contains(now, name) {
 			f.leave(name)
@@ -194,7 +204,7 @@ func (f *Follower) enter() (map[string]proof.Touch, error) {
 		}
 	}
 	for _, name := range now {
-		space, err := f.look(name, touched)
+		space, err := f.look(name, place, touched)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +230,7 @@ func (f *Follower) leave(name string) {
 }
 
 // look reads the registrations of an endpoint, and returns its number in the ledger.
-func (f *Follower) look(name string, touched map[string]proof.Touch) (space uint64, err error) {
+func (f *Follower) look(name string, place feed.Place, touched map[string]proof.Touch) (space uint64, err error) {
 	s := f.endpoints[name]
 	if s == nil {
 		s = &seen{queries: map[string]bool{}}
@@ -261,7 +271,7 @@ func (f *Follower) look(name string, touched map[string]proof.Touch) (space uint
 			s.queries[q.ID] = true
 		}
 		if joins || !known {
-			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Reached: f.state.Head}
+			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Reached: place}
 		}
 	}
 	s.space, s.revision = news.Space, news.Revision

@@ -53,7 +53,7 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 		p.refusal = view.Refusal()
 	}
 	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
-		was.Feed.Disorder != view.Feed.Disorder {
+		was.Feed.Disorder != view.Feed.Disorder || was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
 		p.placeAgain()
 	}
 }
@@ -82,11 +82,11 @@ func (p Proofs) Touched(touches map[string]proof.Touch) {
 
 // touchQuery sets which events reached a query.
 func (p Proofs) touchQuery(c *item, t *proof.Touch) {
-	known := c.touch != nil && c.touch.Feed == t.Feed
+	known := c.touch != nil && c.touch.Feed == t.Feed && c.touch.Numbering == t.Numbering
 	c.touch = t
-	if p.view == nil || p.told && p.view.Includes(c.Stats.Before, t.Reached) {
+	if p.view == nil || p.told && p.view.Shows(*t, c.Stats.Before) {
 		c.pending = nil
-	} else if p.told && c.Stats.Before.Known() {
+	} else if p.told && p.view.Knows(c.Stats.Before) {
 		switch {
 		case !known: // earlier events may have reached it
 			c.pending = []feed.Place{{}}
@@ -131,7 +131,7 @@ func (p *queues) proves(c *item) bool {
 	if p.view.Holds(*c.touch, c.Stats.Before) {
 		return true
 	}
-	return len(c.pending) > 0 && p.position.Known() && !p.view.Includes(p.position, c.pending[0]) && p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
+	return len(c.pending) > 0 && p.view.Knows(p.position) && !p.view.Includes(p.position, c.pending[0]) && p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
 }
 
 // noteProved adds a query to the list of proved ones, or removes it.
@@ -228,7 +228,7 @@ func (p Proofs) NextArmed() (next time.Time) {
 // and marked if the event matched them.
 func (p Proofs) Positioned(now time.Time, before feed.Before) {
 	p.now, p.position = now.Round(0), before
-	if p.view == nil || !before.Known() {
+	if p.view == nil || !p.view.Knows(before) {
 		return
 	}
 	for c := range p.pending {
@@ -273,7 +273,7 @@ func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time
 	c.audit = false
 	if c.pending != nil {
 		c.pending = slices.DeleteFunc(c.pending, func(e feed.Place) bool { return p.view == nil || p.view.Includes(c.Stats.Before, e) })
-		if len(c.pending) == 0 && p.view != nil && c.touch != nil && !p.view.Includes(c.Stats.Before, c.touch.Reached) {
+		if len(c.pending) == 0 && p.view != nil && c.touch != nil && !p.view.Shows(*c.touch, c.Stats.Before) {
 			c.pending = append(c.pending, c.touch.Reached)
 		}
 	}
@@ -300,9 +300,10 @@ func (p Proofs) Change(change func(*proof.Endpoint)) {
 	if p.view == nil {
 		return
 	}
-	change(&p.view.Endpoint)
+	rebuilt := p.view.Endpoint.Rebuilt
+	p.view.Change(change)
 	p.unrecorded = true
-	if r := p.view.Refusal(); r != p.refusal {
+	if r := p.view.Refusal(); r != p.refusal || rebuilt != p.view.Endpoint.Rebuilt {
 		p.refusal = r
 		p.placeAgain()
 	}
@@ -356,6 +357,22 @@ func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
 	return done
 }
 
+// Told is View.Told, and Assumed is View.Assumed. They are zero without a feed.
+func (p Proofs) Told(at feed.Place) feed.Before {
+	if p.view == nil {
+		return feed.Before{}
+	}
+	return p.view.Told(at)
+}
+
+// Assumed is the position of an endpoint that tells none.
+func (p Proofs) Assumed(now time.Time, lag time.Duration) feed.Before {
+	if p.view == nil {
+		return feed.Before{}
+	}
+	return p.view.Assumed(now, lag)
+}
+
 // Exist reports whether the endpoint has a feed.
 func (p Proofs) Exist() bool { return p.view != nil }
 
@@ -384,7 +401,7 @@ func (s *SlotBudget) Spend(d time.Duration) { s.used += max(0, min(d, s.budget-s
 // Edits returns the edits that matched a query and that an answer is not known to include.
 func (p Proofs) Edits(query string, before feed.Before) []feed.Edit {
 	c := p.all[query]
-	if c == nil || c.touch == nil || p.view == nil || c.touch.Feed != p.view.Name || !before.Known() {
+	if c == nil || c.touch == nil || p.view == nil || c.touch.Feed != p.view.Name {
 		return nil
 	}
 	return p.view.Edits(*c.touch, before)

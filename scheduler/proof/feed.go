@@ -16,6 +16,9 @@ type Feed struct {
 	Cursor string `json:"cursor,omitempty"`
 	// Head is the last place that was heard of: the largest offset and the largest time.
 	Head feed.Place `json:"head,omitzero"`
+	// Numbering counts the addresses and numberings of events that there were before. Places of another
+	// one do not compare.
+	Numbering uint64 `json:"numbering,omitempty"`
 	// Base is from where on every event is known, zero if that is not known yet.
 	Base feed.Place `json:"base,omitzero"`
 	// Mixed means that the feed has had events of several topics, so offsets do not compare.
@@ -47,7 +50,12 @@ func SourceOf(d feed.Definition) string {
 	return strings.Join([]string{string(d.Kind), d.URL, d.Topic}, " ")
 }
 
-// Take adds what a batch says to the state of a feed. Events without a time get that of their arrival.
+// longestDisorder is by how much an event can have been published before one that came earlier. One that says
+// more counts as published with that one.
+const longestDisorder = 24 * time.Hour
+
+// Take adds what a batch says to the state of a feed. Events without a time, and those that say they are from
+// the future, get that of their arrival.
 func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	if b.Gap != "" {
 		f.Base, f.Missing = feed.Place{}, b.Gap
@@ -55,14 +63,20 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	}
 	for i := range b.Events {
 		e := &b.Events[i]
-		if e.Time.IsZero() {
+		if e.Time.IsZero() || e.Time.After(now) {
 			e.Time = now
+		}
+		if f.Head.Time.Sub(e.Time) > longestDisorder {
+			e.Time = f.Head.Time
 		}
 		f.advance(e.Place)
 		f.Lag = max(0, now.Sub(e.Time))
 	}
 	f.Events += uint64(len(b.Events))
 	f.Duplicates += uint64(max(0, b.Duplicates))
+	if b.Head.Time.After(now) {
+		b.Head.Time = now
+	}
 	if b.Head != (feed.Place{}) {
 		f.advance(b.Head)
 	}
@@ -74,6 +88,14 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 
 // advance moves the head.
 func (f *Feed) advance(p feed.Place) {
+	least := f.Base.Offset
+	if f.Base == (feed.Place{}) { // after a gap
+		least = f.Head.Offset + 1
+	}
+	if 0 < p.Offset && p.Offset < least && f.Head.Offset > 0 && (p.Topic == f.Head.Topic || p.Topic == "") {
+		f.Numbering++ // the numbers begin again
+		f.Head, f.Base = feed.Place{}, feed.Place{}
+	}
 	switch {
 	case f.Head.Topic == "":
 		f.Head.Topic = p.Topic
@@ -87,6 +109,9 @@ func (f *Feed) advance(p feed.Place) {
 	if f.Base == (feed.Place{}) { // events before this one are not known
 		f.Base = p
 		f.Base.Time = f.Head.Time
+	}
+	if f.Base.Offset == 0 { // what came before had no number
+		f.Base.Offset = p.Offset
 	}
 }
 
@@ -138,6 +163,8 @@ func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
 // A Touch says which events reached a query last.
 type Touch struct {
 	Feed string `json:"feed"`
+	// Numbering is the feed's, which the places belong to.
+	Numbering uint64 `json:"numbering,omitempty"`
 	// Reached has the largest offset and the largest time of all events that reached it. A query
 	// that is new to the feed counts as reached by all that came before.
 	Reached feed.Place `json:"reached,omitzero"`
@@ -171,10 +198,13 @@ func (t *Touch) Add(e *feed.Event, how feed.Reach) {
 }
 
 // Join adds a later touch of the same query, which may have been added before. That of another
-// feed replaces it.
+// feed, or with other numbers, replaces it.
 func (t *Touch) Join(later Touch) {
-	if t.Feed != later.Feed {
+	switch {
+	case t.Feed != later.Feed || t.Numbering < later.Numbering:
 		*t = later
+		return
+	case t.Numbering > later.Numbering:
 		return
 	}
 	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)

@@ -34,6 +34,7 @@ func ParsePosition(value, datatype string) (feed.Place, error) {
 // Positions are those that an endpoint has told since the process began.
 type Positions struct {
 	seen  []told
+	high  feed.Place // the highest of those that are older than the lag, which all servers include
 	count int
 	since time.Time
 }
@@ -52,7 +53,8 @@ const (
 )
 
 // Take adds a position that was told, and returns the one that holds for answers from now on, zero
-// if none does yet. If several servers answer, that is the smallest that was told within lag.
+// if none does yet. If several servers answer, that is the smallest that was told within lag. A position that
+// is smaller than one told before that is of other data.
 func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Duration) feed.Place {
 	if s.count++; s.since.IsZero() {
 		s.since = now
@@ -60,6 +62,9 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 	least, kept := p, s.seen[:0]
 	for _, x := range s.seen {
 		if now.Sub(x.at) > max(lag, time.Minute) {
+			if before(s.high, x.place) {
+				s.high = x.place
+			}
 			continue
 		}
 		kept = append(kept, x)
@@ -69,6 +74,10 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 		if before(x.place, least) {
 			least = x.place
 		}
+	}
+	if before(p, s.high) { // of other data: nothing that was told before holds
+		e.Back, e.Rebuilt = now, e.Rebuilt+1
+		least, kept, s.high = p, kept[:0], feed.Place{}
 	}
 	s.seen = append(kept, told{now, p})
 	switch several := now.Sub(e.Back) < backFor; {

@@ -1,9 +1,12 @@
 package proof
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
 )
 
@@ -14,6 +17,9 @@ type Endpoint struct {
 	Wrong *Wrong    `json:"wrong,omitempty"`
 	// Back is when its position last went back: several servers answer for it.
 	Back time.Time `json:"back,omitzero"`
+	// Rebuilt counts how often its position was smaller than one that is older than its lag: its data are
+	// other ones now, and earlier answers prove nothing.
+	Rebuilt uint64 `json:"rebuilt,omitempty"`
 	// Lags are the delays after which events showed in an answer, the newest last.
 	Lags []time.Duration `json:"lags,omitempty"`
 	// Failing is why its position is not known.
@@ -42,7 +48,56 @@ type View struct {
 	Member   bool // the endpoint's queries are compared with the events
 	Endpoint Endpoint
 	Now      time.Time
+
+	settings uint64 // of the endpoint
+	of       uint64 // what positions belong to, see feed.Before
 }
+
+// NewView returns the view of an endpoint that has a feed. number is the endpoint's in the store, 0 if it has none.
+func NewView(e registry.Endpoint, f Feed, number uint64, recorded Endpoint, now time.Time) *View {
+	v := &View{Name: e.Feed, Feed: f, Member: number > 0 && f.Members[e.Name] == number, Endpoint: recorded, Now: now}
+	h := fnv.New64a()
+	e = e.WithDefaults() // an error is one of encoding, which settings do not have
+	json.NewEncoder(h).Encode([]any{e.RequestSettings(), e.Feed, e.PositionQuery(), e.Lag})
+	v.settings = h.Sum64()
+	v.identify()
+	return v
+}
+
+func (v *View) identify() {
+	h := fnv.New64a()
+	fmt.Fprint(h, v.settings, " ", v.Feed.Source, " ", v.Feed.Numbering, " ", v.Endpoint.Rebuilt)
+	v.of = h.Sum64()
+}
+
+// Change changes what is known about the endpoint.
+func (v *View) Change(change func(*Endpoint)) {
+	change(&v.Endpoint)
+	v.identify()
+}
+
+// Told returns the position for answers from now on, zero if the endpoint's is not known.
+func (v *View) Told(p feed.Place) feed.Before {
+	if p == (feed.Place{}) {
+		return feed.Before{}
+	}
+	return feed.Before{Place: p, Of: v.of}
+}
+
+// Assumed returns the position for answers from now on of an endpoint that tells none. Its data are behind the
+// feed by lag at most. A clock that is ahead of the feed's must not make them seem newer.
+func (v *View) Assumed(now time.Time, lag time.Duration) feed.Before {
+	if v.Feed.Head.Time.IsZero() {
+		return feed.Before{}
+	}
+	if heard := v.Feed.Head.Time.Add(lag / 10); heard.Before(now) {
+		now = heard
+	}
+	return feed.Before{Assumed: now.Add(-lag).UTC(), Of: v.of}
+}
+
+// Knows reports whether anything is known about the position before an answer.
+func (v *View) Knows(b feed.Before) bool { return b.Known() && b.Of == v.of }
 
 // Refusal is why nothing is proved at the endpoint now, empty if something can be.
 func (v *View) Refusal() string {
@@ -54,12 +109,16 @@ func (v *View) Refusal() string {
 		return "the feed is not compared with the endpoint's queries yet"
 	case f.Heard.IsZero() || f.Base == (feed.Place{}) && f.Missing == "":
 		return "nothing was heard from the feed yet"
+	case f.Heard.After(v.Now.Add(time.Minute)):
+		return "the clock was set back: the feed was last heard at " + when(f.Heard)
 	case f.Base == (feed.Place{}):
 		return "events are missing: " + f.Missing
 	case v.Now.Sub(f.Heard) > f.Silence && f.Failing != "":
 		return "the feed cannot be read: " + f.Failing
 	case v.Now.Sub(f.Heard) > f.Silence:
 		return "the feed has been silent since " + when(f.Heard)
+	case v.Now.Sub(f.Head.Time) > f.Silence:
+		return "the feed is behind: what it tells ends at " + when(f.Head.Time)
 	case v.Endpoint.Failing != "":
 		return "the endpoint's position is not known: " + v.Endpoint.Failing
 	}
@@ -78,10 +137,10 @@ func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // Includes reports whether an answer is known to include an event.
 func (v *View) Includes(b feed.Before, p feed.Place) bool {
 	switch {
-	case p == feed.Place{}:
-		return true
+	case p == feed.Place{} || b.Of != v.of:
+		return false
 	case b.Offset > 0:
-		return !v.Feed.Mixed && v.Feed.Head.Offset > 0 && p.Offset < b.Offset
+		return !v.Feed.Mixed && p.Offset > 0 && p.Offset < b.Offset
 	case !b.Time.IsZero():
 		return !p.Time.IsZero() && p.Time.Before(b.Time.Add(-v.Feed.Disorder))
 	case b.Assumed.IsZero():
@@ -95,7 +154,7 @@ func (v *View) known(b feed.Before) bool {
 	base := v.Feed.Base
 	switch {
 	case b.Offset > 0:
-		return !v.Feed.Mixed && v.Feed.Head.Offset > 0 && base.Offset <= b.Offset
+		return !v.Feed.Mixed && base.Offset > 0 && base.Offset <= b.Offset && b.Offset <= v.Feed.Head.Offset+1
 	case !b.Time.IsZero():
 		return !base.Time.After(b.Time.Add(-v.Feed.Disorder))
 	}
@@ -109,11 +168,22 @@ func (v *View) Holds(t Touch, b feed.Before) bool { return v.Refusal() == "" && 
 // HoldsUntil reports whether the result is true for the endpoint's data as long as these do not
 // include an event, which is the first one that reached the query after its answer.
 func (v *View) HoldsUntil(first feed.Place, t Touch, b feed.Before) bool {
-	return v.Refusal() == "" && t.Feed == v.Name && b.Known() && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
+	return v.Refusal() == "" && t.Feed == v.Name && v.Knows(b) && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
 }
 
 // Armed reports whether an event has matched the query that no answer is known to include.
-func (v *View) Armed(t Touch, b feed.Before) bool { return !v.Includes(b, t.Matched) }
+func (v *View) Armed(t Touch, b feed.Before) bool {
+	return t.Matched != feed.Place{} && !v.showsPlace(t, b, t.Matched)
+}
+
+// Shows reports whether an answer is known to include all events that reached the query.
+func (v *View) Shows(t Touch, b feed.Before) bool { return v.showsPlace(t, b, t.Reached) }
+
+// showsPlace is Includes for a place of a touch. What came before the numbers of a feed began again, it came
+// before the first event that is known.
+func (v *View) showsPlace(t Touch, b feed.Before, p feed.Place) bool {
+	return v.Includes(b, p) || t.Feed == v.Name && t.Numbering < v.Feed.Numbering && v.Knows(b) && v.known(b)
+}
 
 // why is why a query is not proved, although something can be.
 func (v *View) why(t Touch, b feed.Before) string {
@@ -122,15 +192,20 @@ func (v *View) why(t Touch, b feed.Before) string {
 		return "it is new to the feed"
 	case !b.Known():
 		return "it has no answer since the feed is read"
+	case b.Of != v.of:
+		return "its answer is from before the endpoint was edited, its data were replaced, or the feed began again"
 	case b.Offset > 0 && v.Feed.Mixed:
 		return "the endpoint's position is a number, and the feed has several topics: set topic of the feed"
 	case b.Offset > 0 && v.Feed.Head.Offset == 0:
 		return "the endpoint's position is a number, and the feed does not count its events"
 	case v.Armed(t, b):
 		return "an event has matched it, and no answer is known to include that"
-	case !v.Includes(b, t.Reached):
+	case !v.Shows(t, b):
 		return "an event may have changed it, or it is new to the feed, and no answer is known to include that"
 	case !v.known(b):
+		if b.Offset > v.Feed.Head.Offset+1 {
+			return "the endpoint's position is beyond the last event that the feed has told"
+		}
 		if v.Feed.Missing != "" {
 			return "events are missing: " + v.Feed.Missing
 		}
@@ -142,8 +217,8 @@ func (v *View) why(t Touch, b feed.Before) string {
 // Proof says what is proved about a result. open is why the query cannot be proved at all, empty
 // if it can; see sparql.Patterns.
 func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
-	p := feed.Proof{Feed: v.Name, Assumed: b.Offset == 0 && b.Time.IsZero() && b.Known()}
-	if b.Known() && v.Armed(t, b) {
+	p := feed.Proof{Feed: v.Name, Assumed: b.Offset == 0 && b.Time.IsZero() && v.Knows(b)}
+	if v.Knows(b) && v.Armed(t, b) {
 		p.Armed = t.Matched.Time
 	}
 	p.Edits = v.Edits(t, b)
@@ -166,8 +241,11 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 
 // Edits are the edits that matched the query and that an answer is not known to include.
 func (v *View) Edits(t Touch, b feed.Before) (list []feed.Edit) {
+	if !v.Knows(b) {
+		return nil
+	}
 	for _, e := range t.Edits {
-		if !v.Includes(b, e.Place) {
+		if !v.showsPlace(t, b, e.Place) {
 			list = append(list, e.Edit)
 		}
 	}

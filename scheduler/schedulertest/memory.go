@@ -228,8 +228,7 @@ func (m *Memory) Feed(name string) (proof.Feed, bool, error) {
 func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := proof.View{Name: e.Feed, Feed: m.feeds[e.Feed], Endpoint: m.proofs[e.Name], Now: now}
-	v.Member = v.Feed.Members[e.Name] == 1+m.replaced[e.Name]
+	v := proof.NewView(e, m.feeds[e.Feed], 1+m.replaced[e.Name], m.proofs[e.Name], now)
 	t := m.touched[id]
 	if t.epoch != m.queries[id].stats.Position.Epoch {
 		t = touched{}

@@ -171,8 +171,7 @@ func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
 		if err != nil {
 			return nil, err
 		}
-		views[endpoint] = viewOf(e, n)
-		views[endpoint].Now = s.clock.Now()
+		views[endpoint] = proof.NewView(e, n.Feeds[e.Feed], n.Space, n.Proof, s.clock.Now())
 		return views[endpoint], nil
 	}
 	return func(q *registry.Query) (*feed.Proof, error) {
@@ -209,9 +208,4 @@ func (s changeFeeds) until(query string) (t time.Time) {
 		t = p.Until
 	}
 	return t
-}
-
-func viewOf(e registry.Endpoint, n scheduler.News) *proof.View {
-	f, known := n.Feeds[e.Feed]
-	return &proof.View{Name: e.Feed, Feed: f, Member: known && n.Space > 0 && f.Members[e.Name] == n.Space, Endpoint: n.Proof}
 }
