@@ -213,12 +213,14 @@ func gone(err error) bool {
 	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
 }
 
+var errLong = fmt.Errorf("the answer has more than %d bytes", mostBytes)
+
 // body reads an answer of at most mostBytes.
 func body(resp *http.Response) ([]byte, error) {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
 	if err == nil && len(b) > mostBytes {
-		err = fmt.Errorf("the answer has more than %d bytes", mostBytes)
+		err = errLong
 	}
 	return b, err
 }

@@ -83,9 +83,17 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err error) {
 	for version := at.Version + 1; version <= at.Version+1+leftOut; version++ {
 		p, err := l.patch(ctx, version)
-		if gone(err) {
+		long := errors.Is(err, errLong)
+		if long {
+			p, err = l.beginning(ctx, version)
+		}
+		switch {
+		case gone(err):
 			continue
-		} else if err != nil {
+		case err == nil && p.id == "":
+			err = fmt.Errorf("the patch of version %d: %w, and does not begin with a row H id", version, errLong)
+		}
+		if err != nil {
 			return b, err
 		}
 		if p.previous != at.ID && at.ID != "" {
@@ -93,7 +101,7 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 		}
 		place := feed.Place{Offset: version, Time: time.Now().UTC()}
 		e := feed.Event{Place: place, Added: p.added, Removed: p.removed, Edit: feed.Edit{Text: "patch " + strings.Trim(p.id, "<>")}}
-		if len(p.added)+len(p.removed) > mostTriples {
+		if long || len(p.added)+len(p.removed) > mostTriples {
 			e.Added, e.Removed, e.All = nil, nil, true
 		}
 		*at = patchCursor{version, p.id}
@@ -164,25 +172,30 @@ func (l *patchLog) newest(ctx context.Context, after int64) (last patchCursor, e
 	return last, nil
 }
 
-// id reads the id of a patch, and no more than its beginning.
+// id reads the id of a patch, and no more than its beginning if it begins with that.
 func (l *patchLog) id(ctx context.Context, version int64) (string, error) {
+	p, err := l.beginning(ctx, version)
+	if err == nil && p.id == "" {
+		p, err = l.patch(ctx, version)
+	}
+	return p.id, err
+}
+
+// beginning reads the headers with which a patch begins.
+func (l *patchLog) beginning(ctx context.Context, version int64) (patch, error) {
 	resp, err := l.open(ctx, version)
 	if err != nil {
-		return "", err
+		return patch{}, err
 	}
 	defer resp.Body.Close()
 	var r patchReader
-	for in := bufio.NewScanner(resp.Body); r.id == "" && in.Scan(); {
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
 		line := strings.TrimSpace(in.Text())
 		if line != "" && line[0] != '#' && (!strings.HasPrefix(line, "H ") || r.row(line) != nil) {
 			break
 		}
 	}
-	if r.id != "" {
-		return r.id, nil
-	}
-	p, err := l.patch(ctx, version)
-	return p.id, err
+	return r.patch, nil
 }
 
 func (l *patchLog) open(ctx context.Context, version int64) (*http.Response, error) {

@@ -141,6 +141,21 @@ func TestLostPatches(t *testing.T) {
 	}
 }
 
+// A patch that is too long to be read may have changed anything, and the log goes on.
+func TestLongPatch(t *testing.T) {
+	long := aPatch(2, strings.Repeat("A <http://s> <http://p> <http://o> .\n", 300_000))
+	log := []string{aPatch(1, ""), long, aPatch(3, "")}
+	d := Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}
+	b, err := caughtUp(t, d, "")
+	if err != nil || len(b.Events) != 3 || !b.Events[1].All || b.Events[2].All || b.Gap != "" {
+		t.Errorf("%d events, gap %q, %v", len(b.Events), b.Gap, err)
+	}
+	log[1] = "TX .\n" + long
+	if b, err = caughtUp(t, d, ""); err == nil || !strings.Contains(err.Error(), "the patch of version 2") {
+		t.Errorf("%d events, %v", len(b.Events), err)
+	}
+}
+
 // Nothing after a bad patch counts, and nothing of it.
 func TestBadPatches(t *testing.T) {
 	good := "A <http://s> <http://p> <http://o> .\n"
