@@ -126,7 +126,7 @@ func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*chang
 		if err != nil {
 			return nil, err
 		}
-		_, open := sparql.Patterns(q.Text)
+		open := sparql.Unprovable(q.Text)
 		p := proof.NewView(e, f, number, n.Proof, now).Proof(t.touch, r.stats.Before, open)
 		return &p, nil
 	})

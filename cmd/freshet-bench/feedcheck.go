@@ -43,7 +43,8 @@ func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents m
 			return cli.UsageErrorf("--check: %v", err)
 		}
 		q := checkedQuery{Query: filepath.Base(file)}
-		patterns, why := sparql.Patterns(wikidata.Declare(string(text)))
+		patterns, _ := sparql.Patterns(wikidata.Declare(string(text)))
+		why := sparql.Unprovable(wikidata.Declare(string(text)))
 		q.Unprovable, q.Patterns = why, len(patterns)
 		for i := range events {
 			switch {

@@ -45,6 +45,7 @@ type Follower struct {
 	state     proof.Feed
 	matcher   *proof.Matcher
 	endpoints map[string]*seen
+	open      map[string]bool // queries whose results can change without an event
 	recorded  time.Time
 	fails     int
 }
@@ -70,6 +71,7 @@ const recordEvery = time.Second
 // Run follows the feed until ctx ends. It returns an error of the ledger.
 func (f *Follower) Run(ctx context.Context) error {
 	f.matcher, f.endpoints = proof.NewMatcher(), map[string]*seen{}
+	f.open = map[string]bool{}
 	state, known, err := f.Ledger.Feed(f.Definition.Name)
 	if err != nil {
 		return err
@@ -151,7 +153,7 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 				f.state.Possible++
 			}
 			t := touched[id]
-			t.Feed, t.Numbering = f.Definition.Name, f.state.Numbering
+			t.Feed, t.Numbering, t.Open = f.Definition.Name, f.state.Numbering, f.open[id]
 			t.Add(e, how)
 			touched[id] = t
 		})
@@ -221,10 +223,15 @@ func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 	return touched, nil
 }
 
+func (f *Follower) drop(id string) {
+	f.matcher.Drop(id)
+	delete(f.open, id)
+}
+
 // leave forgets an endpoint.
 func (f *Follower) leave(name string) {
 	for id := range f.endpoints[name].queries {
-		f.matcher.Drop(id)
+		f.drop(id)
 	}
 	delete(f.endpoints, name)
 }
@@ -249,12 +256,12 @@ func (f *Follower) look(name string, place feed.Place, touched map[string]proof.
 	f.endpoints[name] = s
 	if news.Full {
 		for id := range s.queries {
-			f.matcher.Drop(id)
+			f.drop(id)
 		}
 		clear(s.queries)
 	}
 	for _, id := range news.Removed {
-		f.matcher.Drop(id)
+		f.drop(id)
 		delete(s.queries, id)
 	}
 	// What an endpoint missed while it did not name the feed is not known.
@@ -269,9 +276,12 @@ func (f *Follower) look(name string, place feed.Place, touched map[string]proof.
 		if !s.queries[q.ID] || !known {
 			f.matcher.Put(q.ID, patterns)
 			s.queries[q.ID] = true
+			if delete(f.open, q.ID); sparql.Unprovable(q.Text) != "" {
+				f.open[q.ID] = true
+			}
 		}
-		if joins || !known {
-			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Reached: place}
+		if open := f.open[q.ID]; joins || !known || open != news.Touched[q.ID].Open {
+			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place}
 		}
 	}
 	s.space, s.revision = news.Space, news.Revision

@@ -170,6 +170,9 @@ type Touch struct {
 	Reached feed.Place `json:"reached,omitzero"`
 	Matched feed.Place `json:"matched,omitzero"` // the same for events that matched it
 	Edits   []Edit     `json:"edits,omitempty"`  // that matched it, the newest last
+	// Open means that its result can also change otherwise, so that events arm it and prove nothing; see
+	// sparql.Unprovable.
+	Open bool `json:"open,omitempty"`
 }
 
 // An Edit is an edit at its place.
@@ -207,6 +210,7 @@ func (t *Touch) Join(later Touch) {
 	case t.Numbering > later.Numbering:
 		return
 	}
+	t.Open = later.Open
 	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)
 	t.Edits = slices.Clip(t.Edits)
 	for _, e := range later.Edits {

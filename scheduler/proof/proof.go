@@ -168,7 +168,7 @@ func (v *View) Holds(t Touch, b feed.Before) bool { return v.Refusal() == "" && 
 // HoldsUntil reports whether the result is true for the endpoint's data as long as these do not
 // include an event, which is the first one that reached the query after its answer.
 func (v *View) HoldsUntil(first feed.Place, t Touch, b feed.Before) bool {
-	return v.Refusal() == "" && t.Feed == v.Name && v.Knows(b) && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
+	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
 }
 
 // Armed reports whether an event has matched the query that no answer is known to include.
@@ -192,6 +192,8 @@ func (v *View) why(t Touch, b feed.Before) string {
 		return "it is new to the feed"
 	case !b.Known():
 		return "it has no answer since the feed is read"
+	case t.Open:
+		return "its result can change without an event"
 	case b.Of != v.of:
 		return "its answer is from before the endpoint was edited, its data were replaced, or the feed began again"
 	case b.Offset > 0 && v.Feed.Mixed:
@@ -215,7 +217,7 @@ func (v *View) why(t Touch, b feed.Before) string {
 }
 
 // Proof says what is proved about a result. open is why the query cannot be proved at all, empty
-// if it can; see sparql.Patterns.
+// if it can; see sparql.Unprovable.
 func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 	p := feed.Proof{Feed: v.Name, Assumed: b.Offset == 0 && b.Time.IsZero() && v.Knows(b)}
 	if v.Knows(b) && v.Armed(t, b) {

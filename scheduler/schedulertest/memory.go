@@ -233,7 +233,7 @@ func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof
 	if t.epoch != m.queries[id].stats.Position.Epoch {
 		t = touched{}
 	}
-	_, open := sparql.Patterns(m.queries[id].query.Text)
+	open := sparql.Unprovable(m.queries[id].query.Text)
 	return v.Proof(t.touch, m.queries[id].stats.Before, open)
 }
 

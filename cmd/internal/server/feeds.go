@@ -189,7 +189,7 @@ func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		_, open := sparql.Patterns(q.Text)
+		open := sparql.Unprovable(q.Text)
 		p := v.Proof(t, stats.Before, open)
 		return &p, nil
 	}

@@ -1,0 +1,44 @@
+package sparql
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestUnprovable(t *testing.T) {
+	const prefix = "PREFIX x: <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX geof: <http://www.opengis.net/def/function/geosparql/> "
+	for text, want := range map[string]string{
+		`SELECT ?e { ?e x:until ?d FILTER(?d > NOW()) }`:                                        "it calls NOW",
+		`SELECT (RAND() AS ?r) {}`:                                                              "it calls RAND",
+		`SELECT * { ?s x:p ?o BIND(UUID() AS ?u) }`:                                             "it calls UUID",
+		`SELECT * { ?s x:p ?o BIND(BNODE() AS ?u) }`:                                            "it calls BNODE",
+		`SELECT * { ?s x:p ?o } LIMIT 3`:                                                        "LIMIT",
+		`SELECT * { { SELECT ?s { ?s x:p ?o } LIMIT 3 } ?s x:q ?o }`:                            "LIMIT",
+		`SELECT ?s { ?s x:p ?o } ORDER BY ?o LIMIT 3`:                                           "order",
+		`SELECT (SAMPLE(?o) AS ?x) { ?s x:p ?o }`:                                               "SAMPLE",
+		`SELECT ?s (GROUP_CONCAT(?o; separator=",") AS ?x) { ?s x:p ?o } GROUP BY ?s`:           "GROUP_CONCAT",
+		`SELECT * { ?s x:p ?o FILTER(x:f(?o)) }`:                                                "it calls the function <http://x/f>",
+		`SELECT * { ?s x:p ?o FILTER x:f(?o) }`:                                                 "it calls the function <http://x/f>",
+		`SELECT (x:f(?o) AS ?y) { ?s x:p ?o }`:                                                  "it calls the function <http://x/f>",
+		`SELECT ?s { ?s x:p ?o } GROUP BY ?s HAVING (x:f(?s))`:                                  "it calls the function <http://x/f>",
+		`SELECT * { ?s x:p ?o OPTIONAL { ?o x:q ?z FILTER(x:f(?z)) } }`:                         "it calls the function <http://x/f>",
+		`SELECT * { ?s x:p ?o FILTER EXISTS { ?o x:q ?z BIND(x:f(?z) AS ?w) } }`:                "it calls the function <http://x/f>",
+		`SELECT * { ?s <http://qlever.cs.uni-freiburg.de/builtin-functions/has-predicate> ?p }`: "computes",
+		`SELECT * { GRAPH <urn:x-arq:UnionGraph> { ?s x:p ?o } }`:                               "computes",
+		`SELECT * { GRAPH <tag:stardog:api:context:all> { ?s x:p ?o } }`:                        "computes",
+		`DESCRIBE x:s`: "DESCRIBE",
+	} {
+		if why := Unprovable(prefix + text); !strings.Contains(why, want) || why == "" {
+			t.Errorf("%s: %q", text, why)
+		}
+	}
+	for _, text := range []string{
+		`SELECT * { ?s x:p ?o }`, `SELECT ?s ?o { ?s x:p ?o } ORDER BY ?o LIMIT 3`, `SELECT * { x:s (x:p|x:q)+ ?o }`,
+		`SELECT * { ?s x:p ?o FILTER EXISTS { x:s (x:p|x:q)/x:r ?o } }`, `SELECT * { ?s x:p ?o FILTER(xsd:integer(?o) > 3 && ?o IN (x:a, x:b)) }`,
+		`SELECT * { ?s x:p ?o FILTER(geof:distance(?o, ?o) < 3) }`, `SELECT (COUNT(*) AS ?n) { ?s x:p ?o }`, `SELECT * { ?s x:p ?o } VALUES (?s) { (x:a) (x:b) }`,
+	} {
+		if why := Unprovable(prefix + text); why != "" {
+			t.Errorf("%s: %s", text, why)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package follow_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/follow"
+	"github.com/freshet/freshet/scheduler/proof"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+// once is a source of one batch.
+type once struct {
+	feed.Batch
+	done func()
+}
+
+func (s once) Follow(_ context.Context, _ string, take func(feed.Batch) error) error {
+	defer s.done()
+	return take(s.Batch)
+}
+
+// Events arm a query whose result also changes with time, and prove nothing about it. That holds for one that
+// was proved before that was known, too.
+func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	for id, text := range map[string]string{"now": `SELECT * { ?s <http://x/p> ?o FILTER(?o > NOW()) }`, "plain": `SELECT * { ?s <http://x/p> ?o }`} {
+		if err := ledger.Register(registry.Query{ID: id, Endpoint: "city", Form: diff.Select, Text: text, Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	definition := feed.Definition{Name: "wd", Kind: feed.Wikimedia, URL: "http://x/"}
+	place := feed.Place{Offset: 1, Time: time.Now().Add(-time.Minute)}
+	state := proof.Feed{Source: proof.SourceOf(definition), Head: place, Base: place, Members: map[string]uint64{"city": 1}}
+	old := map[string]proof.Touch{"now": {Feed: "wd", Reached: place}, "plain": {Feed: "wd", Reached: place}}
+	if err := ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: state, Touched: old}); err != nil {
+		t.Fatal(err)
+	}
+	follower := func(b feed.Batch) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		f := follow.New(follow.Config{
+			Definition: definition, Source: once{b, cancel}, Ledger: ledger, Clock: sleeper{}, Endpoints: func() []string { return []string{"city"} },
+			Heard: func(string) {}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err := f.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touches := func() map[string]proof.Touch {
+		n, err := ledger.Since("city", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Touched
+	}
+	follower(feed.Batch{Head: feed.Place{Offset: 2, Time: time.Now()}})
+	if got := touches(); !got["now"].Open || got["plain"].Open {
+		t.Errorf("%+v", got)
+	}
+	follower(feed.Batch{Events: []feed.Event{{Place: feed.Place{Offset: 3, Time: time.Now()}, Added: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://x/p>", Object: `"2030`}}}}})
+	if got := touches(); got["now"].Matched.Offset != 3 || !got["now"].Open {
+		t.Errorf("%+v", got)
+	}
+	e := registry.Endpoint{Name: "city", Feed: "wd"}
+	if p := ledger.Proof(e, "now", time.Now()); !strings.Contains(p.Unprovable, "cannot be proved, because it calls NOW") {
+		t.Errorf("%+v", p)
+	}
+	v := proof.NewView(e, proof.Feed{Silence: time.Hour, Heard: place.Time, Head: place, Base: place, Members: map[string]uint64{"city": 1}}, 1, proof.Endpoint{}, place.Time)
+	touch := proof.Touch{Feed: "wd", Reached: feed.Place{Offset: 1, Time: place.Time.Add(-time.Hour)}}
+	before := v.Assumed(place.Time, time.Second)
+	before.Assumed = place.Time
+	if !v.Holds(touch, before) {
+		t.Fatal(v.Proof(touch, before, ""))
+	}
+	if touch.Open = true; v.Holds(touch, before) {
+		t.Error("proved")
+	}
+}
