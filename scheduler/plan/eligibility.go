@@ -64,6 +64,9 @@ func (p *queues) place(c *item) (v placement) {
 		return v
 	}
 	if p.proves(c) {
+		if _, from := p.stale(c); !from.IsZero() {
+			v.lookAgain(from)
+		}
 		c.why = proved
 		return v
 	}

@@ -129,6 +129,9 @@ func (p *queues) ineligibleReason(c *item) (code, why string) {
 	case tooSoon:
 		return CodeTooSoon, fmt.Sprintf("its min_interval has not passed: not before %s", c.free(p.now).UTC().Format(time.RFC3339))
 	case proved:
+		if !p.view.Holds(*c.touch, c.Stats.Before) {
+			return CodeProved, fmt.Sprintf("an event of the feed %s may have changed it, but the endpoint's position says that its data lack that event", p.view.Name)
+		}
 		return CodeProved, fmt.Sprintf("the feed %s tells that nothing has changed its result, so it need not be asked", p.view.Name)
 	case notDue:
 		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", p.policy, c.key.Due)

@@ -29,7 +29,12 @@ type proofs struct {
 	// position is the endpoint's, as it told it last, and pending are the queries that an event reached
 	// which it does not include.
 	position feed.Before
+	toldAt   time.Time
 	pending  map[*item]struct{}
+	// first is before all events that the last news have told, zero if that is not known.
+	first feed.Place
+	// hintedAll is when the last hint by hand came that may concern any query.
+	hintedAll time.Time
 }
 
 // Proofs is the part of a Planner that a feed concerns.
@@ -49,8 +54,16 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 	if view == nil && was == nil {
 		return
 	}
+	p.first = feed.Place{}
 	if view != nil {
 		p.refusal = view.Refusal()
+	}
+	if was != nil && view != nil && was.Feed.Numbering == view.Feed.Numbering && was.Feed.Source == view.Feed.Source && was.Feed.Head != (feed.Place{}) {
+		p.first = was.Feed.Head
+		p.first.Time = p.first.Time.Add(-view.Feed.Disorder)
+		if p.first.Offset > 0 {
+			p.first.Offset++
+		}
 	}
 	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
 		was.Feed.Disorder != view.Feed.Disorder || was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
@@ -91,9 +104,9 @@ func (p Proofs) touchQuery(c *item, t *proof.Touch) {
 		case !known: // earlier events may have reached it
 			c.pending = []feed.Place{{}}
 		case len(c.pending) < maxPending:
-			c.pending = append(c.pending, t.Reached)
-		default:
-			c.pending[maxPending-1] = t.Reached
+			c.pending = append(c.pending, p.first)
+		default: // which one is the first, once earlier ones are included, is not known
+			c.pending[maxPending-1] = feed.Place{}
 		}
 		if p.pending == nil {
 			p.pending = map[*item]struct{}{}
@@ -107,8 +120,7 @@ func (p Proofs) touchQuery(c *item, t *proof.Touch) {
 	p.arm(c)
 }
 
-// maxPending is how many events are remembered for a query that the endpoint's data lack. Of more,
-// the first and the last ones are.
+// maxPending is how many news are remembered of a query whose events the endpoint's data lack.
 const maxPending = 16
 
 // Watch looks at what the time changes about proofs: a feed can be silent for too long.
@@ -117,15 +129,45 @@ func (p Proofs) Watch(now time.Time) {
 		return
 	}
 	p.view.Now = now
+	if p.position != (feed.Before{}) && now.Sub(p.toldAt) > positionHolds {
+		p.position = feed.Before{}
+		p.placePending()
+	}
 	if r := p.view.Refusal(); r != p.refusal {
 		p.refusal = r
 		p.placeAgain()
 	}
 }
 
+// positionHolds is how long the endpoint's data are believed to lack an event that they lacked.
+const positionHolds = 30 * time.Second
+
+// placePending places the queries again that wait for the position.
+func (p Proofs) placePending() {
+	for c := range p.pending {
+		if !c.ran && c.planned {
+			p.lift(c)
+			p.settle(c)
+		}
+	}
+}
+
+// stale reports whether the feed ends too early for a query's max_staleness, and otherwise when it will.
+func (p *queues) stale(c *item) (is bool, from time.Time) {
+	d := c.Query.MaxStaleness()
+	if d == 0 || p.view == nil {
+		return false, from
+	}
+	from = p.view.Feed.Head.Time.Add(d)
+	return !from.After(p.now), from
+}
+
 // proves reports whether a query need not be asked because of a feed.
 func (p *queues) proves(c *item) bool {
 	if p.view == nil || c.touch == nil || c.audit || c.Stats.Executions == 0 || p.refusal != "" {
+		return false
+	}
+	if is, _ := p.stale(c); is {
 		return false
 	}
 	if p.view.Holds(*c.touch, c.Stats.Before) {
@@ -210,7 +252,16 @@ func (p *proofs) forget(c *item) {
 
 // AwaitsPosition reports whether a query is to be asked once the endpoint's position includes an event.
 func (p Proofs) AwaitsPosition() bool {
-	return p.view != nil && p.told && p.refusal == "" && len(p.pending) > 0
+	if p.view == nil || !p.told || p.refusal != "" {
+		return false
+	}
+	for c := range p.pending {
+		waits := c.planned && (c.why == proved || c.why == notDue || c.why == eligible)
+		if waits && len(c.pending) > 0 && c.pending[0] != (feed.Place{}) && !p.view.Includes(p.position, c.pending[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // NextArmed returns when the next query is to be asked because of an event or a hint, zero if none
@@ -227,8 +278,9 @@ func (p Proofs) NextArmed() (next time.Time) {
 // Positioned tells the endpoint's position. Queries that an event reached which it includes are due,
 // and marked if the event matched them.
 func (p Proofs) Positioned(now time.Time, before feed.Before) {
-	p.now, p.position = now.Round(0), before
+	p.now, p.position, p.toldAt = now.Round(0), before, now
 	if p.view == nil || !p.view.Knows(before) {
+		p.placePending()
 		return
 	}
 	for c := range p.pending {
@@ -236,7 +288,11 @@ func (p Proofs) Positioned(now time.Time, before feed.Before) {
 			delete(p.pending, c)
 			continue
 		}
-		if !p.view.Includes(before, c.pending[0]) {
+		if c.pending[0] != (feed.Place{}) && !p.view.Includes(before, c.pending[0]) {
+			if !c.ran && c.planned && c.provedAt == 0 { // the position was not known for a while
+				p.lift(c)
+				p.settle(c)
+			}
 			continue
 		}
 		if !c.ran {
@@ -275,7 +331,13 @@ func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time
 		c.pending = slices.DeleteFunc(c.pending, func(e feed.Place) bool { return p.view == nil || p.view.Includes(c.Stats.Before, e) })
 		if len(c.pending) == 0 && p.view != nil && c.touch != nil && !p.view.Shows(*c.touch, c.Stats.Before) {
 			c.pending = append(c.pending, c.touch.Reached)
+		} else if p.view != nil && c.touch != nil && p.view.Shows(*c.touch, c.Stats.Before) {
+			c.pending = nil
 		}
+	}
+	if r := &c.Stats.LastRun; p.lag > 0 && c.hinted.IsZero() && r.At.Add(-r.Elapsed-p.lag).Before(p.hintedAll) {
+		c.hinted = p.hintedAll
+		p.arm(c)
 	}
 	if wasArmed && changed && p.view != nil && asked.After(event) {
 		p.view.Endpoint.Learn(asked.Sub(event))
@@ -346,10 +408,13 @@ func (p Proofs) Untouched(query string) {
 // queries are asked again until an answer is known to be later than the hint by that lag.
 func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
 	p.now = now.Round(0)
-	if p.lag == 0 || h.All {
-		return p.Planner.Hint(h)
-	}
 	done, affected := p.hint(h)
+	if p.lag == 0 {
+		return done
+	}
+	if affected == nil {
+		p.hintedAll = now
+	}
 	for c := range affected {
 		c.hinted = now
 		p.arm(c)

@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/proof"
+)
+
+// A follower is a planner of an endpoint with a feed.
+type follower struct {
+	Proofs
+	state proof.Feed
+	c     *item
+	now   time.Time
+}
+
+func placeAt(n int64) feed.Place {
+	return feed.Place{Topic: "t", Offset: n, Time: began.Add(time.Duration(n) * time.Second)}
+}
+
+// follows returns a planner with a query that has an answer at event 5, of 10 that were told.
+func followsFeed(t *testing.T, told bool, edit func(*registry.Query)) *follower {
+	list := registered(1)
+	q := &list[0].Query
+	if edit != nil {
+		edit(q)
+	}
+	p := planned(t, "rr", list)
+	f := &follower{Proofs: p.Proofs(), now: placeAt(10).Time, c: p.all[q.ID]}
+	f.c.Stats.Executions = 1
+	f.c.Stats.LastRun = policy.Run{At: f.now, Outcome: registry.Unchanged}
+	f.state = proof.Feed{Source: "s", Members: map[string]uint64{"city": 1}, Base: placeAt(1), Silence: 5 * time.Minute}
+	f.p().now = f.now
+	f.tell(10, told)
+	f.c.Stats.Before = f.view.Told(feed.Place{Offset: 5})
+	f.touch(1)
+	return f
+}
+
+func (f *follower) p() *Planner { return f.Planner }
+
+func (f *follower) tell(head int64, told bool) {
+	f.state.Head, f.state.Heard = placeAt(head), placeAt(head).Time
+	e := registry.Endpoint{Name: "city", Feed: "wd", Position: "SELECT ?n {}"}
+	f.Set(proof.NewView(e, f.state, 1, proof.Endpoint{}, f.now), told, 10*time.Minute)
+}
+
+func (f *follower) touch(n int64) {
+	f.Touched(map[string]proof.Touch{f.c.Query.ID: {Feed: "wd", Reached: placeAt(n), Matched: placeAt(n)}})
+}
+
+func (f *follower) position(n int64) {
+	f.Positioned(f.now, f.view.Told(feed.Place{Offset: n}))
+}
+
+// The news hold two events that matched a query, and the endpoint's data include the first: the query is due.
+func TestTheFirstEventOfSeveralCounts(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	if f.position(6); f.c.why != proved {
+		t.Fatal(f.c.why)
+	}
+	f.now = placeAt(200).Time
+	f.tell(200, true)
+	f.touch(200) // also by event 20
+	if f.position(10); f.c.why != proved || !f.AwaitsPosition() {
+		t.Error("the position includes none of them:", f.c.why, f.c.pending)
+	}
+	if f.position(50); f.c.why == proved || f.AwaitsPosition() {
+		t.Error("the position includes one of them:", f.c.why, f.c.pending)
+	}
+	for range 2 * maxPending { // too many to know which one is the first
+		f.touch(200)
+	}
+	f.c.pending = f.c.pending[maxPending-1:]
+	if f.position(50); f.c.why == proved {
+		t.Error("the position may include one of them:", f.c.pending)
+	}
+}
+
+// What the position said holds for a while only, and until it is unknown.
+func TestAnOldPositionProvesNothing(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.tell(20, true)
+	f.touch(20)
+	if f.position(6); f.c.why != proved {
+		t.Fatal(f.c.why)
+	}
+	f.p().now = f.now.Add(time.Minute)
+	if f.Watch(f.now.Add(time.Minute)); f.c.why == proved {
+		t.Error("proved by an old position")
+	}
+	if f.position(6); f.c.why != proved {
+		t.Error("not proved by a new one:", f.c.why)
+	}
+	if f.Positioned(f.now, feed.Before{}); f.c.why == proved {
+		t.Error("proved although the position is not known")
+	}
+}
+
+// A query that is paused waits for no position.
+func TestPositionsAreAskedForIfAQueryWaits(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.tell(20, true)
+	f.touch(20)
+	if !f.AwaitsPosition() {
+		t.Error("no query waits")
+	}
+	if f.c.why = paused; f.AwaitsPosition() {
+		t.Error("a paused query waits")
+	}
+}
+
+// A result that is proved until a time that is too long ago for max_staleness is asked for.
+func TestMaxStalenessCountsFromTheLastEvent(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.c.plain, f.c.Query.Holders = false, []registry.Holder{{Caller: "me", MaxStaleness: registry.Duration(time.Minute)}}
+	if f.placeAgain(); f.c.why != proved {
+		t.Fatal(f.c.why)
+	}
+	f.p().Advance(f.now.Add(2 * time.Minute))
+	if f.c.why == proved {
+		t.Error("still proved")
+	}
+}
+
+// A hint about everything is not used up by an answer that may be older than it.
+func TestHintsAboutAllStay(t *testing.T) {
+	f := followsFeed(t, false, nil)
+	f.Hint(registry.Hint{All: true}, f.now)
+	f.c.Stats.LastRun = policy.Run{At: f.now.Add(time.Minute), Outcome: registry.Unchanged}
+	if f.answered(f.c, false, false, time.Time{}, f.now); f.NextArmed().IsZero() {
+		t.Error("the query is not asked again")
+	}
+	f.c.Stats.LastRun.At = f.now.Add(11 * time.Minute)
+	if f.answered(f.c, false, true, f.now, f.now); !f.NextArmed().IsZero() {
+		t.Error("the query is asked again for ever")
+	}
+}
