@@ -24,7 +24,8 @@ type record struct {
 // earlier versions.
 const (
 	recordVersion    = 1
-	recordWithBefore = 2
+	recordWithBefore = 2 // without what the position belongs to
+	recordWithOwner  = 3
 )
 
 // Flags of a sample.
@@ -64,7 +65,7 @@ func (r *record) position(e storeEpoch) registry.Position {
 func (r *record) append(b []byte) []byte {
 	version := byte(recordVersion)
 	if r.stats.Before.Known() {
-		version = recordWithBefore
+		version = recordWithOwner
 	}
 	b = append(b, version)
 	for _, n := range []uint64{r.serial, r.space, r.seq} {
@@ -90,9 +91,10 @@ func (r *record) append(b []byte) []byte {
 	b = putText(b, s.Memory.ETag)
 	b = putText(b, s.Memory.LastModified)
 	b = appendSamples(putTexts(b, s.Memory.Vars), s.Samples)
-	if version == recordWithBefore {
+	if version == recordWithOwner {
 		b = binary.AppendVarint(putText(b, s.Before.Topic), s.Before.Offset)
 		b = putTime(putTime(putTime(b, s.Before.Time), s.Before.Assumed), s.Before.Answered)
+		b = binary.BigEndian.AppendUint64(b, s.Before.Of)
 	}
 	return b
 }
@@ -134,7 +136,7 @@ func appendSamples(b []byte, samples []policy.Sample) []byte {
 func parseRecord(b []byte) (record, error) {
 	in := scan{b: b}
 	version := in.byte()
-	if version != recordVersion && version != recordWithBefore {
+	if version != recordVersion && version != recordWithBefore && version != recordWithOwner {
 		in.fail()
 	}
 	r := record{serial: in.fixed(), space: in.fixed(), seq: in.fixed()}
@@ -153,9 +155,12 @@ func parseRecord(b []byte) (record, error) {
 	s.Memory.ETag, s.Memory.LastModified = in.text(), in.text()
 	s.Memory.Vars = in.texts()
 	s.Samples = parseSamples(&in)
-	if version == recordWithBefore {
+	if version != recordVersion {
 		s.Before.Topic, s.Before.Offset = in.text(), in.signed()
 		s.Before.Time, s.Before.Assumed, s.Before.Answered = in.time(), in.time(), in.time()
+	}
+	if version == recordWithOwner {
+		s.Before.Of = in.fixed()
 	}
 	return r, in.end("a query's statistics")
 }

@@ -110,7 +110,7 @@ func TestBeforeIsStored(t *testing.T) {
 	if b := r.append(nil); b[0] != recordVersion {
 		t.Errorf("version %d", b[0])
 	}
-	r.stats.Before = change.Before{Place: change.Place{Topic: "t", Offset: 12, Time: start}, Assumed: start.Add(time.Second), Answered: start.Add(time.Hour)}
+	r.stats.Before = change.Before{Place: change.Place{Topic: "t", Offset: 12, Time: start}, Assumed: start.Add(time.Second), Answered: start.Add(time.Hour), Of: 1<<63 + 5}
 	got, err := parseRecord(r.append(nil))
 	if diff := cmp.Diff(r.stats.Before, got.stats.Before); err != nil || diff != "" {
 		t.Error(err, diff)
