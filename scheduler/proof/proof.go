@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -105,6 +106,8 @@ func (v *View) Refusal() string {
 	switch {
 	case v.Endpoint.Off.After(v.Now):
 		return fmt.Sprintf("a proof was wrong (%s), so nothing is proved until %s", wrongQuery(v.Endpoint.Wrong), when(v.Endpoint.Off))
+	case strings.HasPrefix(f.Source, string(feed.Deltas)+" "):
+		return "deltas have no positions: they make queries run, and prove nothing"
 	case !v.Member:
 		return "the feed is not compared with the endpoint's queries yet"
 	case f.Heard.IsZero() || f.Base == (feed.Place{}) && f.Missing == "":

@@ -101,20 +101,38 @@ func (s *Server) followFeed(ctx context.Context, name string, ledger *store.Ledg
 	}
 	for ctx.Err() == nil {
 		source, err := feedreader.Open(d, feedreader.Options{Contact: s.conf.Contact, Version: cli.Version(), Logger: s.log})
-		if err == nil {
+		if err != nil {
+			s.log.Error("a feed cannot be read", "feed", name, "error", err)
+			err = s.failing(ledger, name, err)
+		} else {
 			err = follow.New(follow.Config{
 				Definition: d, Source: source, Ledger: ledger, Clock: s.clock, Logger: s.log,
 				Endpoints: func() []string { return s.usersOf(name) }, Heard: s.fleet.Heard,
 			}).Run(ctx)
+			if err == nil {
+				return
+			}
 		}
-		if err == nil || ctx.Err() != nil || errors.Is(err, scheduler.ErrFenced) || errors.Is(err, registry.ErrUnusable) {
+		if ctx.Err() != nil || errors.Is(err, scheduler.ErrFenced) || errors.Is(err, registry.ErrUnusable) {
 			return
 		}
-		s.log.Error("what a feed tells is not recorded", "feed", name, "error", err)
+		if err != nil {
+			s.log.Error("what a feed tells is not recorded", "feed", name, "error", err)
+		}
 		if s.clock.Sleep(ctx, s.clock.Now().Add(followAgain)) != nil {
 			return
 		}
 	}
+}
+
+// failing records why a feed cannot be read.
+func (s *Server) failing(ledger *store.Ledger, name string, why error) error {
+	f, _, err := ledger.Feed(name)
+	if err != nil || f.Failing == why.Error() {
+		return err
+	}
+	f.Failing, f.Since = why.Error(), s.clock.Now().UTC()
+	return ledger.RecordFeed(scheduler.FeedBatch{Feed: name, State: f})
 }
 
 // heardOf makes the loops of this node look at what another node has recorded of feeds.
