@@ -37,7 +37,7 @@ func TestMistakesAreAnswered(t *testing.T) {
 		{"serve --endpoint wikidata", nil, cli.ExitUsage, "freshet endpoint add --pack wikidata"},
 		{"serve --endpoint wikdata", nil, cli.ExitUsage, "freshet endpoint add --pack wikidata"},
 		{"serve --endpoint city", nil, cli.ExitUsage, `takes NAME=URL, not "city", such as coins=http`},
-		{"serve --endpoint city", nil, cli.ExitUsage, "there are packs: dbpedia, "},
+		{"serve --endpoint city", nil, cli.ExitUsage, "there are packs: commons, dbpedia, "},
 		{"query list --server " + strings.Replace(plain.URL, "http:", "https:", 1), nil, cli.ExitUnreachable, "write http:// in place of https://"},
 		{"query list --server " + closed.URL, nil, cli.ExitAuth, "set FRESHET_TOKEN"},
 		{"query list --server " + closed.URL, map[string]string{"FRESHET_TOKEN": "x"}, cli.ExitAuth, "does not know the token from FRESHET_TOKEN"},

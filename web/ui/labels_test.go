@@ -40,6 +40,7 @@ func TestLabelsAreSettings(t *testing.T) {
 	signIn := properties(t, doc.Tree, append(schemas, "Password")...)
 	endpoint := properties(t, doc.Tree, append(schemas, "EndpointSettings")...)
 	registration := properties(t, doc.Tree, append(schemas, "Registration")...)
+	quiet := []string{"digest", "zone", "quiet", "most", "repeat"} // of each receiver
 	for _, f := range []struct {
 		page     string
 		settings []string
@@ -51,7 +52,7 @@ func TestLabelsAreSettings(t *testing.T) {
 		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
 		{"/watch", append(registration, properties(t, doc.Tree, "components", "requestBodies", "Watch", "content", "application/json", "schema")...), nil},
 		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
-		{"/rules", properties(t, doc.Tree, "components", "schemas", "RuleSettings"), []string{}},
+		{"/rules", append(properties(t, doc.Tree, "components", "schemas", "RuleSettings"), quiet...), []string{}},
 		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
 	} {
 		a := r.get(f.page).status(200)
