@@ -110,7 +110,8 @@ type Subscription struct {
 
 	Dead []DeadLetter `json:"dead,omitempty"` // oldest first
 
-	Recent []time.Time `json:"recent,omitempty"` // of the last messages to people, as many as a receiver may get in an hour
+	Reminded *time.Time  `json:"reminded,omitempty"` // when a receiver of alerts was first told that something fires, or last reminded of it
+	Recent   []time.Time `json:"recent,omitempty"`   // of the last messages to people, as many as a receiver may get in an hour
 
 	// To is the receiver of alerts, or the one that people read. The rest is of receivers of alerts. Their messages are stored in the order of their numbers, until they
 	// are delivered or dropped; dead letters are among them.

@@ -125,3 +125,34 @@ func TestRepeatIsQuiet(t *testing.T) {
 	r.later(ahead, 6*time.Hour+time.Minute)
 	until(t, "the message of the morning", func() bool { return len(h.list()) == 2 })
 }
+
+// A receiver that gets other messages all the time is told again what still fires, and one with a digest is told with the digest.
+func TestRepeatToBusyAndDaily(t *testing.T) {
+	r, ahead := newLateRig(t)
+	day := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	ahead.Store(int64(time.Until(day.Add(6 * time.Hour))))
+	r.later(ahead, 0)
+	busy, daily := newTexts(t), newTexts(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{
+		{Kind: "text", Address: busy.URL, Quiet: registry.Quiet{Repeat: "4h"}}, {Kind: "text", Address: daily.URL, Quiet: registry.Quiet{Digest: "08:00", Repeat: "4h"}}}})
+	r.record(q, "a=11")
+	for i := range 5 {
+		until(t, "a message", func() bool { return len(busy.list()) >= 1+i })
+		if got := strings.Join(busy.list(), ""); i < 4 && strings.Contains(got, "Still") {
+			t.Fatalf("too early: %q", got)
+		}
+		r.later(ahead, time.Hour)
+		r.record(q, "a=11", []string{"b=12", "b=1"}[i%2])
+	}
+	until(t, "what still fires", func() bool { return strings.Contains(strings.Join(busy.list(), ""), "Still [FIRING") })
+	until(t, "the digest", func() bool { return len(daily.list()) == 1 })
+	r.later(ahead, 12*time.Hour) // at 23:00
+	time.Sleep(50 * time.Millisecond)
+	if got := daily.list(); len(got) != 1 {
+		t.Errorf("more than a digest: %q", got)
+	}
+	r.later(ahead, 10*time.Hour)
+	until(t, "the next morning", func() bool { return len(daily.list()) == 2 })
+}

@@ -3,6 +3,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -37,6 +38,9 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 			return nil
 		}}, nil
 	}
+	if !fires && s.Reminded != nil {
+		return deliver.Step{Edit: func(s *registry.Subscription) error { s.Reminded = nil; return nil }}, nil
+	}
 	if !fires || s.State != registry.Active {
 		return deliver.Step{}, nil
 	}
@@ -67,16 +71,17 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 	}}}, nil
 }
 
-// remind returns the call that tells again what fires, if the receiver asks for it. Its delivery is stored as that of any message,
-// so the next one comes in time after a restart. given is when the last one was given up, the zero time if none was.
+// remind returns the call that tells again what fires, if the receiver asks for it: so long after it was first told that something
+// fires, or was last reminded, whatever other messages it gets. The time is stored, so the next reminder comes in time after a
+// restart. given is when the last one was given up, the zero time if none was.
 func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given, now time.Time) (deliver.Step, error) {
 	quiet, err := service.ReadQuiet(s.To.Quiet)
 	if err != nil || quiet.Repeat == 0 {
 		return deliver.Step{}, nil // an edit refuses such settings
 	}
 	at := s.CreatedAt // a new receiver of what fires already is told at once
-	if s.LastDelivery != nil {
-		at = s.LastDelivery.Add(quiet.Repeat)
+	if told := cmp.Or(s.Reminded, s.LastDelivery); told != nil {
+		at = told.Add(quiet.Repeat)
 	}
 	if next := given.Add(quiet.Repeat); !given.IsZero() && next.After(at) {
 		at = next
@@ -84,7 +89,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given,
 	if at.After(now) && at.Before(now.Add(2*quiet.Repeat)) {
 		return deliver.Step{At: at}, nil
 	}
-	if due := quiet.Prompt().Next(now, now, s.Recent); due.After(now) {
+	if due := quiet.Next(at, now, s.Recent); due.After(now) {
 		return deliver.Step{At: due}, nil
 	}
 	list, err := t.firing(rules, s.Dead)
@@ -99,7 +104,8 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given,
 	return deliver.Step{Call: &deliver.Call{Since: now, Send: t.allOf(k, s.To, list), Done: func(s *registry.Subscription, r deliver.Reply) error {
 		switch r.Verdict {
 		case deliver.Taken:
-			s.Recent = quiet.Sent(s.Recent, r.At)
+			told := r.At.UTC()
+			s.Recent, s.Reminded = quiet.Sent(s.Recent, r.At), &told
 		case deliver.Gone:
 			deliver.Disable(s, deliver.GoneReason(r))
 		case deliver.GiveUp:

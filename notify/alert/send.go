@@ -146,6 +146,9 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		case r.Verdict == deliver.Taken:
 			if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {
 				s.Recent = quiet.Sent(s.Recent, r.At)
+				if told := r.At.UTC(); quiet.Repeat > 0 && s.Reminded == nil {
+					s.Reminded = &told
+				}
 			}
 			if s.Batch *= 2; s.Batch >= k.batch {
 				s.Batch = 0

@@ -168,7 +168,7 @@ func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) 
 
 // inform makes the rule and the receiver that the form asks for, both or none. told is false if it asks for neither.
 func (v watchHandler) inform(f form, l watch.Link, query, name string) (r registry.ListedRule, told bool, err error) {
-	if to := receivers(f.Get("to")); len(to) > 0 && v.Rules != nil {
+	if to := receiversOf(f); len(to) > 0 && v.Rules != nil {
 		told = true
 		r, err = ruleHandler(v).create(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
 			Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"}) // of which only two are variables
