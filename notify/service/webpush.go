@@ -148,13 +148,18 @@ func push(u *url.URL, m *Message) request {
 
 // pushed writes what the service worker of the pages reads, as long as push services take it.
 func pushed(m *Message) []byte {
-	for text := m.Text; ; text = Cut(text, len([]rune(text))*3/4) {
+	for text := m.Text; ; {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		err := e.Encode(map[string]string{"title": m.Title, "body": text, "url": m.Link, "tag": m.ID})
 		if err != nil || text == "" || b.Len() <= mostPush-recordHead-17 {
 			return bytes.TrimSpace(b.Bytes())
+		}
+		if n := len([]rune(text)); n > 4 {
+			text = Cut(text, n*3/4)
+		} else {
+			text = ""
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -44,7 +45,7 @@ func quietFor(kind string, q registry.Quiet) registry.Quiet {
 	return q
 }
 
-// testAll sends a test message to those receivers that people read, and returns their kinds.
+// testAll sends a test message to those receivers that people read, and returns the kinds of those that took it.
 func (v notifyHandler) testAll(list []registry.Receiver) (kinds []string, err error) {
 	for _, to := range list {
 		address := to.Address
@@ -54,13 +55,14 @@ func (v notifyHandler) testAll(list []registry.Receiver) (kinds []string, err er
 		case "email":
 			address = "mailto:" + address
 		}
-		kind, err := v.Receivers.Test(v.r.Context(), v.caller, address)
-		if err != nil {
-			return kinds, err
+		kind, wrong := v.Receivers.Test(v.r.Context(), v.caller, address)
+		if wrong != nil {
+			err = cmp.Or(err, wrong)
+			continue
 		}
 		kinds = append(kinds, kind)
 	}
-	if len(kinds) == 0 {
+	if len(kinds) == 0 && err == nil {
 		err = registry.BadSetting("/notify", "there is no receiver that people read: name a service or an e-mail address")
 	}
 	return kinds, err

@@ -25,7 +25,8 @@
 
   function put(button, address) {
     const field = button.form.elements[button.dataset.into];
-    field.value = field.rows ? [...field.value.split("\n").filter(line => line.trim()), address].join("\n") : address;
+    const others = field.value.split("\n").map(line => line.trim()).filter(line => line && line !== address);
+    field.value = field.rows ? [...others, address].join("\n") : address;
     field.focus();
   }
 
