@@ -66,7 +66,7 @@ func ofError(n ast.Node) bool {
 		case *ast.Ident:
 			return f.Name == "forbidden" || f.Name == "tooFar"
 		case *ast.SelectorExpr:
-			return slices.Contains([]string{"Errorf", "New", "Warn", "Error"}, f.Sel.Name)
+			return slices.Contains([]string{"Errorf", "New", "Warn", "Error", "BadSetting"}, f.Sel.Name)
 		}
 	}
 	return false
