@@ -164,15 +164,19 @@ func (p Pack) Declare(text string) string {
 	return sparql.Declare(text, p.Prefixes.Names)
 }
 
-// Values returns the settings of p by name, and the name. Values in given replace them.
+// Values returns the settings of p by name, and the name. Values in given replace them. At another URL, which may have other
+// data, the feed of p tells nothing.
 func (p Pack) Values(given map[string]any) map[string]any {
 	out := map[string]any{"name": p.Name}
 	for _, s := range p.Settings {
 		out[s.Name] = s.Value
 	}
-	for name, v := range given {
-		out[name] = v
+	if url, other := given["url"].(string); other && !p.Has(url) {
+		for _, name := range []string{"feed", "position", "lag"} {
+			delete(out, name)
+		}
 	}
+	maps.Copy(out, given)
 	return out
 }
 

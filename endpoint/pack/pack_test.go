@@ -130,3 +130,20 @@ func TestPackErrors(t *testing.T) {
 		t.Errorf("values %v", v)
 	}
 }
+
+// The feed of a pack is about the data at its own URL.
+func TestFeedOfOtherURL(t *testing.T) {
+	p, err := Find("wikidata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := p.Values(map[string]any{"url": "http://query.wikidata.org/sparql/"}); own["feed"] != "wikidata" || own["lag"] == nil {
+		t.Errorf("%v", own)
+	}
+	if copied := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql"}); copied["feed"] != nil || copied["lag"] != nil || copied["min_gap"] == nil {
+		t.Errorf("%v", copied)
+	}
+	if given := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql", "feed": "own"}); given["feed"] != "own" {
+		t.Errorf("%v", given)
+	}
+}
