@@ -32,6 +32,7 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 		return rows
 	}
 	equal := func(a, b []int64) bool { return slices.Equal(a, b) } // bags are kept sorted
+	ages, behind, changing := 0, 0, 0
 	for q := range tr.Queries {
 		changes := 0
 		for rev := 1; rev <= tr.Revisions; rev++ {
@@ -40,6 +41,19 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 			}
 		}
 		m.AbsMiss += changes
+		if changes > 0 {
+			changing++
+		}
+		last := 0
+		for slot := 1; slot <= tr.Revisions; slot++ {
+			if slices.Contains(slots[slot-1], q) {
+				last = slot
+			}
+			ages += slot - last
+			if !equal(version(q, slot), version(q, last)) {
+				behind++
+			}
+		}
 		fetched := 0 // revision of the version fetched last
 		// account examines everything that happened since then, up to a revision.
 		account := func(now int) (stale bool, since, pending int) {
@@ -85,6 +99,8 @@ func brute(tr *trace.Trace, slots [][]int) Metrics {
 		}
 		m.MaxMiss = max(m.MaxMiss, pending)
 	}
+	m.Age = float64(ages) / float64(max(1, tr.Revisions*tr.Queries))
+	m.Fresh = 1 - float64(behind)/float64(max(1, tr.Revisions*changing))
 	m.AbsMiss -= m.Relevant
 	m.AbsDelay += m.AbsDelayDetected
 	m.MaxDelay = max(m.MaxDelay, m.MaxDelayDetected)
