@@ -115,6 +115,8 @@ func TestDashboardAndAlertsUseMetricsThatExist(t *testing.T) {
 func scraped(t *testing.T) map[string]bool {
 	t.Helper()
 	e := toEdit(t, answers(t, "Server", "one", `{"head":{},"boolean":true}`))
+	e.yaml += "feeds: [{name: notes, kind: deltas}]\n"
+	e.crash(t)
 	e.set(t, "slot=@every 1h")
 	e.add(t, "ASK { <http://x/1> ?p ?o }")
 	e.tick(t)
