@@ -35,6 +35,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // A Store stores rules.
@@ -84,6 +85,8 @@ type Options struct {
 	PublicURL string
 	Mail      Mail
 	PushKey   func() (string, error) // the key that signs messages to browsers; nil: none are sent
+	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
+	Names     func(endpoint string, languages []string) watch.Namer
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min

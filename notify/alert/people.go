@@ -3,9 +3,11 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,15 +63,12 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	if len(list) > 1 {
 		id = together(list)
 	}
-	list = newest(list)
+	list = o.named(newest(list))
 	first := &list[0]
-	m := service.Message{ID: id, At: first.At, Link: o.page(first.Query), State: registry.AlertResolved, From: o.PublicURL}
+	m := service.Message{ID: id, At: first.At, Link: o.pageOf(list), State: registry.AlertResolved, From: o.PublicURL}
 	for i := range list {
 		if list[i].State == registry.AlertFiring {
 			m.State = registry.AlertFiring
-		}
-		if list[i].Query != first.Query {
-			m.Link = o.PublicURL + "/rules"
 		}
 	}
 	if len(list) == 1 {
@@ -92,6 +91,50 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	}
 	m.Text = strings.Join(said, "\n")
 	return m
+}
+
+// named returns alerts with the labels that are known of what a watch shows, in place of IRIs.
+func (o *Options) named(list []registry.AlertMessage) []registry.AlertMessage {
+	if o.Names == nil {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		m := &list[i]
+		q, err := o.Query(m.Query)
+		if err != nil {
+			continue // it is gone
+		}
+		w, ok := watch.Of(&q, m.Caller)
+		if !ok {
+			continue
+		}
+		label := o.Names(q.Endpoint, w.Labels)
+		name := func(iri string) string { return cmp.Or(watch.Line(label(iri), mostLine), iri) }
+		m.Summary = webIRI.ReplaceAllStringFunc(m.Summary, name)
+		m.Labels = maps.Clone(m.Labels)
+		for key, value := range m.Labels {
+			m.Labels[key] = name(value)
+		}
+	}
+	return list
+}
+
+// webIRI matches an IRI in a text, without a mark that ends the sentence.
+var webIRI = regexp.MustCompile(`https?://[^\s<>"]*[^\s<>".,;:!?)]`)
+
+// pageOf is the page that alerts are about: of the rules if they have several queries, and of the change if it is
+// a single one of a public query.
+func (o *Options) pageOf(list []registry.AlertMessage) string {
+	first := &list[0]
+	if slices.ContainsFunc(list, func(m registry.AlertMessage) bool { return m.Query != first.Query }) {
+		return o.PublicURL + "/rules"
+	}
+	page := o.page(first.Query)
+	if q, err := o.Query(first.Query); err == nil && len(list) == 1 && first.Position.Seq > 0 && still(list) == "" && (registry.Caller{}).MayRead(&q) {
+		page = fmt.Sprintf("%s/changes/%d", page, first.Position.Seq)
+	}
+	return page
 }
 
 // newest returns the last message about each alert.

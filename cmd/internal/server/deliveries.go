@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/notify/webhook"
 	"github.com/freshet/freshet/notify/websub"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web"
 )
 
@@ -97,7 +98,7 @@ func mailOf(s *Server) (*service.Mail, error) {
 func (s *Server) pushKey() (string, error) { return s.Store.Secret("push", service.NewPushKey) }
 
 // newAlerts returns the alert rules of a server.
-func newAlerts(s *Server) (*alert.Engine, error) {
+func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {
 		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
@@ -116,7 +117,7 @@ func newAlerts(s *Server) (*alert.Engine, error) {
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
 		Lease:     lease, Now: s.clock.Now,
-		Mail: *mail, PushKey: s.pushKey,
+		Mail: *mail, PushKey: s.pushKey, Names: labels.Known,
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})

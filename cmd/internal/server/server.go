@@ -259,7 +259,7 @@ func (s *Server) serveHTTP() error {
 	conf.Check = s.fleet.try
 	conf.Labels = web.NewLabels(s.Registry, s.loops, s.clock.Now)
 	var err error
-	if s.alerts, err = newAlerts(s); err != nil {
+	if s.alerts, err = newAlerts(s, conf.Labels); err != nil {
 		return err
 	}
 	if s.deliveries, err = newDeliveries(s, conf); err != nil {
