@@ -3,12 +3,14 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +106,7 @@ var services = []struct {
 	wrong        played // a wrong secret
 	gone         *played
 	long         *played
+	none         [2]string                        // why the service documents no answer about what is gone, or too long
 	brief        string                           // what the body has of a message without a text
 	read         func(t *testing.T, q got) string // decrypts a body, nil if it is readable
 }{
@@ -111,10 +114,12 @@ var services = []struct {
 		body:    []string{`"topic":"alerts"`, `"title":"[FIRING] late"`, `"priority":4`, `"click":"http://fresh.example/q"`},
 		limited: played{status: 429, body: `{"code":42901,"http":429,"error":"limit reached: too many requests"}`},
 		wrong:   played{status: 403, body: `{"code":40301,"http":403,"error":"forbidden"}`}, long: &played{status: 413, body: `{"code":41301}`},
+		none:  [2]string{"any name is a topic", ""},
 		brief: `"message":"[FIRING] late"`},
 	{address: "gotify+http://HOST/base/?token=AbcSecret", method: "POST", path: "/base/message", header: [2]string{"X-Gotify-Key", "AbcSecret"}, secret: "AbcSecret",
 		body:    []string{`"priority":8`, `"url":"http://fresh.example/q"`},
 		limited: played{status: 429, header: http.Header{"Retry-After": {"7"}}}, wait: 7 * time.Second, wrong: played{status: 401, body: `{"error":"Unauthorized"}`},
+		none:  [2]string{"a deleted application is a wrong secret", "there is no limit"},
 		brief: `"message":"[FIRING] late"`},
 	{address: "slack+http://HOST/services/T0/B0/secretX", method: "POST", path: "/services/T0/B0/secretX", secret: "secretX",
 		body:    []string{`*[FIRING] late*`, `line t2 \u0026lt;!channel\u0026gt;`, `\u003chttp://fresh.example/q|Open\u003e`},
@@ -148,21 +153,24 @@ var services = []struct {
 		header: [2]string{"Authorization", "Bearer syt_secret"}, secret: "syt_secret", body: []string{`"m.mentions":{}`, `"msgtype":"m.text"`},
 		limited: played{status: 429, body: `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2000}`}, wait: 2 * time.Second,
 		wrong: played{status: 401, body: `{"errcode":"M_UNKNOWN_TOKEN"}`}, long: &played{status: 413, body: `{"errcode":"M_TOO_LARGE"}`},
+		none:  [2]string{"a room that was left is a wrong secret", ""},
 		brief: `"body":"[FIRING] late\nhttp://`},
 	{address: "pushover+http://userkey:apptoken@HOST/", method: "POST", path: "/1/messages.json", secret: "apptoken",
 		body:    []string{`"token":"apptoken"`, `"user":"userkey"`, `"priority":1`},
 		limited: played{status: 429, body: `{"status":0}`}, wrong: played{status: 400, body: `{"token":"invalid","errors":["application token is invalid"],"status":0}`},
 		long:  &played{status: 400, body: `{"errors":["message is too long"],"status":0}`},
+		none:  [2]string{"a user who left is a wrong secret", ""},
 		brief: `"message":"[FIRING] late"`},
 	{address: "text+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/plain; charset=utf-8"}, secret: "secretQ",
 		body:    []string{"[FIRING] late\nline t2"},
 		limited: played{status: 503, header: http.Header{"Retry-After": {"5"}}}, wait: 5 * time.Second, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413},
 		brief: "[FIRING] late\nhttp"},
 	{address: "markdown+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/markdown; charset=utf-8"}, secret: "secretQ",
-		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410},
+		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413},
 		brief: `**\[FIRING\] late**`},
 	{address: "apprise+http://HOST/notify/keyS", method: "POST", path: "/notify/keyS", secret: "keyS", body: []string{`"type":"failure"`, `"format":"text"`},
 		limited: played{status: 429}, wrong: played{status: 204},
+		none:  [2]string{"an unknown key is a wrong secret", "Apprise splits messages"},
 		brief: `"body":"[FIRING] late\nhttp://`},
 	{address: browser.address("HOST"), method: "POST", path: "/push/secretP", header: [2]string{"Urgency", "high"}, secret: "secretP", read: browser.open,
 		body:    []string{`"title":"[FIRING] late"`, `"url":"http://fresh.example/q"`, `"tag":"msg_1"`},
@@ -413,5 +421,44 @@ func TestReceiversPage(t *testing.T) {
 		if !named[k.Name] {
 			t.Errorf("receivers.md has no address of %s", k.Name)
 		}
+	}
+}
+
+// The page on tests says what each service plays, and no message goes to a network that the operator does not list.
+func TestPlayedServices(t *testing.T) {
+	guard, err := deliver.NewGuard(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(p *played, none string) string {
+		if p == nil {
+			return "–: " + none
+		}
+		return strconv.Itoa(p.status)
+	}
+	table := []string{"| Service | Too often | Asks to wait | Wrong secret | Gone | Too long |", "|---|---|---|---|---|---|"}
+	for _, x := range services {
+		k, complete, err := service.Find("", strings.ReplaceAll(x.address, "HOST", "10.0.0.1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Check(service.Base(complete)); err == nil {
+			t.Errorf("%s goes to a private address", k.Name)
+		}
+		if x.gone == nil && x.none[0] == "" || x.long == nil && x.none[1] == "" {
+			t.Errorf("%s plays too little", k.Name)
+		}
+		wait := "–"
+		if x.wait > 0 {
+			wait = x.wait.String()
+		}
+		table = append(table, fmt.Sprintf("| %s | %d | %s | %d | %s | %s |", k.Name, x.limited.status, wait, x.wrong.status, answer(x.gone, x.none[0]), answer(x.long, x.none[1])))
+	}
+	page, err := os.ReadFile("../../web/docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Join(table, "\n") + "\n"; !strings.Contains(string(page), want) {
+		t.Errorf("testing.md has no such table:\n%s", want)
 	}
 }
