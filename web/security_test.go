@@ -279,12 +279,12 @@ func TestIndex(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/v1", "/v1/"} {
 		links := w.get(path).status(200).json()["links"].(map[string]any)
-		for _, name := range []string{"queries", "changes", "endpoints", "profiles", "subscriptions", "webhooks", "tokens", "live", "hub", "openapi.yaml"} {
+		for _, name := range []string{"queries", "changes", "endpoints", "profiles", "subscriptions", "webhooks", "tokens", "live", "hub", "feeds", "openapi.yaml"} {
 			if links[name] != "http://freshet.example.org:8080/v1/"+name {
 				t.Errorf("%s: %s is at %v", path, name, links[name])
 			}
 		}
-		if len(links) > 21 {
+		if len(links) > 22 {
 			t.Errorf("%v", links)
 		}
 		w.do("POST", path, "").problem(405, "method-not-allowed")
