@@ -66,6 +66,8 @@ func TestFeedResources(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	w.post("/v1/feeds/none", message, "Content-Type: application/json").problem(404, "not-found")
+	w.post("/v1/feeds/store", message, "Content-Type: text/turtle").status(415)
+	w.post("/v1/feeds/store", "["+strings.Repeat(" ", 2<<20)+"]", "Content-Type: application/json").status(413)
 	if len(m.took) != 1 {
 		t.Errorf("%d events were taken", len(m.took))
 	}
@@ -155,6 +157,8 @@ func TestStreamPages(t *testing.T) {
 		t.Errorf("the state: %v\n%s", a.Header, a.body)
 	}
 	w.get("/v1/queries/"+id+"/changes.rdfp").problem(406, "not-acceptable")
+	w.get("/v1/queries/none/changes.rdfp").problem(404, "not-found")
+	w.get(at, `If-Match: "another"`).status(412)
 	graph := w.register("CONSTRUCT WHERE { ?s ?p ?o }")
 	b := diff.NewBuilder(diff.Construct, diff.Options{})
 	if err := b.Triple(iri("s"), iri("p"), lit("v")); err != nil {
