@@ -41,6 +41,7 @@ func TestClientsOfProxies(t *testing.T) {
 		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`for=203.0.113.66;x="`, `for="192.0.2.7"`}}, "192.0.2.7"},
 		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`host="x;for=203.0.113.66\\";for=192.0.2.7`}}, "192.0.2.7"},
 		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`host="x\";for=203.0.113.66";for=192.0.2.7`}}, "192.0.2.7"},
+		{forwarded, "10.1.1.1:5", http.Header{forwarded: {`for=203.0.113.66, for=192.0.2.7;host="a,b"`}}, "192.0.2.7"},
 		{xff, "10.1.1.1:5", http.Header{xff: {`", 192.0.2.7`}}, "192.0.2.7"},
 		{xff, "10.1.1.1:5", http.Header{xff: {"127.0.0.1, 10.5.5.5"}}, "10.5.5.5"},
 		{xff, "127.0.0.1:5", http.Header{xff: {"192.0.2.7, 127.0.0.1"}}, "192.0.2.7"},

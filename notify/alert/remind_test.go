@@ -134,11 +134,14 @@ func TestRepeatToBusyAndDaily(t *testing.T) {
 	ahead.Store(int64(time.Until(day.Add(6 * time.Hour))))
 	r.later(ahead, 0)
 	busy, daily := newTexts(t), newTexts(t)
-	q := r.log.Add("q", diff.Select, false)
+	q, steady := r.log.Add("q", diff.Select, false), r.log.Add("steady", diff.Select, false)
 	r.record(q, "a=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{
-		{Kind: "text", Address: busy.URL, Quiet: registry.Quiet{Repeat: "4h"}}, {Kind: "text", Address: daily.URL, Quiet: registry.Quiet{Digest: "08:00", Repeat: "4h"}}}})
+	r.record(steady, "c=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "text", Address: busy.URL, Quiet: registry.Quiet{Repeat: "4h"}}}})
+	r.create(registry.RuleSettings{Name: "steady", Query: steady, When: "?value > 10", To: []registry.Receiver{
+		{Kind: "text", Address: daily.URL, Quiet: registry.Quiet{Digest: "08:00", Repeat: "4h"}}}})
 	r.record(q, "a=11")
+	r.record(steady, "c=11")
 	for i := range 5 {
 		until(t, "a message", func() bool { return len(busy.list()) >= 1+i })
 		if got := strings.Join(busy.list(), ""); i < 4 && strings.Contains(got, "Still") {
