@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"scheduler/plan":   {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort", "scheduler/proof"},
 	"scheduler/cohort": {"registry"},
 	// What is proved follows from events and positions alone.
-	"scheduler/proof": {"registry"},
+	"scheduler/proof": {"registry", "scheduler/internal"},
 	"endpoint":        {"diff", "registry"},
 	// The formats of answers are pure, and know neither queries nor settings.
 	"endpoint/formats": {"diff"},

@@ -1,11 +1,11 @@
 package plan
 
 import (
-	"hash/maphash"
 	"slices"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler/internal/key"
 )
 
 // A patternIndex finds the queries that a changed triple may affect, at a cost that
@@ -30,55 +30,35 @@ const (
 
 const rdfType = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
-var keySeed = maphash.MakeSeed()
-
-// fieldHash is 0 for an empty field.
-func fieldHash(s string) uint64 {
-	if s == "" {
-		return 0
-	}
-	return maphash.String(keySeed, s) | 1
-}
-
-// keyOf combines the hashes of the fields that are in a key.
-func keyOf(kind uint64, fields ...uint64) uint64 {
-	h := kind + 1
-	for _, f := range fields {
-		h = (h ^ f) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	return h
-}
-
 // patternKeys returns the distinct keys of a query.
 func (c *item) patternKeys() []uint64 {
 	list, why := sparql.Patterns(c.Query.Text)
 	if why != "" || len(list) > maxIndexed {
-		return []uint64{keyOf(keyOpen)}
+		return []uint64{key.Of(keyOpen)}
 	}
 	keys := make([]uint64, 0, 4*len(list))
 	for _, p := range list {
-		s, v, o := fieldHash(p.Subject), fieldHash(p.Predicate), fieldHash(p.Object)
-		if g := fieldHash(p.Graph); g == 0 {
-			keys = append(keys, keyOf(keyPattern, s, v, o))
+		s, v, o := key.Hash(p.Subject), key.Hash(p.Predicate), key.Hash(p.Object)
+		if g := key.Hash(p.Graph); g == 0 {
+			keys = append(keys, key.Of(keyPattern, s, v, o))
 		} else {
-			keys = append(keys, keyOf(keyGraph, s, v, o), keyOf(keyInGraph, s, v, o, g))
+			keys = append(keys, key.Of(keyGraph, s, v, o), key.Of(keyInGraph, s, v, o, g))
 		}
 		vague := true
 		for i, f := range [4]string{p.Subject, p.Predicate, p.Object, p.Graph} {
 			if f == "" || f[0] != '<' {
 				continue
 			}
-			keys = append(keys, keyOf(keyIRI, fieldHash(f)))
+			keys = append(keys, key.Of(keyIRI, key.Hash(f)))
 			// A graph is not always known, and the type of everything is rdf:type.
 			vague = vague && (i == 3 || i == 1 && f == rdfType)
 		}
 		if vague {
-			keys = append(keys, keyOf(keyVague))
+			keys = append(keys, key.Of(keyVague))
 		}
 	}
 	for _, iri := range c.indexed() { // those of VALUES, BIND and FILTER too
-		keys = append(keys, keyOf(keyIRI, fieldHash("<"+iri+">")))
+		keys = append(keys, key.Of(keyIRI, key.Hash("<"+iri+">")))
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -97,13 +77,13 @@ func (x *patternIndex) affected(h *registry.Hint) (found map[*item]struct{}, all
 		}
 	}
 	if len(h.Touched)+len(h.Changed) > 0 {
-		look(keyOf(keyOpen))
+		look(key.Of(keyOpen))
 	}
 	if len(h.Touched) > 0 {
-		look(keyOf(keyVague))
+		look(key.Of(keyVague))
 	}
 	for i := 0; i < len(h.Touched) && !all; i++ {
-		look(keyOf(keyIRI, fieldHash("<"+h.Touched[i]+">")))
+		look(key.Of(keyIRI, key.Hash("<"+h.Touched[i]+">")))
 	}
 	for i := 0; i < len(h.Changed) && !all; i++ {
 		lookUp(&h.Changed[i], look)
@@ -116,8 +96,8 @@ func (x *patternIndex) affected(h *registry.Hint) (found map[*item]struct{}, all
 
 // lookUp looks up the keys of the patterns that match a triple.
 func lookUp(t *sparql.Pattern, look func(key uint64)) {
-	fields := [3]uint64{fieldHash(t.Subject), fieldHash(t.Predicate), fieldHash(t.Object)}
-	g := fieldHash(t.Graph)
+	fields := [3]uint64{key.Hash(t.Subject), key.Hash(t.Predicate), key.Hash(t.Object)}
+	g := key.Hash(t.Graph)
 	for mask := range 8 {
 		var f [3]uint64
 		for i := range f {
@@ -125,11 +105,11 @@ func lookUp(t *sparql.Pattern, look func(key uint64)) {
 				f[i] = fields[i]
 			}
 		}
-		look(keyOf(keyPattern, f[:]...))
+		look(key.Of(keyPattern, f[:]...))
 		if g == 0 {
-			look(keyOf(keyGraph, f[:]...))
+			look(key.Of(keyGraph, f[:]...))
 		} else {
-			look(keyOf(keyInGraph, f[0], f[1], f[2], g))
+			look(key.Of(keyInGraph, f[0], f[1], f[2], g))
 		}
 	}
 }

@@ -1,13 +1,13 @@
 package proof
 
 import (
-	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler/internal/key"
 )
 
 // A Matcher finds the queries that an event reaches, at a cost that grows with the queries found
@@ -57,26 +57,6 @@ const (
 	keyVerb                  // the same, and the predicate
 )
 
-var seed = maphash.MakeSeed()
-
-// hash is 0 for an open field.
-func hash(s string) uint64 {
-	if s == "" {
-		return 0
-	}
-	return maphash.String(seed, s) | 1
-}
-
-// keyOf combines the hashes of the fields that are in a key.
-func keyOf(kind uint64, fields ...uint64) uint64 {
-	h := kind + 1
-	for _, f := range fields {
-		h = (h ^ f) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	return h
-}
-
 // Len is the number of queries.
 func (m *Matcher) Len() int { return len(m.ids) - m.dropped }
 
@@ -85,17 +65,17 @@ func (m *Matcher) Put(id string, patterns []sparql.Pattern) {
 	m.Drop(id)
 	n := int32(len(m.ids))
 	m.ids, m.marks = append(m.ids, id), append(m.marks, mark{})
-	m.numbers[hash(id)] = n
+	m.numbers[key.Hash(id)] = n
 	keys := make([]uint64, 0, 3*len(patterns))
 	for _, p := range patterns {
-		s, v, o, g := hash(p.Subject), hash(p.Predicate), hash(p.Object), hash(p.Graph)
+		s, v, o, g := key.Hash(p.Subject), key.Hash(p.Predicate), key.Hash(p.Object), key.Hash(p.Graph)
 		if g == 0 {
-			keys = append(keys, keyOf(keyTriple, s, v, o))
+			keys = append(keys, key.Of(keyTriple, s, v, o))
 		} else {
-			keys = append(keys, keyOf(keyInGraph, s, v, o, g), keyOf(keyGraph, s, v, o))
+			keys = append(keys, key.Of(keyInGraph, s, v, o, g), key.Of(keyGraph, s, v, o))
 		}
 		if s == 0 {
-			keys = append(keys, keyOf(keyOpen), keyOf(keyVerb, v))
+			keys = append(keys, key.Of(keyOpen), key.Of(keyVerb, v))
 		} else {
 			stem, tail := divide(p.Subject)
 			m.putRow(row{n, tail, v}, stem, s)
@@ -135,7 +115,7 @@ func divide(subject string) (stem string, tail uint64) {
 
 // Drop removes a query.
 func (m *Matcher) Drop(id string) {
-	h := hash(id)
+	h := key.Hash(id)
 	n, ok := m.numbers[h]
 	if !ok {
 		return
@@ -154,7 +134,7 @@ func (m *Matcher) pack() {
 	for n, id := range m.ids {
 		if to[n] = -1; id != "" {
 			to[n] = int32(len(next.ids))
-			next.ids, next.numbers[hash(id)] = append(next.ids, id), to[n]
+			next.ids, next.numbers[key.Hash(id)] = append(next.ids, id), to[n]
 		}
 	}
 	next.marks = make([]mark, len(next.ids))
@@ -171,7 +151,7 @@ func (m *Matcher) pack() {
 			if r.query = to[r.query]; r.query < 0 {
 				continue
 			}
-			next.putRow(r, stem, hash(subjectOf(stem, r.tail)))
+			next.putRow(r, stem, key.Hash(subjectOf(stem, r.tail)))
 		}
 	}
 	*m = *next
@@ -219,8 +199,8 @@ func (m *Matcher) markAll(key uint64, how feed.Reach) {
 
 // match marks the queries with a pattern that matches a triple.
 func (m *Matcher) match(t *sparql.Pattern) {
-	fields := [3]uint64{hash(t.Subject), hash(t.Predicate), hash(t.Object)}
-	g := hash(t.Graph)
+	fields := [3]uint64{key.Hash(t.Subject), key.Hash(t.Predicate), key.Hash(t.Object)}
+	g := key.Hash(t.Graph)
 	for mask := range 8 {
 		var f [3]uint64
 		for i := range f {
@@ -228,26 +208,26 @@ func (m *Matcher) match(t *sparql.Pattern) {
 				f[i] = fields[i]
 			}
 		}
-		m.markAll(keyOf(keyTriple, f[:]...), feed.Matched)
+		m.markAll(key.Of(keyTriple, f[:]...), feed.Matched)
 		if g == 0 {
-			m.markAll(keyOf(keyGraph, f[:]...), feed.Matched)
+			m.markAll(key.Of(keyGraph, f[:]...), feed.Matched)
 		} else {
-			m.markAll(keyOf(keyInGraph, f[0], f[1], f[2], g), feed.Matched)
+			m.markAll(key.Of(keyInGraph, f[0], f[1], f[2], g), feed.Matched)
 		}
 	}
 }
 
 // touch marks the queries with a pattern that may match a triple that the event does not show.
 func (m *Matcher) touch(l *feed.Loose) {
-	v := hash(l.Predicate)
+	v := key.Hash(l.Predicate)
 	if v == 0 {
-		m.markAll(keyOf(keyOpen), feed.Possible)
+		m.markAll(key.Of(keyOpen), feed.Possible)
 	} else {
-		m.markAll(keyOf(keyVerb, v), feed.Possible)
-		m.markAll(keyOf(keyVerb, 0), feed.Possible)
+		m.markAll(key.Of(keyVerb, v), feed.Possible)
+		m.markAll(key.Of(keyVerb, 0), feed.Possible)
 	}
 	for _, s := range l.Subjects {
-		for _, i := range m.subject.list(hash(s)) {
+		for _, i := range m.subject.list(key.Hash(s)) {
 			m.touchRow(&m.rows[i], v)
 		}
 	}
