@@ -176,7 +176,7 @@ func (b *mergeBench) run(ctx context.Context, w *cli.Env) ([]mergeResult, error)
 	var results []mergeResult
 	for _, r := range runs {
 		r.result.Delay /= float64(max(1, r.result.Found))
-		r.result.Askings = b.askings.sum(r.meter.spent)
+		r.result.Askings = b.askings.sum(r.meter.took())
 		results = append(results, r.result)
 	}
 	return results, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -87,6 +88,13 @@ func newMeter(endpoint string, pid int) (*meter, error) {
 	m.server = &http.Server{Handler: m.forward(p, pid)}
 	go m.server.Serve(l)
 	return m, nil
+}
+
+// took returns what the requests that were answered took, by text.
+func (m *meter) took() map[string]spent {
+	m.mu.Lock() // a request whose answer has arrived is added before it is free again
+	defer m.mu.Unlock()
+	return maps.Clone(m.spent)
 }
 
 func (m *meter) close() { m.server.Close() }

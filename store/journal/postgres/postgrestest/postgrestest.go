@@ -143,7 +143,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.Kill()
 	s.log.Reset()
 	s.run = s.command("postgres", "-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "shared_buffers=16MB", "-c", "max_connections=40")
+		"-c", "shared_buffers=16MB", "-c", "max_connections=400")
 	s.run.Stdout, s.run.Stderr = &s.log, &s.log
 	if err := s.run.Start(); err != nil {
 		t.Fatal(err)
