@@ -285,7 +285,7 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("position", "%v, such as %s, or one of the names %s", err, positions["updateStreamNextOffset"],
 			strings.Join(slices.Sorted(maps.Keys(positions)), ", "))
 	}
-	if err := headers(e.Headers); err != nil {
+	if err := CheckHeaders(e.Headers); err != nil {
 		return bad("headers", "%v", err)
 	}
 	if err := e.Auth.check(); err != nil {
@@ -395,7 +395,8 @@ var serviceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+._-]*:[^\s<>"{}|\\^` +
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-func headers(h map[string]string) error {
+// CheckHeaders returns an error if header fields cannot be sent, or are set by this program.
+func CheckHeaders(h map[string]string) error {
 	for name, value := range h {
 		if !headerName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return fmt.Errorf("%q is not a header that can be sent", name)
@@ -432,9 +433,11 @@ func (a Auth) check() error {
 	return nil
 }
 
+// mask is shown in place of a secret.
+const mask = "(set)"
+
 // Masked returns e with its secrets replaced by "(set)".
 func (e Endpoint) Masked() Endpoint {
-	const mask = "(set)"
 	hide := func(p *Password) *Password {
 		if p == nil {
 			return nil
@@ -453,14 +456,20 @@ func (e Endpoint) Masked() Endpoint {
 		}
 		e.Auth.Bearer = &b
 	}
-	if len(e.Headers) > 0 {
-		m := map[string]string{}
-		for k := range e.Headers {
-			m[k] = mask
-		}
-		e.Headers = m
-	}
+	e.Headers = MaskHeaders(e.Headers)
 	return e
+}
+
+// MaskHeaders returns header fields with their values replaced by "(set)".
+func MaskHeaders(h map[string]string) map[string]string {
+	if len(h) == 0 {
+		return h
+	}
+	m := map[string]string{}
+	for k := range h {
+		m[k] = mask
+	}
+	return m
 }
 
 // provides reports whether a service, spelled as in the normal form, is one of

@@ -75,12 +75,14 @@ func TestFeedResources(t *testing.T) {
 
 // Only admins see the secrets of an address.
 func TestFeedSecrets(t *testing.T) {
-	m := &feedMemory{list: []feed.Status{{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/?token=hush"}, State: feed.Live}}}
+	m := &feedMemory{list: []feed.Status{{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/?token=hush", Headers: map[string]string{"X-Key": "headerhush"}}, State: feed.Live}}}
 	w, secrets := lockedWorld(t, func(c *Config) { c.ChangeFeeds = m })
 	for role, secret := range secrets {
 		w.token = secret
 		for _, at := range []string{"/v1/feeds", "/v1/feeds/wikidata"} {
 			if a := w.get(at).status(200); strings.Contains(string(a.body), "token=hush") != (role == registry.RoleAdmin) {
+				t.Errorf("%s: %s", role, a.body)
+			} else if strings.Contains(string(a.body), "headerhush") || !strings.Contains(string(a.body), "(set)") {
 				t.Errorf("%s: %s", role, a.body)
 			}
 		}

@@ -135,10 +135,11 @@ func (c feedAPI) list() error {
 	return c.json(http.StatusOK, map[string]any{"feeds": list(all)})
 }
 
-// masked hides the secrets of an address from all but admins.
+// masked hides the secrets of an address from all but admins, and headers from all.
 func (c feedAPI) masked(f feed.Status) feed.Status {
-	if !c.caller.Role.Includes(registry.RoleAdmin) {
-		f.Definition = f.Masked()
+	at := f.URL
+	if f.Definition = f.Masked(); c.caller.Role.Includes(registry.RoleAdmin) {
+		f.URL = at
 	}
 	return f
 }

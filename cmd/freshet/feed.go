@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -15,8 +16,11 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/show"
 	feeds "github.com/freshet/freshet/endpoint/feed"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
 )
+
+var headerOption = option{name: "header", value: texts{}, usage: "header field as NAME: VALUE, in place of one that the server does not show; may be repeated", member: "-"}
 
 var feedTable = row{use: "feed", short: "Show change feeds, which tell what changes in the data of endpoints",
 	example: "freshet feed list\nfreshet feed show wikidata\nfreshet feed check wikidata --for 1m",
@@ -33,10 +37,10 @@ var feedTable = row{use: "feed", short: "Show change feeds, which tell what chan
 events come. Nothing is stored, and the server is not told. Servers that count
 connections count this one, too.`,
 			example: "freshet feed check wikidata --for 1m", run: readFeed(false),
-			flags: []option{{name: "for", value: 10 * time.Second, usage: "how long to read"}}},
+			flags: []option{headerOption, {name: "for", value: 10 * time.Second, usage: "how long to read"}}},
 		{use: "follow NAME", short: "Print the events of a feed as they come, until interrupted",
 			long:    `Reads the feed of a running server from this machine, and prints a line for each event.`,
-			example: "freshet feed follow wikidata", run: readFeed(true)},
+			example: "freshet feed follow wikidata", run: readFeed(true), flags: []option{headerOption}},
 	}}
 
 // printFeed prints a feed for people.
@@ -147,6 +151,9 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 		if strings.Contains(f.URL, "=…") {
 			return cli.UsageErrorf("the address of the feed %s has secrets, which only a token with the role admin shows", f.Name)
 		}
+		if err := ownHeaders(c, &f.Definition); err != nil {
+			return err
+		}
 		source, err := feeds.Open(f.Definition, feeds.Options{Contact: contact(a.w.Getenv), Version: cli.Version()})
 		if err != nil {
 			return cli.UsageErrorf("%v", err)
@@ -191,6 +198,31 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 		}
 		return err
 	}
+}
+
+// ownHeaders sets the headers that the user gives in place of those that the server does not show.
+func ownHeaders(c *cobra.Command, d *feed.Definition) error {
+	given, err := c.Flags().GetStringArray("header")
+	if err != nil {
+		return err
+	}
+	for _, text := range given {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return cli.UsageErrorf("--header: %q is not of the form 'NAME: VALUE'", text)
+		}
+		if d.Headers == nil {
+			d.Headers = map[string]string{}
+		}
+		maps.DeleteFunc(d.Headers, func(other, _ string) bool { return strings.EqualFold(other, strings.TrimSpace(name)) })
+		d.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	for name, value := range d.Headers {
+		if value == registry.MaskHeaders(map[string]string{name: value})[name] {
+			return cli.UsageErrorf("the feed %s sends the header %s, whose value the server does not show: give it with --header '%[2]s: VALUE'", d.Name, name)
+		}
+	}
+	return nil
 }
 
 func (a *remote) printEvent(e *feed.Event) error {

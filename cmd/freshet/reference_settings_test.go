@@ -129,6 +129,7 @@ var feedSettings = []described{
 	{"kind", "", "`wikimedia`, `ldes`, `rdf-patch`, `changesets` or `deltas`; see [feeds](hints.md)", "Protocol of the feed. Required.", []string{"ldes", "wikimedia"}, []string{"kafka", `""`}},
 	{"url", "", "http or https URL; none for `deltas`", "Where it is read.", []string{"http://127.0.0.1:1/"}, []string{`""`, "ftp://127.0.0.1/"}},
 	{"contact", "", "one line, such as `mailto:ops@example.org`", "Part of the User-Agent. Empty: the server's `contact`. Feeds outside private networks need one.", []string{"mailto:ops@example.org"}, []string{`"a\nb"`}},
+	{"headers", "", "names and values; none that Freshet sets itself, such as Accept", "Sent with each request. The server shows none of their values.", []string{"{X-Key: v}"}, []string{"{Last-Event-ID: v}", "{Accept: v}"}},
 	{"topic", "", "name or beginning of a topic; only for `wikimedia`", "Which events count, where a connection brings those of several topics.", []string{`""`}, []string{"main"}},
 	{"since", "", "time that has passed", "Where the feed begins when it is read for the first time. Missing: now.", []string{"2026-01-01T00:00:00Z"}, []string{"2999-01-01T00:00:00Z", "soon"}},
 	{"every", "", "from 0s; 0s is the default of the kind", "How often a feed without a connection is asked.", []string{"0s", "1m"}, []string{"-1s"}},
@@ -197,7 +198,7 @@ func TestHelpOnSettings(t *testing.T) {
 		"override variables, and variables override the file. `freshet config check` checks a file, and `freshet config print` shows each\n" +
 		"value and its source. A test makes this page from the code, and tries the ends of the ranges.\n\n" +
 		"Durations are written as `90s`, `10m` or `24h`, and sizes as `64MiB` or as a number of bytes.\n\n## Server\n\n" +
-		"SIGHUP reloads tokens, endpoints and a renewed certificate. Other settings apply at the next start.\n\n")
+		"SIGHUP reloads tokens, endpoints, feeds and a renewed certificate. Other settings apply at the next start.\n\n")
 	def := config.Default()
 	table(t, &b, serverSettings, reflect.ValueOf(def), func(key, value string) string {
 		text := key + ": " + value + "\n"

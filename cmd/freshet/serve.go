@@ -28,8 +28,8 @@ func serveCommand(w *cli.Env) *cobra.Command {
 		Long: `Runs the server until SIGTERM or Ctrl-C. It then stops slots, asks followers to
 reconnect later, and ends within 15 seconds. Requests that have not ended by then
 are abandoned, and nothing committed is lost. SIGHUP reads the configuration file
-again and applies endpoints, tokens and a renewed certificate; other settings apply
-at the next start. An invalid file changes nothing.`,
+again and applies endpoints, feeds, tokens and a renewed certificate; other settings
+apply at the next start. An invalid file changes nothing.`,
 		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
 		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
 	}

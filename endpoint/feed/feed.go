@@ -45,10 +45,15 @@ const (
 // address is masked.
 func Open(d feed.Definition, o Options) (feed.Source, error) {
 	s, err := open(d, o)
-	if err != nil || d.Masked().URL == d.URL {
+	if err != nil || d.Masked().URL == d.URL && len(d.Headers) == 0 {
 		return s, err
 	}
 	var pairs []string
+	for _, value := range d.Headers { // a server may repeat them in an error
+		if len(value) >= shortestSecret {
+			pairs = append(pairs, value, "…")
+		}
+	}
 	_, query, _ := strings.Cut(d.URL, "?")
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -63,6 +68,9 @@ func Open(d feed.Definition, o Options) (feed.Source, error) {
 	}
 	return discreet{s, strings.NewReplacer(pairs...)}, nil
 }
+
+// shortestSecret is the length of values of headers that are masked in texts.
+const shortestSecret = 6
 
 // A discreet is a source whose address holds secrets.
 type discreet struct {
@@ -111,9 +119,13 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 		return bad("url", err)
 	}
 	c := newClient(o)
+	c.headers = d.Headers
 	switch d.Kind {
 	case feed.Changesets:
 		p, err := OpenPublication(at, o)
+		if p != nil {
+			p.client.headers = d.Headers
+		}
 		if err != nil {
 			return bad("url", err)
 		}
@@ -130,8 +142,9 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 
 // A client sends the requests of one source.
 type client struct {
-	http  http.Client
-	agent string
+	http    http.Client
+	agent   string
+	headers map[string]string
 }
 
 func newClient(o Options) client {
@@ -164,6 +177,9 @@ func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Re
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
+	}
+	for name, value := range c.headers {
+		r.Header.Set(name, value)
 	}
 	r.Header.Set("User-Agent", c.agent)
 	for i := 0; i < len(fields); i += 2 {

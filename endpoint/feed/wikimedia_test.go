@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -648,5 +649,27 @@ func TestArrivesAtOnce(t *testing.T) {
 	})
 	if !errors.Is(err, stop) {
 		t.Errorf("%d events: %v", n, err)
+	}
+}
+
+// The headers of a definition are sent with each request, and a server that repeats them in an error makes
+// them no public text.
+func TestHeaders(t *testing.T) {
+	for _, kind := range []Kind{Wikimedia, LDES, RDFPatch, Changesets} {
+		var asked, given atomic.Int32
+		at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1); r.Header.Get("Authorization") == "Bearer hush-hush" && strings.HasPrefix(r.Header.Get("User-Agent"), "Freshet") {
+				given.Add(1)
+			}
+			http.Error(w, "you said "+r.Header.Get("Authorization"), http.StatusTeapot)
+		}))
+		_, err := read(t, Definition{Name: "x", Kind: kind, URL: at.URL, Headers: map[string]string{"authorization": "Bearer hush-hush"}}, "")
+		at.Close()
+		if asked.Load() == 0 || given.Load() != asked.Load() {
+			t.Errorf("%s: %d of %d requests have the header", kind, given.Load(), asked.Load())
+		}
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "you said …") {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }

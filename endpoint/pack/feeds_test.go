@@ -2,6 +2,7 @@ package pack
 
 import (
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestFeeds(t *testing.T) {
 		}
 	}
 	own := feed.Definition{Name: Feeds()[0].Name, URL: "http://127.0.0.1/"}
-	if list := WithFeeds([]feed.Definition{own}); len(list) != len(Feeds()) || list[0] != own {
+	if list := WithFeeds([]feed.Definition{own}); len(list) != len(Feeds()) || !reflect.DeepEqual(list[0], own) {
 		t.Errorf("a defined feed does not replace the built-in one: %v", list)
 	}
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -41,6 +42,9 @@ func (d Definition) Check(contact string, now time.Time) error {
 	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || public(u.Hostname())) && !loopback(u.Hostname()):
 		return bad("contact", "the operators of %s must be able to reach you: give a mailto: or web address, here or as the server's contact", u.Hostname())
 	}
+	if err := checkHeaders(d); err != nil {
+		return bad("headers", "%w", err)
+	}
 	switch {
 	case strings.ContainsFunc(d.Contact, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return bad("contact", "%q cannot be sent as part of a User-Agent; give a mailto: or web address on one line", d.Contact)
@@ -54,6 +58,19 @@ func (d Definition) Check(contact string, now time.Time) error {
 		return bad("silence", "it cannot be negative; leave it out for the default of the kind")
 	}
 	return nil
+}
+
+// checkHeaders returns an error if the headers of a definition cannot be sent.
+func checkHeaders(d Definition) error {
+	for name := range d.Headers {
+		if low := strings.ToLower(name); low == "last-event-id" || low == "cache-control" {
+			return fmt.Errorf("%s is set by Freshet itself: leave it out", name)
+		}
+	}
+	if len(d.Headers) > 0 && (d.URL == "" || !strings.Contains(d.URL, "://")) {
+		return errors.New("nothing is asked over HTTP: leave them out")
+	}
+	return registry.CheckHeaders(d.Headers)
 }
 
 func kinds() string {

@@ -30,6 +30,9 @@ func TestCheck(t *testing.T) {
 		{"contact", "on one line", func(d *Definition) { d.Contact = "a\nb" }},
 		{"topic", "leave it out", func(d *Definition) { d.Kind, d.Topic = RDFPatch, "main" }},
 		{"since", "2026-11-27T12:00:01Z is in the future", func(d *Definition) { d.Since = now.Add(time.Second) }},
+		{"headers", "set by Freshet itself", func(d *Definition) { d.Headers = map[string]string{"Last-Event-ID": "1"} }},
+		{"headers", "not a header that can be sent", func(d *Definition) { d.Headers = map[string]string{"X": "a\nb"} }},
+		{"headers", "leave them out", func(d *Definition) { d.Kind, d.URL, d.Headers = Deltas, "", map[string]string{"X": "a"} }},
 		{"every", "negative", func(d *Definition) { d.Every = -1 }},
 		{"silence", "negative", func(d *Definition) { d.Silence = -1 }},
 	} {
@@ -65,6 +68,13 @@ func TestMasked(t *testing.T) {
 		if got := (Definition{URL: in}).Masked().URL; got != want {
 			t.Errorf("%s: %s", in, got)
 		}
+	}
+}
+
+func TestMaskedHeaders(t *testing.T) {
+	d := Definition{Headers: map[string]string{"Authorization": "Bearer hush"}}
+	if m := d.Masked(); m.Headers["Authorization"] != "(set)" || d.Headers["Authorization"] != "Bearer hush" {
+		t.Error(m.Headers, d.Headers)
 	}
 }
 

@@ -25,6 +25,8 @@ type Definition struct {
 	Kind    Kind   `json:"kind" yaml:"kind"`
 	URL     string `json:"url,omitempty" yaml:"url,omitempty"`
 	Contact string `json:"contact,omitempty" yaml:"contact,omitempty"` // in the header User-Agent, where the rules of a server want one
+	// Headers are sent with each request, such as what the server wants to know who asks.
+	Headers map[string]string `json:"headers,omitempty" yaml:"headers,omitempty"`
 	// Topic restricts the feed to the topics with this name or beginning, where one connection
 	// brings several.
 	Topic string `json:"topic,omitempty" yaml:"topic,omitempty"`
@@ -37,8 +39,9 @@ type Definition struct {
 	Silence registry.Duration `json:"silence,omitempty" yaml:"silence,omitempty"`
 }
 
-// Masked returns d without what may be a secret: the values of the query of its URL.
+// Masked returns d without what may be a secret: the values of the query of its URL, and those of its headers.
 func (d Definition) Masked() Definition {
+	d.Headers = registry.MaskHeaders(d.Headers)
 	at, query, _ := strings.Cut(d.URL, "?")
 	for i, pair := range strings.Split(query, "&") {
 		if name, value, ok := strings.Cut(pair, "="); ok && value != "" && value != "{version}" {

@@ -388,7 +388,7 @@ func (k *Keeper) compare(nodes []registry.Node, now time.Time) {
 		}
 		if text != k.differs[n.Name] && text != "" {
 			k.conf.Logger.Warn("the settings of another node differ from those of this node", "node", n.Name, "settings", text,
-				"remedy", "make them equal on all nodes: SIGHUP reloads endpoints and tokens, and a restart the others")
+				"remedy", "make them equal on all nodes: SIGHUP reloads endpoints, feeds and tokens, and a restart the others")
 		}
 		k.differs[n.Name] = text
 	}

@@ -470,6 +470,10 @@ func (c *Config) String() string {
 	for i := range shown.Tokens {
 		shown.Tokens[i].SHA256 = "(set)"
 	}
+	shown.Feeds = slices.Clone(c.Feeds)
+	for i, d := range shown.Feeds {
+		shown.Feeds[i] = d.Masked()
+	}
 	shown.Cluster = c.Cluster.Masked()
 	b, err := yaml.Marshal(shown)
 	if err != nil {

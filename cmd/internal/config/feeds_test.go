@@ -32,6 +32,10 @@ func TestFeedSettings(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", x.new, err, x.want)
 		}
 	}
+	c, err = loadConfig(t, strings.Replace(good, "/v2", "/v2?token=hush\n  headers: {X-Key: hush}", 1), nil)
+	if err != nil || c.Feeds[0].Headers["X-Key"] != "hush" || strings.Contains(c.String(), "hush") || !strings.Contains(c.String(), "X-Key") {
+		t.Error(c, err)
+	}
 	if _, err := loadConfig(t, strings.Replace("contact: mailto:a@example.org\n"+good, "  contact: mailto:a@example.org\n", "", 1), nil); err != nil {
 		t.Errorf("the server's contact does not stand in: %v", err)
 	}

@@ -72,10 +72,10 @@ func (o Sources) OfEndpoint(endpoint, name string) string {
 	return from
 }
 
-// Reloaded returns the sources after a reload, which applies tokens and endpoints only.
+// Reloaded returns the sources after a reload, which applies tokens, endpoints and feeds only.
 func (o Sources) Reloaded(now Sources) Sources {
 	at := func(key string) bool {
-		return strings.HasPrefix(key, "endpoints.") || strings.HasPrefix(key, "tokens.")
+		return strings.HasPrefix(key, "endpoints.") || strings.HasPrefix(key, "tokens.") || strings.HasPrefix(key, "feeds.")
 	}
 	out := Sources{}
 	for key, from := range o {

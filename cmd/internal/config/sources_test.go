@@ -52,7 +52,7 @@ endpoints:
 }
 
 func TestOriginsAfterReload(t *testing.T) {
-	old := Sources{"listen": "file", "endpoints.a.url": "file", "tokens.x": "environment"}
+	old := Sources{"listen": "file", "endpoints.a.url": "file", "tokens.x": "environment", "feeds.x.url": "file"}
 	got := old.Reloaded(Sources{"listen": "flag", "endpoints.b.url": "flag"})
 	if d := cmp.Diff(Sources{"listen": "file", "endpoints.b.url": "flag"}, got); d != "" {
 		t.Error(d)

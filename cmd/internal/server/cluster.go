@@ -49,7 +49,7 @@ type member struct {
 	store   *store.DB
 	log     *slog.Logger
 	secret  string // that the nodes share
-	feeds   []feed.Definition
+	feeds   atomic.Pointer[[]feed.Definition]
 	fenced  atomic.Uint64
 	files   atomic.Pointer[string] // what nodes compare of their settings
 	closers []func()
@@ -58,7 +58,8 @@ type member struct {
 // openMember opens the journal, unless the caller has one. It waits for a majority of its members
 // until ctx ends.
 func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal) (m *member, err error) {
-	m = &member{conf: conf.Cluster, feeds: conf.Feeds, log: log, journal: j}
+	m = &member{conf: conf.Cluster, log: log, journal: j}
+	m.feeds.Store(&conf.Feeds)
 	defer func() {
 		if err != nil {
 			m.close()
@@ -183,7 +184,7 @@ func (m *member) keys() ([]string, error) {
 	}
 	for _, e := range all {
 		list = append(list, store.EndpointLease(e.Name))
-		sent := slices.ContainsFunc(m.feeds, func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind == feed.Deltas })
+		sent := slices.ContainsFunc(*m.feeds.Load(), func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind == feed.Deltas })
 		if key := store.FeedLease(e.Feed); e.Feed != "" && !sent && !slices.Contains(list, key) {
 			list = append(list, key)
 		}

@@ -80,14 +80,14 @@ func (s changeFeeds) Feeds() (list []feed.Status, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range s.fleet.feeds {
+	for _, d := range s.fleet.feeds.Load().all {
 		var used []string
 		for _, e := range all {
 			if e.Feed == d.Name {
 				used = append(used, e.Name)
 			}
 		}
-		defined := slices.ContainsFunc(s.conf.Feeds, func(own feed.Definition) bool { return own.Name == d.Name })
+		defined := slices.ContainsFunc(s.inForce.Load().Feeds, func(own feed.Definition) bool { return own.Name == d.Name })
 		if !defined && len(used) == 0 {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
@@ -24,7 +25,7 @@ type fleet struct {
 	*scheduler.Manager
 	store   *store.DB
 	contact string
-	feeds   []feed.Definition
+	feeds   atomic.Pointer[feedList]
 	log     *slog.Logger
 	now     func() time.Time
 	member  *member                             // nil without a cluster
@@ -41,10 +42,12 @@ type asker struct {
 }
 
 func newFleet(s *Server, l scheduler.Ledger) *fleet {
-	return &fleet{
+	f := &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
-		store:   s.Store, contact: s.conf.Contact, feeds: s.conf.AllFeeds(), log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
+	f.feeds.Store(newFeedList(s.conf.AllFeeds()))
+	return f
 }
 
 // check returns an error if an endpoint with these settings cannot be asked.
@@ -63,7 +66,7 @@ func (f *fleet) checkFeed(name string) error {
 	if name == "" {
 		return nil
 	}
-	d, err := feed.Known(f.feeds, name)
+	d, err := feed.Known(f.feeds.Load().all, name)
 	if err != nil {
 		return &registry.SettingError{Setting: "feed", Err: err}
 	}
@@ -199,7 +202,8 @@ func (f *fleet) close() {
 // CheckEndpoints checks the endpoints of a configuration for "config check", which
 // opens no store.
 func CheckEndpoints(c *config.Config) error {
-	f := fleet{contact: c.Contact, feeds: c.AllFeeds()}
+	f := fleet{contact: c.Contact}
+	f.feeds.Store(newFeedList(c.AllFeeds()))
 	for i, e := range c.Endpoints {
 		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
 			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)

@@ -635,6 +635,7 @@ func (s *Server) sweep(ctx context.Context) {
 func (s *Server) Reload(c *config.Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
+	now.Feeds, was.Feeds = nil, nil
 	now.Sources, was.Sources = nil, nil
 	if strings.HasSuffix(now.Listen, ":0") { // the port that the system chose is not in the file
 		now.Listen, now.PublicURL = was.Listen, was.PublicURL
@@ -649,18 +650,26 @@ func (s *Server) Reload(c *config.Config) error {
 		shown.TLS, now.TLS, was.TLS = c.TLS, config.TLS{}, config.TLS{}
 	}
 	if !reflect.DeepEqual(now, was) {
-		s.log.Warn("what changed besides tokens, endpoints and the certificate takes effect at the next start")
+		s.log.Warn("what changed besides tokens, endpoints, feeds and the certificate takes effect at the next start")
 	}
+	if err := s.fleet.checkFeeds(c); err != nil {
+		return err
+	}
+	feeds := s.fleet.feeds.Load().all
+	s.fleet.setFeeds(c.AllFeeds()) // endpoints of the file may name them
 	if err := s.Registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
+		s.fleet.setFeeds(feeds)
 		return err
 	}
 	if renewed {
 		s.cert.Store(cert)
 	}
 	s.gate.SetFile(c.Tokens)
+	shown.Feeds = c.Feeds
 	shown.Tokens, shown.Endpoints, shown.Sources = c.Tokens, c.Endpoints, s.conf.Sources.Reloaded(c.Sources)
 	s.inForce.Store(&shown)
 	if s.member != nil {
+		s.member.feeds.Store(&shown.Feeds)
 		s.member.compare(&shown)
 	}
 	return nil
