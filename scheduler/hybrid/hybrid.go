@@ -38,7 +38,9 @@ import (
 // that are worth more leave room for it, or if it is first. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that all
 // deadlines need from the slot. If they leave no room for a late query, one late
-// query goes before them.
+// query goes before them. A query that usually is short, but was cut after most of a budget, is
+// taken to need as much again. One such query goes before all as soon as its usual time would
+// bring it into the slot.
 //
 // A slot begins with the queries that show whether anything has changed at all. If
 // nothing seems to have changed, worth falls and the rest of the slot goes to the

@@ -96,8 +96,8 @@ func (n *naive) waited(v *view, c *policy.Candidate) float64 {
 func (n *naive) late(c *policy.Candidate) bool { return float64(n.m.Slot-c.Stats.Last) > n.price.late }
 
 // choose takes queries in the order of deadlines until their cost reaches what the
-// deadlines need of this slot, and the oldest other query if it is late and would not
-// fit.
+// deadlines need of this slot, the oldest other query if it is late and would not
+// fit, and the best one that a cut holds up.
 func (n *naive) choose(v *view) {
 	var bound []int
 	for i, d := range n.due {
@@ -129,6 +129,18 @@ func (n *naive) choose(v *view) {
 		if n.due[i] == 0 && (oldest < 0 || cmp.Or(cmp.Compare(c.Stats.Last, n.all[oldest].Stats.Last), cmp.Compare(c.Query.ID, n.all[oldest].Query.ID)) < 0) {
 			oldest = i
 		}
+	}
+	stuck := -1
+	for i, c := range n.all {
+		if n.due[i] > 0 || c.Estimate <= n.m.Budget/2 || c.Median > n.m.Budget/4 || -n.keys[i].Value < n.price.second {
+			continue
+		}
+		if stuck < 0 || cmp.Or(cmp.Compare(n.keys[i].Value, n.keys[stuck].Value), cmp.Compare(c.Stats.Last, n.all[stuck].Stats.Last), cmp.Compare(c.Query.ID, n.all[stuck].Query.ID)) < 0 {
+			stuck = i
+		}
+	}
+	if stuck >= 0 {
+		n.keys[stuck] = policy.Key{Class: classDue, Low: -n.worth[stuck]}
 	}
 	if oldest < 0 || len(bound) == 0 {
 		return

@@ -144,12 +144,9 @@ func (t *table) left(deadline uint64) int {
 // from this slot: the largest quotient of a prefix's cost and the slots left for
 // it, times a margin. lack is what the deadlines need as a multiple of the budget. If
 // they leave too little for the query that has waited longest without a deadline,
-// that query goes first once it is late.
+// that query goes first once it is late. So does a query that a cut holds up.
 func (t *table) choose() (reserve time.Duration, lack float64, chosen []int) {
-	if len(t.bound) == 0 {
-		return 0, 0, nil
-	}
-	costs := t.costs[:0] // by the slots left
+	costs := append(t.costs[:0], 0) // by the slots left
 	for _, i := range t.bound {
 		r := &t.rows[i]
 		l := t.left(r.due)
@@ -171,10 +168,30 @@ func (t *table) choose() (reserve time.Duration, lack float64, chosen []int) {
 	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.isLate(t.rows[i].last) {
 		chosen = append(chosen, i)
 	}
+	if i := t.stuck(); i >= 0 && !slices.Contains(chosen, i) {
+		chosen = append(chosen, i)
+	}
 	for _, i := range chosen {
 		t.keys[i] = policy.Key{Class: classDue, Value: float64(t.rows[i].due), Low: -t.rows[i].worth}
 	}
 	return reserve, float64(need) / float64(max(1, t.moment.Budget)), chosen
+}
+
+// stuck finds a query that usually takes a quarter of the budget at most, but was cut after so
+// much that it would only start as the first of a slot, and that its usual time would bring into
+// this slot. It is the most valuable such row, or -1.
+func (t *table) stuck() int {
+	best, value := -1, t.price.second
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.due > 0 || t.affords(r.cost) || t.all[i].Median > t.moment.Budget/4 {
+			continue
+		}
+		if v := t.value(r); v > value || v == value && (best < 0 || t.older(i, best)) {
+			best, value = i, v
+		}
+	}
+	return best
 }
 
 // nearest lists the first queries by deadline whose cost reaches the reserve.

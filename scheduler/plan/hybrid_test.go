@@ -196,6 +196,70 @@ func TestOthersDeadlines(t *testing.T) {
 	}
 }
 
+// spikes is a world in which the first query never changes and takes long in one slot.
+type spikes struct {
+	steady
+	at uint64
+}
+
+func (w spikes) Execute(query int, slot, last uint64) Known {
+	k := w.steady.Execute(query, slot, last)
+	if query == 0 {
+		k.Outcome, k.Elapsed = registry.Unchanged, time.Millisecond
+		if slot == w.at {
+			k.Elapsed = time.Minute
+		}
+	}
+	return k
+}
+
+// TestCutOnce checks that a short query runs again soon although a hint ran it when it took long, so
+// that it was cut after nearly the whole budget, while others are worth more all the time.
+func TestCutOnce(t *testing.T) {
+	const at, slots = 100, 400
+	w := spikes{at: at}
+	var queries []registry.Query
+	for i := range 40 {
+		queries = append(queries, registry.Query{ID: fmt.Sprintf("q%04d", i)})
+		cost, rate := 400*time.Millisecond, []float64{0, 0.2}[i%2]
+		if i < 4 {
+			cost, rate = time.Millisecond, 0.9
+		}
+		w.costs, w.rates = append(w.costs, cost), append(w.rates, rate)
+	}
+	hinted := func(slot uint64) []int {
+		if slot == at {
+			return []int{1, 0}
+		}
+		return nil
+	}
+	p, err := parse("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReplay(ReplayConfig{
+		Policy: p, Rule: RuleStrict, Budget: 2 * time.Second, Queries: queries, World: w, Ring: true, Hinted: hinted,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, again := false, uint64(0)
+	for slot := uint64(1); slot <= slots; slot++ {
+		r.Slot(func(x Played) {
+			if x.Query == 0 && slot >= at && again == 0 {
+				if x.Outcome == registry.Cut {
+					cut = true
+				} else if x.Outcome.Complete() {
+					again = slot
+				}
+			}
+		})
+	}
+	if !cut || again == 0 || again > at+60 {
+		t.Errorf("cut: %v; it ran again in slot %d, want one of the 60 after %d", cut, again, at)
+	}
+}
+
 // A pulse is a world in which a few queries change in every slot except each fourth,
 // and the others never change.
 type pulse struct{ hot, queries int }
